@@ -9,6 +9,7 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
 from attribution_benchmarks.report.presets import columns_of, tasks_of
@@ -74,25 +75,31 @@ def score(
     Raises
     ------
     BadInput
-        If a name is unknown, or if no benchmark can score any of the methods.
+        If a name is unknown, if ``model`` or ``seed`` is invalid, or if no benchmark can score any of the methods.
     """
     given = _listed("methods", methods)
     named = {each if isinstance(each, str) else each.__name__: each for each in given}
     if len(named) < len(given) or not named:
         raise BadInput("methods need different names, one at least")
-    if model:
-        find_saved_model(model)
-    settings = _Settings(
-        tuple(_listed("benchmarks", benchmarks)),
-        os.fspath(model or ""),
-        tuple(_listed("metrics", metrics)),
-        quick,
-        seed,
-    )
+    settings = _settings(benchmarks, model, metrics, quick, seed)
     parts, skipped = settings.parts(named)
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
     return Results(parts, skipped, settings, named)
+
+
+def _settings(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Settings:
+    """Return the checked settings of ``score``."""
+    places = tuple(dict.fromkeys(_listed("benchmarks", benchmarks)))
+    if not places:
+        raise BadInput(f"benchmarks is empty; choose of {listed(BENCHMARKS)}")
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise BadInput(f"seed={seed!r}: a whole number from 0 on is needed")
+    if not isinstance(model, (str, os.PathLike, type(None))):
+        raise BadInput(f"model is the directory of a SavedModel, which keras.Model.export writes, not {model!r}")
+    if model:
+        find_saved_model(model)
+    return _Settings(places, os.fspath(model or ""), tuple(_listed("metrics", metrics)), quick, int(seed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,10 +388,12 @@ def _quiet() -> Iterator[None]:
 def _listed(what: str, value: Any) -> list[Any]:
     """Return one name or function, or several of them, as a list; raise ``BadInput`` for anything else."""
     found = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    kinds = "names or functions" if what == "methods" else "names"
     for each in found:
-        if not isinstance(each, str) and not (what == "methods" and callable(each) and hasattr(each, "__name__")):
-            raise BadInput(f"{what} are {kinds}, not {each!r}")
+        name = getattr(each, "__name__", each) if what == "methods" and callable(each) else each
+        if not isinstance(name, str):
+            raise BadInput(f"{what} are {'names or functions' if what == 'methods' else 'names'}, not {each!r}")
+        if not re.fullmatch(r"(?=.*\S)[^,\x00-\x1f]+", name):  # commands take lists of names
+            raise BadInput(f"{what} has the invalid name {name!r}; several names are given as a list")
     return found
 
 

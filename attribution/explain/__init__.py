@@ -346,8 +346,14 @@ def _file(method: Method) -> str | None:
 
 def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     """Return a method's result as float32; refuse an invalid one."""
-    maps = np.asarray(maps)
     with_channels = queries.inputs.shape
+    try:
+        maps = np.asarray(maps)
+    except ValueError as error:  # lists of different lengths
+        raise BrokenContract(
+            f"method '{method.name}' returned a {type(maps).__name__} that is no array; numbers of shape "
+            f"{with_channels} or {with_channels[:-1]} are needed, one map per input"
+        ) from error
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
     fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
     if not fits or maps.dtype.kind not in "fiub":

@@ -148,8 +148,10 @@ def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) 
     hit = 100.0 if column.percent else 1.0
     is_rate = np.isin(values[np.isfinite(values)], (0.0, hit)).all()
     estimate = statistics.mean_interval(values, clusters=group.clusters, rate=hit if is_rate else None)
-    with np.errstate(invalid="ignore"):
-        return {**estimate._asdict(), "networks": np.nanmean(values, axis=0).tolist()}
+    known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):  # a network may have no score
+        networks = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
+    return {**estimate._asdict(), "networks": networks.tolist()}
 
 
 def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:

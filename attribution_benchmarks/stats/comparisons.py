@@ -89,9 +89,9 @@ def compare_pairs(
     ValueError
         If lengths differ.
     """
-    names, table = list(values), _table(values)
     if not pairs:
         return []
+    names, table = list(values), _table(values)
     places = np.array([[names.index(name) for name in pair] for pair in pairs])
     factors = np.ones(places.shape) if scales is None else np.asarray(scales, np.float64)
     at_once = max(1, _NUMBERS_AT_ONCE // (table.shape[0] * table.shape[1] + 1))

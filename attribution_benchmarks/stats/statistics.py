@@ -131,7 +131,10 @@ def means(
         values, clusters = _with_added(values, clusters, np.asarray(added, np.float64))
     known = np.isfinite(values)
     largest = np.abs(np.where(known, values, 0.0)).max(axis=(0, 1), initial=0.0)
-    least = _ROUNDING * np.maximum(np.asarray(scale, np.float64), largest)
+    largest = np.maximum(np.asarray(scale, np.float64), largest)
+    # A power of two changes no digit, and the fourth powers below neither overflow nor vanish.
+    unit: Array = np.exp2(np.frexp(largest)[1] - 1.0)
+    values, least = values / unit, _ROUNDING * largest / unit
     # Differences from one of the values: rounding leaves no spread where all values are equal.
     flat = values.reshape(-1, values.shape[2])
     pivot = np.take_along_axis(flat, np.isfinite(flat).argmax(axis=0)[None], axis=0)[0] if len(flat) else 0.0
@@ -155,7 +158,8 @@ def means(
         error[count < 2] = np.nan
         skewness = np.where((error > 0) & ~rates, (rows**3).sum(axis=0) / error**3, 0.0)
     n = known.any(axis=1).sum(axis=0)
-    return Means(pivot + mean, error, np.maximum(freedom, 1.0), skewness, np.sqrt(of_networks), networks, count, n)
+    mean, error, network_error = unit * (pivot + mean), unit * error, unit * np.sqrt(of_networks)
+    return Means(mean, error, np.maximum(freedom, 1.0), skewness, network_error, networks, count, n)
 
 
 def _with_added(values: Array, clusters: Clusters, added: Array) -> tuple[Array, npt.NDArray[np.int64]]:

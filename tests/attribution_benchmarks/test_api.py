@@ -57,9 +57,9 @@ def test_compare_is_the_mean_difference_of_the_same_inputs(results):
 
 def test_advice_names_the_method_that_beats_its_baselines(results):
     """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
-    *recommended, cost, caveat = results.advice().splitlines()
+    *recommended, caveat = results.advice().splitlines()
     assert [line.split(" passes on ")[0] for line in recommended] == ["absolute", "Integrated Gradients"]
-    assert cost.startswith("F is a forward pass")
+    assert recommended[1].endswith("Cost of an input: 1 gradient per point.")
     assert caveat.startswith("On Toy this holds for the networks that were scored.")
 
 
@@ -91,6 +91,14 @@ def test_plot_has_a_panel_for_each_metric_and_nothing_is_clipped(results):
         ({"metrics": "metrics.py:SCALAR"}, r"'scalar' must return numbers of the shape \(6,\) for 6 maps, not \(\)"),
         ({"metrics": "metrics.py:TEXT"}, r"'text' must return numbers of the shape \(6,\) for 6 maps, not list"),
         ({"model": "no_such_model"}, "'no_such_model' does not exist"),
+        ({"model": object()}, "model is the directory of a SavedModel, .*, not <object"),
+        ({"benchmarks": []}, "benchmarks is empty; choose of 'svea'"),
+        ({"methods": ""}, "methods has the invalid name ''"),
+        ({"methods": "gradient,rise"}, "invalid name 'gradient,rise'; several names are given as a list"),
+        ({"methods": "gra\ndient"}, r"invalid name 'gra\\ndient'"),
+        ({"seed": -1}, "seed=-1: a whole number from 0 on"),
+        ({"seed": 1.5}, "seed=1.5: a whole number"),
+        ({"seed": None}, "seed=None: a whole number"),
     ],
 )
 def test_invalid_arguments_raise(toy, tmp_path, monkeypatch, arguments, message):

@@ -150,6 +150,8 @@ def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, input
         attribution.explain("own_methods_under_test:too_short", model, x)
     with pytest.raises(BadInput, match="returned NaN or infinite values for input 0"):
         attribution.explain("own_methods_under_test:not_a_number", model, x)
+    with pytest.raises(BadInput, match=r"returned a list that is no array; numbers of shape \(7, 20, 2\)"):
+        attribution.explain(lambda queries: [[1.0], [1.0, 2.0]], model, x)
 
 
 def test_values_too_large_for_single_precision_are_refused(models, inputs):

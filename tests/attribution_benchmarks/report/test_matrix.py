@@ -204,6 +204,23 @@ def test_networks_are_averaged_and_widen_the_interval(built, groups):
     assert tests.networks == 4 and tests.tied_with_best() == ["best"]  # paired: all methods move together
 
 
+@pytest.mark.filterwarnings("error")
+def test_network_without_a_score_is_missing_from_the_mean(built, groups):
+    (group, *_) = groups["svea"]
+    nothing = replace(group, values={**group.values, "best": np.full(len(group.inputs), np.nan)})
+    found = matrix.over_networks(built, {"svea": [stack([group, nothing])]}).cells["best", "svea roe_test"]
+    assert found["value"] == pytest.approx(built.cells["best", "svea roe_test"]["value"])
+    assert found["networks"] == pytest.approx([found["value"], np.nan], nan_ok=True)
+
+
+def test_column_in_which_no_method_has_a_score_makes_no_claims(documents, groups, columns):
+    (document,) = [one for one in documents if one["benchmark"] == "svea"]
+    rows = [row if row["kind"] == "control" else {**row, "value": None} for row in document["rows"]]
+    built = matrix.build([{**document, "rows": rows}], columns)
+    tests = significance.compare_columns(built, groups)["svea roe_test"]
+    assert not tests.tested and not tests.pairs and not tests.baselines
+
+
 def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, columns):
     aside = [replace(column, excluded={"random": TRIVIAL_MAX}) for column in columns]
     found = matrix.build(documents, aside)

@@ -161,6 +161,20 @@ def test_inputs_without_a_value_leave_the_pairs_of_that_method_only():
     assert ac.difference == pytest.approx((values["a"] - values["c"])[10:].mean())
 
 
+@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**500, 2.0**1000])
+def test_huge_and_tiny_scores_have_the_tests_of_others(scale):
+    generator = np.random.default_rng(3)
+    values = {"a": generator.normal(0.2, 1, (15, 3)), "b": generator.normal(size=(15, 3))}
+    (plain,) = compare_pairs(values, [("a", "b")])
+    (scaled,) = compare_pairs({name: scale * each for name, each in values.items()}, [("a", "b")])
+    assert scaled[5:8] == plain[5:8] and scaled.difference == pytest.approx(scale * plain.difference, abs=0)
+    assert (scaled.low, scaled.high) == pytest.approx((scale * plain.low, scale * plain.high), abs=0)
+
+
+def test_no_pairs_of_no_methods():
+    assert compare_pairs({}, []) == []
+
+
 def test_clusters_that_agree_count_as_one_input():
     generator = np.random.default_rng(7)
     first, second = generator.normal(0.3, 1, 30), generator.normal(0, 1, 30)
