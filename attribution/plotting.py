@@ -286,10 +286,9 @@ def _draw_signals(
 ) -> Any:
     figure, axes = _figure(len(inputs), len(flat), 4.2, 1.9)
     length = inputs.shape[1]
-    for row, title in enumerate(titles):
+    for row, signal in enumerate(inputs):
         for column, (name, found) in enumerate(flat.items()):
             axis, (low, high) = axes[row, column], limits[name][row]
-            signal = inputs[row]
             bottom, top = float(signal.min()), float(signal.max())
             margin = 0.08 * ((top - bottom) or 1.0)
             shown = axis.imshow(
@@ -304,18 +303,21 @@ def _draw_signals(
             width = 1.2 * min(1.0, 1000 / length)  # a long signal would be a black block that hides its map
             for channel in range(signal.shape[-1]):
                 axis.plot(signal[:, channel], color="black", linewidth=width, alpha=1 / (1 + 0.3 * channel))
-            axis.set_yticks([])
+            axis.set_yticks([bottom, top])
+            axis.yaxis.set_major_formatter(lambda value, _: _number(value))
             axis.tick_params(labelsize=7)
-            if row == 0:
-                axis.set_title(_wrapped(_title_of(name), 50), fontsize=9)
-            if column == 0:
-                axis.set_ylabel(_wrapped(title, 26), fontsize=8)
-            _scale_below(figure, axis, shown, low, high)
+            _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
+    for axis, name in zip(axes[0], flat, strict=True):
+        axis.set_title(_wrapped(_title_of(name), 50), fontsize=9)
+    for axis, title in zip(axes[:, 0], titles, strict=True):
+        axis.set_ylabel(_wrapped(title, 26) or "signal", fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("position", fontsize=8)
     return figure
 
 
-def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> None:
-    """Put a colour scale with its ends under a panel."""
+def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:
+    """Put a colour scale with its ends under a panel; return it."""
     bar = figure.colorbar(shown, ax=axis, **_BAR)
     ends = [low, 0, high] if low < 0 else [low, high]
     bar.set_ticks(ends, labels=[_number(value) for value in ends])
@@ -324,3 +326,4 @@ def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) ->
     labels[-1].set_horizontalalignment("right")
     bar.ax.tick_params(labelsize=7, length=2)
     bar.outline.set_visible(False)
+    return bar

@@ -22,7 +22,7 @@ from attribution.errors import BadInput, listed
 from attribution.file_io.paths import cache_directory, find_saved_model
 from attribution.methods.registry import METHODS, registered
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, ReportTask
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MethodLike = str | Callable[..., Any]
+_STYLES = {  # color and marker in figures
+    "method": ("tab:blue", "o"),
+    "baseline": ("0.55", "s"),
+    "oracle (uses the truth)": ("tab:green", "D"),
+    "trivial maximum": ("tab:orange", "^"),
+}
 
 
 def score(
@@ -116,6 +122,8 @@ class Part:
         The score of every input, by metric.
     metrics, titles
         Metrics by name; printed names of methods and baselines.
+    excluded
+        Metric -> controls that no method is compared with: oracles and trivial maxima.
     text
         The table as the benchmark's command prints it.
     """
@@ -126,6 +134,7 @@ class Part:
     input_scores: Sequence[InputScores]
     metrics: Mapping[str, Metric]
     titles: Mapping[str, str]
+    excluded: Mapping[str, Mapping[str, str]]
     text: str
 
     def label(self, where: Mapping[str, Any]) -> str:
@@ -214,7 +223,7 @@ class Results:
                         [
                             part.title, label, better, part.titles.get(pair.first, pair.first),
                             f"{pair.difference:+.3f}", f"{pair.low:+.3f}, {pair.high:+.3f}",
-                            f"{pair.p_corrected:.4f}", str(pair.n),
+                            "< 0.0001" if pair.p_corrected < 1e-4 else f"{pair.p_corrected:.4f}", str(pair.n),
                         ]
                     )  # fmt: skip
         if not rows:
@@ -267,7 +276,7 @@ class Results:
         return compare_pairs(values, [(name, other) for name in names], group.clusters)
 
     def plot(self) -> Figure:
-        """Return a figure: a panel for each metric, methods and baselines with their 95 % intervals."""
+        """Return a figure: a panel for each metric, methods, baselines and oracles with their 95 % intervals."""
         from matplotlib.figure import Figure
 
         panels = [
@@ -283,6 +292,7 @@ class Results:
         axes = figure.subplots(lines, columns, squeeze=False).flat
         for axis, panel in zip(axes, panels, strict=False):
             _draw_panel(axis, *panel)
+        _draw_legend(figure)
         for axis in list(figure.axes)[len(panels) :]:
             axis.set_axis_off()
         return figure
@@ -359,7 +369,9 @@ class _Settings:
         sections = list(run.benchmark.sections(run))
         rows = [row for section in sections for row in section.rows]
         text = "\n".join(section.text for section in sections)
-        return Part(task.benchmark, task.title, rows, run.input_scores, run.metrics, run.benchmark.titles(run), text)
+        excluded = {name: run.benchmark.excluded(name) for name in run.metrics}
+        titles = run.benchmark.titles(run)
+        return Part(task.benchmark, task.title, rows, run.input_scores, run.metrics, titles, excluded, text)
 
 
 @contextlib.contextmanager
@@ -397,13 +409,30 @@ def _listed(what: str, value: Any) -> list[Any]:
     return found
 
 
+def _kind(row: Mapping[str, Any], excluded: Mapping[str, str]) -> str:
+    """Return the key of ``_STYLES`` of a row."""
+    if row["kind"] != "control":
+        return "method"
+    return {ORACLE: "oracle (uses the truth)", TRIVIAL_MAX: "trivial maximum"}.get(
+        excluded.get(row["method"], ""), "baseline"
+    )
+
+
+def _draw_legend(figure: Figure) -> None:
+    """Draw a legend of the kinds that occur, below the panels."""
+    handles = {line.get_label(): line for axis in figure.axes for line in axis.lines}
+    shown = [handles[label] for label in _STYLES if label in handles]
+    figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=8)
+
+
 def _draw_panel(axis: Any, part: Part, where: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the scores of one column with their intervals, methods in blue and baselines in gray."""
+    """Draw the scores of one column with their intervals; the label of each point is its kind."""
     for place, row in enumerate(rows):
-        color = "0.55" if row["kind"] == "control" else "tab:blue"
+        kind = _kind(row, part.excluded.get(where["metric"], {}))
+        color, marker = _STYLES[kind]
         low, high = (np.nan if row[end] is None else row[end] for end in ("low", "high"))
         axis.plot([low, high], [place, place], color=color, linewidth=1.5)
-        axis.plot([row["value"]], [place], "o", color=color, markersize=4)
+        axis.plot([row["value"]], [place], marker, color=color, markersize=4, label=kind)
     axis.set_yticks(range(len(rows)), [part.titles.get(row["method"], row["method"]) for row in rows])
     axis.tick_params(labelsize=8)
     axis.invert_yaxis()

@@ -77,7 +77,7 @@ def _networks(main: Mapping[str, Mapping]) -> list[str]:
 def _completeness(measured: Measured) -> list[str]:
     gaps = {name: summary(column[measured.right]) for name, column in measured.gaps.items()}
     told = [
-        f"{title(name)} {100 * gap.median:.2g} % (median; 80th percentile {100 * gap.p80:.2g} %)"
+        f"{title(name)} {_two_digits(100 * gap.median)} % (median; 80th percentile {_two_digits(100 * gap.p80)} %)"
         for name, gap in gaps.items()
         if gap.n
     ]
@@ -85,9 +85,15 @@ def _completeness(measured: Measured) -> list[str]:
         return []
     return [
         f"The sum of a map misses f(image) - f(baseline) by this share of it: {', '.join(told)}.",
+        "IG from black is called Integrated Gradients in the tables of other benchmarks and of the report. "
         "Where the authors' Integrated Gradients begins is not known: the poster's one row stands beside each of ours "
         "(docs/benchmarks.md).",
     ]
+
+
+def _two_digits(value: float) -> str:
+    """Return a number with two significant digits and without an exponent."""
+    return np.format_float_positional(value, precision=2, unique=False, fractional=False, trim="-")
 
 
 def _order(plain, means, spreads) -> list[str]:

@@ -199,7 +199,7 @@ def returns_maps(trial: Trial) -> str:
     except BrokenContract as error:
         if isinstance(error.__cause__, ValueError) and "read-only" in str(error.__cause__):
             raise Failed(
-                "it writes to an array that its passes gave it; other methods are given the same one: copy it first"
+                "it writes to an array that its queries gave it; other methods are given the same one: copy it first"
             ) from error
         raise Failed(str(error)) from error
     except BadInput as error:
@@ -224,7 +224,7 @@ def says_something(trial: Trial) -> str:
 def same_seed_same_bytes(trial: Trial) -> str:
     """Check that the same call gives the same bytes."""
     if trial.run().tobytes() != trial.maps.tobytes():
-        raise Failed("a second call gave other maps; draw random numbers from passes.generator(row, purpose) alone")
+        raise Failed("a second call gave other maps; draw random numbers from queries.generator(row, purpose) alone")
     return "the seed changes nothing" if trial.run(seed=1).tobytes() == trial.maps.tobytes() else "it uses the seed"
 
 
@@ -245,7 +245,7 @@ def order_invariance(trial: Trial) -> str:
     if worst > TOLERANCE:
         raise Failed(
             f"with the inputs in reverse maps differ by {worst:.1e} of the largest value; does it normalise over all "
-            "of them, or draw numbers by row instead of from passes.generator(row, purpose)?"
+            "of them, or draw numbers by row instead of from queries.generator(row, purpose)?"
         )
     return f"differs by {worst:.0e} of the largest value"
 

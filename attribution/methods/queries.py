@@ -1,7 +1,18 @@
 """Queries of a model about a batch of inputs; each pass runs once, however many methods need it.
 
 ``ModelQueries`` is the only argument of an attribution method besides its parameters. A custom method is a function
-``method(passes, **parameters)`` that returns one map per input. The arrays that it receives are read-only.
+``method(queries, **parameters)`` that returns one map per input. The arrays that it receives are read-only.
+docs/own_models.md lists the queries with their costs.
+
+Two types describe points other than the inputs, such as points of a path or noisy copies:
+
+Variant
+    ``variant(number, rows)`` returns variant ``number`` of some inputs, ``(R, ...)``. ``rows`` is ``(R,)`` integer: the
+    inputs' positions in ``queries.inputs``. ``lambda number, rows: queries.inputs[rows] / (number + 1)`` is x, then
+    x / 2, and so on. It is called once or more for each number, in rising order.
+Grid
+    An integer: the number of variants of every input. Or a sequence with one integer array for each variant: the rows
+    that have it.
 """
 
 from __future__ import annotations
@@ -18,9 +29,9 @@ from attribution.lrp.composite import Composite
 from attribution.methods.protocols import NodeRules, Rules
 from attribution.model import batching
 
-Variant = Callable[[int, np.ndarray], np.ndarray]  # from (number of the variant, rows) to the variants of these inputs
+Variant = Callable[[int, np.ndarray], np.ndarray]
+Grid = int | Sequence[np.ndarray]
 Result = TypeVar("Result")
-Grid = int | Sequence[np.ndarray]  # number of variants of each input, or for each variant the rows that have it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,11 +248,24 @@ class ModelQueries:
         return batching.generator(self.seed, self.keys[row], purpose)
 
     def input_gradient(self, rules: Rules | None = None) -> np.ndarray:
-        """Return the gradient of the target score, of the inputs' shape.
+        """Return the gradient of the target score at the inputs, of their shape; see ``variant_gradients`` for others.
 
-        ``rules`` replace the gradients of some nodes by registered ones; ``None`` is the true gradient.
+        Parameters
+        ----------
+        rules
+            Replace the gradients of some nodes by registered ones; ``None`` is the true gradient.
+
+        Raises
+        ------
+        TypeError
+            If ``rules`` is not a function, for example an array of other inputs.
         """
         if rules is not None:
+            if not callable(rules):
+                raise TypeError(
+                    f"input_gradient() takes no {type(rules).__name__}: it is the gradient at queries.inputs; for "
+                    "other points, call variant_gradients(1, lambda number, rows: points[rows])"
+                )
             return self.shared(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
         if "input" not in self._memory:
             self._joint_backward(of_input=True)
@@ -331,7 +355,7 @@ class ModelQueries:
         return self.shared(("nodes", *nodes), run)
 
     def gradient_moments(self, count: int, variant: Variant, key: Any = None) -> batching.Moments:
-        """Return the moments of the gradient over ``count`` variants of each input, streamed; see ``variant_scores``.
+        """Return the moments of the gradient over ``count`` variants of each input, streamed; see ``Variant``.
 
         With a ``key`` they are cached for other methods that need the same moments.
         """
@@ -347,14 +371,18 @@ class ModelQueries:
     def variant_gradients(
         self, rows: Grid, variant: Variant, rules: Rules | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``variant_scores``."""
+        """Yield ``(number, rows, gradients)`` of the target score at variants of the inputs; see ``Grid``, ``Variant``.
+
+        ``gradients`` is ``(R, ...)`` at variant ``number`` of the inputs ``rows``, ``(R,)``. A variant may come in
+        several pieces, and all variants share passes of the batch size.
+        """
         for number, found, gradients, _ in self.variant_backward(rows, variant, rules):
             yield number, found, gradients
 
     def variant_backward(
         self, rows: Grid, variant: Variant, rules: Rules | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield what ``variant_gradients`` does, and the target scores of these rows' variants."""
+        """Yield ``(number, rows, gradients, target scores)`` as ``variant_gradients`` does, from the same passes."""
         node_rules = self._node_rules(rules)
         if self._targets is None:
             # The function that gradients need anyway predicts the targets: a second one, for scores alone, would hold
@@ -368,7 +396,7 @@ class ModelQueries:
         yield from self._stream(self._grid(rows), variant, run)
 
     def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield ``(number of the variant, rows, target scores of these rows' variants)``; see ``Grid``, ``Variant``."""
+        """Yield ``(number, rows, target scores)`` as ``variant_gradients`` does, by forward passes alone."""
 
         def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[Any, ...]:
             return (self.model.forward(feed)[np.arange(len(targets)), targets],)

@@ -300,7 +300,7 @@ def _of_one_input(queries: ModelQueries) -> Any:
         names = listed(tensor.name for tensor in network.inputs)
         raise BadInput(
             f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a custom method can "
-            "call passes.keras_model with passes.feed"
+            "call queries.keras_model with queries.feed"
         )
     return network
 

@@ -102,6 +102,9 @@ def test_signals_are_drawn_over_their_maps():
     figure = attribution.plot({"own.py:my_method": GENERATOR.normal(size=SIGNALS.shape)}, SIGNALS, titles=["a", "b"])
     plots = [axis for axis in figure.axes if axis.lines and axis.images]
     assert len(plots) == 2 and plots[0].get_title() == "my method"
+    assert [axis.get_ylabel() for axis in plots] == ["a", "b"] and plots[-1].get_xlabel() == "position"
+    assert [axis.get_xlabel() for axis in figure.axes if axis.get_label() == "<colorbar>"] == ["attribution"] * 2
+    assert plots[0].get_yticks().tolist() == [SIGNALS[0].min(), SIGNALS[0].max()]
     np.testing.assert_array_equal(plots[1].lines[1].get_ydata(), SIGNALS[1, :, 1])
     assert plots[1].images[0].get_array().shape == (1, 20)
 

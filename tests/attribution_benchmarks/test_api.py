@@ -1,3 +1,5 @@
+import copy
+import dataclasses
 import sys
 
 import numpy as np
@@ -5,6 +7,8 @@ import pytest
 
 import attribution_benchmarks
 from attribution.errors import BadInput
+from attribution_benchmarks import api
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX
 
 METRICS = """
 from attribution_benchmarks.core.metric import of_maps
@@ -76,7 +80,26 @@ def test_plot_has_a_panel_for_each_metric_and_nothing_is_clipped(results):
     assert "absolute" in [label.get_text() for label in axes[0].get_yticklabels()]
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["method", "baseline"]
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
+
+
+def test_plot_distinguishes_oracles_and_trivial_maxima_from_baselines(results):
+    (part,) = results.parts
+    for reason, label in ((ORACLE, "oracle (uses the truth)"), (TRIVIAL_MAX, "trivial maximum")):
+        changed = copy.copy(results)
+        changed.parts = [dataclasses.replace(part, excluded={"mass": {"uniform": reason}})]
+        legend = [text.get_text() for text in changed.plot().legends[0].get_texts()]
+        assert legend == ["method", label]
+
+
+def test_small_p_values_are_printed_as_a_limit(results, monkeypatch):
+    found = api.compare_pairs
+    monkeypatch.setattr(
+        api, "compare_pairs", lambda *given: [pair._replace(p_corrected=0.00004) for pair in found(*given)]
+    )
+    assert "< 0.0001" in str(results.compare("absolute")) and "0.0000" not in str(results.compare("absolute"))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
+from attribution.errors import BadInput
+from attribution.methods.queries import ModelQueries
 
 PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "own_models.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -27,7 +30,7 @@ def run(words, known=None):
 
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
     tested = ("keras.Sequential", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf", "class WithWords",
-              "def sharpened", "def saliency(", "def beside_its_question")  # fmt: skip
+              "def sharpened", "def mean_gradient", "def saliency(", "def beside_its_question")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
     assert len(EXAMPLES) == len(tested)
 
@@ -65,7 +68,7 @@ def test_a_network_for_clevr_xai():
     assert attribution.explain("gradient", network.model, inputs, explain_input="image").shape == (1, 128, 128, 3)
 
 
-@pytest.mark.parametrize("name", ["sharpened", "saliency"])
+@pytest.mark.parametrize("name", ["sharpened", "mean_gradient", "saliency"])
 def test_methods_keep_their_contract(name):
     found = attribution.check_method(run(f"def {name}")[name], show=False)
     assert {finding.outcome for finding in found} == {"passed"}
@@ -75,3 +78,35 @@ def test_what_the_page_says_of_the_benchmarks():
     from bim.layout import CHANNEL_MEANS
 
     assert "(123.68, 116.78, 103.94)" in PAGE and np.allclose(CHANNEL_MEANS, [123.68, 116.78, 103.94])
+
+
+def test_the_table_of_queries_is_complete():
+    table = PAGE.split("| query | returns | cost |")[1].split("\n\n")[0]
+    listed = set(re.findall(r"`(?:len\()?(\w+)", " ".join(line.split("|")[1] for line in table.splitlines()[2:])))
+    public = {name for name in dir(ModelQueries) if not name.startswith("_")}
+    assert listed == public | {"inputs", "model", "seed", "keys", "queries"}
+
+
+@pytest.fixture(scope="module")
+def cubic(tmp_path_factory):
+    """A network whose score is the sum of x³, so that its gradient at c x is 3 c² x²."""
+    module, directory = tf.Module(), str(tmp_path_factory.mktemp("cubic"))
+    signature = [tf.TensorSpec((None, 12), tf.float32, name="x")]
+    score = tf.function(lambda x: {"scores": tf.reduce_sum(x**3, axis=1, keepdims=True)}, signature, autograph=False)
+    tf.saved_model.save(module, directory, signatures=score)
+    return attribution.load_model(directory)
+
+
+def test_a_gradient_at_other_points(cubic):
+    inputs, method = np.random.default_rng(0).normal(size=(6, 12)).astype(np.float32), run("def mean_gradient")
+    for targets, gradients in ((0, 2), (None, 3)):  # the page's cost
+        cubic.counts.clear()
+        maps = attribution.explain(method["mean_gradient"], cubic, inputs, targets, batch_size=2)
+        np.testing.assert_allclose(maps, 3 * inputs**2 * (1 + 0.25) / 2, rtol=1e-5)
+        assert (cubic.counts["backward"], cubic.counts["forward"]) == (gradients * len(inputs), 0)
+
+
+def test_input_gradient_at_an_array_raises(cubic):
+    with pytest.raises(BadInput, match=r"takes no ndarray: .*call variant_gradients\(1, lambda number, rows") as error:
+        attribution.explain(lambda queries: queries.input_gradient(queries.inputs / 2), cubic, np.ones((2, 12)))
+    assert isinstance(error.value.__cause__, TypeError)

@@ -14,6 +14,7 @@ import attribution
 from attribution.cli.run import execute
 from attribution.explain import command
 from attribution_benchmarks.stats.correlation import kendalls_w
+from bim.layout import OBJECTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -103,6 +104,17 @@ def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
     code = re.search(r"```python\n(import attribution\n.*?)```", README, re.DOTALL)[1]
     exec(code.replace('"saved_models/', f'"{ROOT}/saved_models/'), {})
     assert Image.open("signals.png").size[0] > 300
+
+
+def test_the_readmes_command_explains_the_bundled_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    command_line = re.search(r"python (-m attribution.explain --model=saved_models.*?)\n```", README, re.DOTALL)[1]
+    assert command_line in (ROOT / "docs" / "get_started.md").read_text("utf-8")
+    _, module, *arguments = shlex.split(command_line.replace("\\\n", " "))
+    arguments[-1] = f"--output={tmp_path / 'maps.png'}"
+    assert execute(command.main, command.FLAGS, command.__doc__, [module, *arguments, "--methods=gradient"]) == 0
+    assert capsys.readouterr().out.startswith(f"zebra: class {OBJECTS.index('zebra')} ")
+    assert Image.open(tmp_path / "maps.png").size[0] > 500
 
 
 def test_the_first_command_installs_into_a_new_environment():

@@ -118,11 +118,11 @@ def test_what_keeps_the_contract_passes_every_check(name, file):
 
 BROKEN = [
     ("global_noise", "same_seed_same_bytes", "a second call gave other maps"),
-    ("noise_by_row", "order_invariance", "instead of from passes.generator"),
+    ("noise_by_row", "order_invariance", "instead of from queries.generator"),
     ("over_the_batch", "batch_invariance", "in batches of 1 or 4 maps differ"),
     ("over_the_batch", "row_independence", "when other inputs of its batch do"),
     ("by_place", "order_invariance", "with the inputs in reverse maps differ"),
-    ("writes", "returns_maps", "it writes to an array that its passes gave it"),
+    ("writes", "returns_maps", "it writes to an array that its queries gave it"),
     ("edges", "target_dependence", "the same for every class"),
     ("constant", "input_dependence", "all inputs have one and the same map"),
     ("zero", "says_something", "every map is zero everywhere"),

@@ -13,6 +13,7 @@ from tools.docs import simulate_statistics
 from tools.docs.simulate_statistics import KINDS, SIZES, simulate, simulate_rate
 
 RECORDED = json.loads(simulate_statistics.FILE.read_text())
+PAGE = simulate_statistics.FILE.with_name("statistics.md").read_text("utf-8")
 
 
 def noise_of(share, count):
@@ -60,6 +61,15 @@ def test_intervals_of_rates_cover_the_truth():
 
 def test_repeated_looks_find_too_much():
     assert RECORDED["looks"] > 0.15
+    assert f"find a difference in {100 * RECORDED['looks']:.0f} % of the" in " ".join(PAGE.split())
+
+
+def test_the_page_has_the_recorded_table_and_names_the_cells_above_the_level():
+    rows = simulate_statistics.table(RECORDED).splitlines()
+    assert [row for row in rows[2:] if row not in PAGE] == []
+    above = [(row["networks"], row["ratio"]) for row in RECORDED["means"] for _, wrong in row["found"] if wrong > 0.05]
+    assert sorted(above) == [(1, 0)] * 8 + [(5, 0)]
+    assert "9 cells exceed 0.05. Eight have one network" in PAGE
 
 
 @pytest.mark.parametrize("families", [np.arange(15), np.repeat(np.arange(7), [5, 4, 2, 1, 1, 1, 1])])
