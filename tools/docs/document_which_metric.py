@@ -1,10 +1,10 @@
 """Write docs/which_metric.md from docs/which_metric.json.
 
-    python -m attribution_benchmarks.exact.meta_evaluation --inputs=7 --output_dir=meta
+    python -m attribution_benchmarks.exact.meta_evaluation --inputs=7 --quantus_inputs=2 --output_dir=meta
     cp meta/which_metric.json docs/ && cp meta/which_metric.png docs/pictures/
     python tools/docs/document_which_metric.py
 
-Cost: seconds; the first command some twenty minutes on two cores.
+Cost: seconds; the first command half an hour on one core.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.exact.corruptions import GRADES, KINDS  # noqa: E402
 from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
-from attribution_benchmarks.exact.meta_evaluation import CONTROLS, shown, table  # noqa: E402
+from attribution_benchmarks.exact.meta_evaluation import CONTROLS, QUANTUS, shown, table  # noqa: E402
 from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
 
 FIGURES = ROOT / "docs" / "which_metric.json"
@@ -51,6 +51,8 @@ networks of twelve features and eight of 8 x 8 pixels.
 - **Right map, random map.** The mean score of the exact map and of Gaussian noise, the level of chance.
 - **Controls** are the distance, the rank correlation and the share of wrong signs, which know the truth, and a random
   number.
+- **Inputs.** Quantus scores maps and changed inputs one by one, so its metrics (`quantus:`) are measured on the first
+  {quantus_inputs} inputs of each network.
 
 ![Correlation of metrics with the true error, and by corruption](pictures/which_metric.png)
 
@@ -68,6 +70,15 @@ correlation within the grades of one corruption.*
 ## Networks of twelve features
 
 {vectors}
+
+## Metrics of Quantus beside ours
+
+The correlation with the true error over corrupted exact maps, on the same inputs. Parameters that are not given are
+Quantus's own. A removed position has the value of its `perturb_baseline`, by default "black", the least value of the
+input; here it has the mean color. `RelevanceRankAccuracy` ranks signed values, `iou_at_area` magnitudes. MaxSensitivity
+is left out, because it is the slowest.
+
+{quantus}
 
 ## Limits
 
@@ -106,11 +117,23 @@ def page(record: Mapping) -> str:
         findings="\n".join(f"{number}. {finding}" for number, finding in enumerate(findings(groups), 1)),
         images="\n".join(table(groups["images"])),
         vectors="\n".join(table(groups["vectors"])),
+        quantus_inputs=record["quantus_inputs"],
+        quantus="\n".join(beside(groups)),
         transfer_images=f"{transfer(groups['images']):.2f}",
         transfer_vectors=f"{transfer(groups['vectors']):.2f}",
         command="python -m attribution_benchmarks.exact.meta_evaluation "
-        f"--inputs={record['inputs_per_network']} --output_dir=meta",
+        f"--inputs={record['inputs_per_network']} --quantus_inputs={record['quantus_inputs']} --output_dir=meta",
     )
+
+
+def beside(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
+    """Return the Markdown table of Quantus's metrics and of the nearest ones here."""
+    lines = ["| networks | Quantus | ours | Quantus | ours | Quantus - ours |", "|---|---|---|---|---|---|"]
+    for group, rows in groups.items():
+        for row in (rows[name] for name in QUANTUS if name in rows):
+            figures = (shown(row[key]) for key in ("correlation", "of_ours", "difference"))
+            lines.append(f"| {group} | `{row['called']}` | `{row['ours']}` | {' | '.join(figures)} |")
+    return lines
 
 
 def transfer(rows: Mapping[str, Mapping]) -> float:
@@ -133,6 +156,7 @@ def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
     def value(rows: Mapping[str, Mapping], name: str, key: str = "correlation") -> str:
         return shown(rows[name][key])
 
+    black, mean = "quantus:FaithfulnessCorrelation", "quantus:FaithfulnessCorrelation?perturb_baseline=mean"
     sets, curves, road = "faithfulness_correlation", "insertion_deletion", "insertion_deletion_road"
     return [
         "**Random sets tell right maps from wrong ones better than curves of removal.** On images Faithfulness "
@@ -143,7 +167,7 @@ def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
         f"above ROAD by {shown(difference(images, sets, road))}.",
         "**A repeatable metric is not a valid one.** Deletion on images repeats its order of maps almost exactly, "
         f"retest {value(images, 'deletion', 'retest')}, and has {value(images, 'deletion')}. Sensitivity-n repeats it "
-        f"less, {value(images, 'sensitivity_n', 'retest')}, and its correlation is higher by "
+        f"no better, {value(images, 'sensitivity_n', 'retest')}, and its correlation is higher by "
         f"{shown(difference(images, 'sensitivity_n', 'deletion'))}.",
         "**Robustness prefers wrong maps.** Over the maps of methods, Avg-Sensitivity has "
         f"{value(images, 'avg_sensitivity', 'methods')} on images and {value(vectors, 'avg_sensitivity', 'methods')} "
@@ -163,6 +187,10 @@ def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
         f"{value(images, 'average_precision')}. The highest pixel of exact maps is in the mask in "
         f"{100 * images['pointing_game']['truth']:.0f} % of the images: the networks also use pixels that share the "
         "noise.",
+        "**The baseline decides, not the library.** By default Quantus replaces positions by an input's least value. "
+        f"With it FaithfulnessCorrelation has {value(vectors, black)} on vectors and {value(images, black)} on images. "
+        f"With the mean, as here, it has {value(vectors, mean)} and {value(images, mean)}, and differs from ours by "
+        f"{value(vectors, mean, 'difference')} and {value(images, mean, 'difference')} on the same inputs.",
     ]
 
 

@@ -131,7 +131,7 @@ def test_no_row_is_asked_twice_and_none_for_nothing(monkeypatch):
     for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
         value("sensitivity_n", maps, batch, network)
         value("infidelity", maps, batch, network)
-    rows = 6 * (1 + 2 * 2 * 20 + 48 + 32)
+    rows = 6 * (1 + 2 * 2 * 20 + 192 + 128)
     assert network.rows == rows
     for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
         for name in ("faithfulness_correlation", "mu_fidelity", "nonsensitivity", "completeness"):
