@@ -194,7 +194,7 @@ MUTATIONS = [
         ("synchronous writes", "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = OFF",
          "test_a_transaction_reaches_the_disk"),
         ("writers wait for each other", "_LOCK_TIMEOUT = 600", "_LOCK_TIMEOUT = 0",
-         "test_writers_that_begin_together_lose_nothing"),
+         "test_a_writer_waits_for_the_transaction_of_another"),
         ("a new log is waited for", 'if "locked" not in str(error) or not left:', "if True:",
          "test_a_writer_waits_for_another_that_makes_the_database"),
         ("pipes as databases", "if self.path and os.path.exists(path) and not", "if False and not",

@@ -104,6 +104,19 @@ def test_writers_that_begin_together_lose_nothing(tmp_path):
     assert [series[f"image-{number}"] for number in range(16)] == list(range(16))
 
 
+def test_a_writer_waits_for_the_transaction_of_another(tmp_path):
+    series = ScoreStore(tmp_path).series(**KEY)
+    series.append({"image-0": 0})
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(series.append, {"image-1": 1})
+        assert concurrent.futures.wait([waiting], 0.2).not_done
+        other.execute("COMMIT")
+        waiting.result()
+    assert series["image-1"] == 1
+
+
 def test_a_writer_waits_for_another_that_makes_the_database():
     """SQLite does not wait there; when it reports that is up to the operating system, so that a stand-in does."""
     answers = ["database is locked", "database table is locked", None, "disk I/O error"]

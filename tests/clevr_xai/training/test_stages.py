@@ -75,7 +75,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     assert stages_of(tmp_path / "others") == ["rewording", "seeing", "final_simple"]
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
-    assert "2 rounds of each kind, in official and plain wording" in third and "nor in any choice" in third
+    assert "2 rounds of each kind, in official and plain wording" in third and "or selection." in third
     assert "| complex, official wording |" in third and "| simple, plain wording |" in third
     others = {"checkpoint_dir": tmp_path / "fourth", "output_dir": tmp_path / "out"}
     with eager():
