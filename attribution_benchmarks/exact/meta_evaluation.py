@@ -152,7 +152,7 @@ def summary(
     found = {metric: row for metric, row in found.items() if row}
     for metric in QUANTUS.keys() & found.keys():
         found[metric].update(_beside_ours(measured, errors, metric))
-    if found.keys() - CONTROLS.keys():
+    if found.keys() - CONTROLS.keys() - QUANTUS.keys():
         _add_ranks(found, seed)
     return found
 
@@ -242,14 +242,15 @@ def estimate(of_inputs: Mapping[str, np.ndarray], bounds: tuple[float, float] = 
 def _add_ranks(rows: dict[str, dict], seed: int) -> None:
     """Add each metric's rank by its correlation, with a 95 % interval over networks, and its chance to be the first.
 
-    A network on which a metric is not defined does not count for it. Controls are not ranked.
+    A network on which a metric is not defined does not count for it. Controls are not ranked, nor are the metrics of
+    Quantus, whose inputs are fewer.
     """
-    ranked = [name for name in rows if name not in CONTROLS]
+    ranked = [name for name in rows if name not in CONTROLS and name not in QUANTUS]
     networks = sorted({network for name in ranked for network in rows[name]["by_network"]})
     means = np.array([[rows[name]["by_network"].get(network, np.nan) for name in ranked] for network in networks])
     drawn = np.nan_to_num(statistics.bootstrap_means(means, seed=seed), nan=-np.inf)
     ranks = 1 + (drawn[:, np.newaxis, :] > drawn[:, :, np.newaxis]).sum(axis=2)
-    place = 1 + (-np.nanmean(means, axis=0)).argsort().argsort()
+    place = 1 + np.argsort([-rows[name]["correlation"][0] for name in ranked]).argsort()
     for column, name in enumerate(ranked):
         low, high = np.quantile(ranks[:, column], (0.025, 0.975), method="inverted_cdf")
         rows[name]["rank"] = [int(place[column]), int(low), int(high), round(float((ranks[:, column] == 1).mean()), 3)]
@@ -264,7 +265,7 @@ def table(rows: Mapping[str, Mapping]) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---:|---:|---:|---:|---:|---:|"]
     for name in sorted(rows, key=lambda name: -rows[name]["correlation"][0]):
         row, sign = rows[name], 1 if rows[name]["better"] == "more" else -1
-        place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else "control"
+        place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else "control" if name in CONTROLS else "–"
         cells = (
             place, f"`{name}`", shown(row["correlation"]), shown(row["methods"]), str(row["correlation"][3]),
             retest(row), f"{row['passes']:.3g}", f"{row['explanations']:.3g}", f"{sign * row['truth'] + 0:.3g}",

@@ -27,6 +27,7 @@ from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import CONTROLS, QUANTUS, shown, table  # noqa: E402
 from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
 
+_WITHIN = 3  # rank of a metric that is named first
 FIGURES = ROOT / "docs" / "which_metric.json"
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "which_metric.md"), "file to write", flag_values=FLAGS)
@@ -38,6 +39,9 @@ Generated from docs/which_metric.json by `python tools/docs/document_which_metri
 A metric of attribution maps should give a right map a better score than a wrong one. Here the truth is known: {inputs}
 inputs of {networks} networks whose exact Shapley values are counted ([Exact truth](benchmarks.md#exact-truth)), sixteen
 networks of twelve features and eight of 8 x 8 pixels.
+
+**In short:** {best} have a rank of at most {within} on both kinds of networks. They compare sums of a map with what
+happens when random sets are removed, which is near to the truth by definition ([Limits](#limits)).
 
 - **Corrupted exact maps.** Each exact map is corrupted in {kinds} ways: {kinds_about}. Each has {grades} grades.
   With the exact map itself these are {maps} maps of every input. Their distance from the truth is known and grows with
@@ -107,6 +111,8 @@ def page(record: Mapping) -> str:
     groups = record["groups"]
     counts = [rows["distance"]["correlation"][3:] for rows in groups.values()]
     return _PAGE.format(
+        best=" and ".join(f"`{name}`" for name in best(groups)),
+        within=_WITHIN,
         inputs=sum(count for count, _ in counts),
         networks=sum(count for _, count in counts),
         kinds=len(KINDS),
@@ -124,6 +130,16 @@ def page(record: Mapping) -> str:
         command="python -m attribution_benchmarks.exact.meta_evaluation "
         f"--inputs={record['inputs_per_network']} --quantus_inputs={record['quantus_inputs']} --output_dir=meta",
     )
+
+
+def best(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
+    """Return the metrics whose rank is at most ``_WITHIN`` in every group, the one of the best worst rank first."""
+    ranks: dict[str, list[int]] = {}
+    for rows in groups.values():
+        for name, row in rows.items():
+            ranks.setdefault(name, []).append(row["rank"][0] if "rank" in row else len(rows))
+    worst = {name: max(of_groups) for name, of_groups in ranks.items() if len(of_groups) == len(groups)}
+    return sorted((name for name in worst if worst[name] <= _WITHIN), key=worst.__getitem__)
 
 
 def beside(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:

@@ -29,6 +29,10 @@ def test_controls_are_as_they_must_be():
         assert low < 0 < high
 
 
+def test_the_first_metrics_are_those_of_random_sets():
+    assert document_which_metric.best(RECORD["groups"]) == ["sensitivity_n", "faithfulness_correlation"]
+
+
 def test_findings_follow_from_the_figures():
     difference = document_which_metric.difference
     assert difference(IMAGES, "faithfulness_correlation", "insertion_deletion")[1] > 0
