@@ -2,7 +2,9 @@
 
     python tools/docs/document_metrics.py
 
-The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``. Cost: seconds.
+The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``.
+
+Cost: seconds.
 """
 
 from __future__ import annotations
