@@ -86,8 +86,8 @@ def _completeness(measured: Measured) -> list[str]:
     return [
         f"The sum of a map misses f(image) - f(baseline) by this share of it: {', '.join(told)}.",
         "IG from black is called Integrated Gradients in the tables of other benchmarks and of the report. "
-        "Where the authors' Integrated Gradients begins is not known: the poster's one row stands beside each of ours "
-        "(docs/benchmarks.md).",
+        "Where the authors' Integrated Gradients begins is not known: the poster's one row is compared with each of "
+        "ours (docs/benchmarks.md).",
     ]
 
 

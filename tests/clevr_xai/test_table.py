@@ -250,7 +250,7 @@ def test_what_the_numbers_say(measured, rows):
     assert " 2.0 " in next(line for line in table.text(found).splitlines() if line.startswith("IG from gray"))
     notes = " ".join(commentary.findings(turned, found))
     assert "misses f(image) - f(baseline) by this share of it: IG from gray 2 % (median" in notes
-    assert "the poster's one row stands beside each of ours" in notes
+    assert "the poster's one row is compared with each of ours" in notes
     assert "correlation -0.9" in notes or "correlation -1.0" in notes
     assert "None of these do here." in notes
     assert commentary.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []

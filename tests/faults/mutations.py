@@ -98,7 +98,7 @@ MUTATIONS = [
         ("pipes are no orphans", " | os.O_NONBLOCK", "", "test_a_pipe_with_the_name_of_a_stale_file_blocks_nobody"),
         ("one process at a time", "lock.acquire(blocking=False)", "pass",
          "test_a_second_process_waits_for_a_locked_directory_and_says_so"),
-        ("a waiting process is told", "print_line(f\"waiting", "str(f\"waiting",
+        ("waiting is announced", "print_line(f\"waiting", "str(f\"waiting",
          "test_a_second_process_waits_for_a_locked_directory_and_says_so"),
         ("no lock file stays", "path.unlink()\n        lock", "pass\n        lock",
          "test_a_killed_process_locks_nothing_and_its_unfinished_files_below_are_removed"),

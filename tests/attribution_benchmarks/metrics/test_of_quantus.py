@@ -40,8 +40,8 @@ def found(name, maps, batch, queries):
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("PixelFlipping", {}), ("FaithfulnessEstimate", {"features_in_step": 4}), ("Selectivity", {"patch_size": 2}),
-        ("RegionPerturbation", {"patch_size": 4, "order": "lerf"}), ("NonSensitivity", {}), ("Sparseness", {}),
+        ("PixelFlipping", {"features_in_step": 8}), ("FaithfulnessEstimate", {"features_in_step": 8}), ("Selectivity", {"patch_size": 2}),
+        ("RegionPerturbation", {"patch_size": 4, "order": "lerf"}), ("NonSensitivity", {"features_in_step": 8, "n_samples": 2}), ("Sparseness", {}),
         ("PointingGame", {}), ("RelevanceRankAccuracy", {}),
     ],
 )  # fmt: skip
