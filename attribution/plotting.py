@@ -2,7 +2,7 @@
 
 A drawing is a chain of named steps, each a function of arrays: ``without_channels`` makes one number per place,
 ``colour_limits`` chooses the ends of the scale, ``pixels_of`` makes the input visible, and ``plot`` lays all of it out.
-Nothing is normalised out of sight: the ends of every scale are written under its panel.
+Nothing is normalized out of sight: the ends of every scale are written under its panel.
 """
 
 from __future__ import annotations

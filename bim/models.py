@@ -21,15 +21,15 @@ NUM_CLASSES = 10
 ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 
 
-def small_resnet(side: int = 128, normalised: bool = True, widths=(16, 32, 64, 96)):
+def small_resnet(side: int = 128, normalized: bool = True, widths=(16, 32, 64, 96)):
     """Build the small residual network: a stem of stride 4, then one basic block a stage.
 
     Parameters
     ----------
     side
         Height and width of the input in pixels.
-    normalised
-        With batch normalisation, for training; without, for the exported network (see ``folded``).
+    normalized
+        With batch normalization, for training; without, for the exported network (see ``folded``).
     widths
         Channels of the four stages. The last keeps the third's resolution, so that Grad-CAM has 8 x 8 cells.
 
@@ -41,30 +41,30 @@ def small_resnet(side: int = 128, normalised: bool = True, widths=(16, 32, 64, 9
     import keras
 
     image = keras.Input((side, side, 3), name="image")
-    x = _convolution(image, widths[0], 5, 2, "stem", normalised, relu=True)
+    x = _convolution(image, widths[0], 5, 2, "stem", normalized, relu=True)
     x = keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x)
     for stage, width in enumerate(widths, start=1):
         stride = 2 if stage in (2, 3) else 1
         shortcut = x
         if stride > 1 or x.shape[-1] != width:
-            shortcut = _convolution(x, width, 1, stride, f"stage{stage}_shortcut", normalised)
-        x = _convolution(x, width, 3, stride, f"stage{stage}_1", normalised, relu=True)
-        x = _convolution(x, width, 3, 1, f"stage{stage}_2", normalised)
+            shortcut = _convolution(x, width, 1, stride, f"stage{stage}_shortcut", normalized)
+        x = _convolution(x, width, 3, stride, f"stage{stage}_1", normalized, relu=True)
+        x = _convolution(x, width, 3, 1, f"stage{stage}_2", normalized)
         x = keras.layers.Add(name=f"stage{stage}_sum")([x, shortcut])
         x = _relu(x, f"block_layer{stage}")
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
     return keras.Model(image, _final_dense(x), name="resnet_model")
 
 
-def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(3, 4, 6, 3)):
+def resnet50(side: int = 224, normalized: bool = True, width: int = 64, blocks=(3, 4, 6, 3)):
     """Build ResNet-50 (He et al. 2016; strides on the 3x3 convolutions) with BIM's endpoints.
 
     Parameters
     ----------
     side
         Height and width of the input in pixels.
-    normalised
-        With batch normalisation, for training; without, for the exported network.
+    normalized
+        With batch normalization, for training; without, for the exported network.
     width
         Channels of the stem; 64 in the paper. Less makes a test quick.
     blocks
@@ -78,17 +78,17 @@ def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(
     import keras
 
     image = keras.Input((side, side, 3), name="image")
-    x = _convolution(image, width, 7, 2, "stem", normalised, relu=True)
+    x = _convolution(image, width, 7, 2, "stem", normalized, relu=True)
     x = keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x)
     for stage, count in enumerate(blocks, start=1):
         inner = width * 2 ** (stage - 1)
         for block in range(1, count + 1):
             stride = 2 if stage > 1 and block == 1 else 1
             name = f"stage{stage}_block{block}"
-            shortcut = x if block > 1 else _convolution(x, 4 * inner, 1, stride, f"{name}_shortcut", normalised)
-            x = _convolution(x, inner, 1, 1, f"{name}_1", normalised, relu=True)
-            x = _convolution(x, inner, 3, stride, f"{name}_2", normalised, relu=True)
-            x = _convolution(x, 4 * inner, 1, 1, f"{name}_3", normalised)
+            shortcut = x if block > 1 else _convolution(x, 4 * inner, 1, stride, f"{name}_shortcut", normalized)
+            x = _convolution(x, inner, 1, 1, f"{name}_1", normalized, relu=True)
+            x = _convolution(x, inner, 3, stride, f"{name}_2", normalized, relu=True)
+            x = _convolution(x, 4 * inner, 1, 1, f"{name}_3", normalized)
             x = keras.layers.Add(name=f"{name}_sum")([x, shortcut])
             last = f"block_layer{stage}" if block == count else f"{name}_relu"
             x = _relu(x, last)
@@ -96,14 +96,14 @@ def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(
     return keras.Model(image, _final_dense(x), name="resnet_model")
 
 
-def _convolution(x, width: int, size: int, stride: int, name: str, normalised: bool, relu: bool = False):
-    """Return a convolution with normalisation or bias, and ReLU where asked."""
+def _convolution(x, width: int, size: int, stride: int, name: str, normalized: bool, relu: bool = False):
+    """Return a convolution with normalization or bias, and ReLU where asked."""
     import keras
 
     x = keras.layers.Conv2D(
-        width, size, stride, padding="same", use_bias=not normalised, kernel_initializer="he_normal", name=name
+        width, size, stride, padding="same", use_bias=not normalized, kernel_initializer="he_normal", name=name
     )(x)
-    if normalised:
+    if normalized:
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_norm")(x)
     return _relu(x, f"{name}_relu") if relu else x
 
@@ -248,14 +248,14 @@ def network_input(images, side: int):
 
 
 def folded(model, build):
-    """Return the network without batch normalisation that computes the same in inference.
+    """Return the network without batch normalization that computes the same in inference.
 
     Parameters
     ----------
     model
-        A trained network with normalisation.
+        A trained network with normalization.
     build
-        Function that builds the same network with ``normalised=False``.
+        Function that builds the same network with ``normalized=False``.
 
     Returns
     -------
@@ -324,7 +324,7 @@ def live_network(build, side: int):
     Returns
     -------
     keras.Model
-        Without batch normalisation, its variables in the order of the exported file's.
+        Without batch normalization, its variables in the order of the exported file's.
     """
     import keras
 
@@ -333,7 +333,7 @@ def live_network(build, side: int):
             return keras.layers.Activation("relu", name=layer.name)
         return type(layer).from_config(layer.get_config())
 
-    return keras.models.clone_model(build(side, normalised=False), clone_function=in_kerass_own_layers)
+    return keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
 
 
 def attach_live_network(model) -> None:

@@ -92,7 +92,7 @@ def train_models(
         with strategy.scope() if strategy else contextlib.nullcontext():
             network = build()
             models.train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
-        plain = models.folded(network, lambda: build(normalised=False))
+        plain = models.folded(network, lambda: build(normalized=False))
         accuracy = validation_accuracy(plain, validation)
         print_line(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {

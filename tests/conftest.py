@@ -48,7 +48,7 @@ def rewrite_scores():
 
 @pytest.fixture(scope="session")
 def small_network(tmp_path_factory):
-    """Base path of a small Relation Network of 64 pixels as a SavedModel, weights random, normalisation at work."""
+    """Base path of a small Relation Network of 64 pixels as a SavedModel, weights random, normalization at work."""
     import keras
     import numpy as np
 

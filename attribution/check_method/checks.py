@@ -244,7 +244,7 @@ def order_invariance(trial: Trial) -> str:
     worst = trial.difference(trial.run(order=order)[::-1])
     if worst > TOLERANCE:
         raise Failed(
-            f"with the inputs in reverse maps differ by {worst:.1e} of the largest value; does it normalise over all "
+            f"with the inputs in reverse maps differ by {worst:.1e} of the largest value; does it normalize over all "
             "of them, or draw numbers by row instead of from queries.generator(row, purpose)?"
         )
     return f"differs by {worst:.0e} of the largest value"
@@ -262,7 +262,7 @@ def row_independence(trial: Trial) -> str:
     if worst > ROW_TOLERANCE:
         raise Failed(
             f"an input's map changes by {worst:.1e} of the largest value when other inputs of its batch do; does it "
-            "normalise or average over the batch?"
+            "normalize or average over the batch?"
         )
     return f"differs by {worst:.0e} of the largest value"
 

@@ -93,7 +93,7 @@ class GraphQueries:
 
         def build() -> Any:
             wanted = (self.model.input_node(self._explain_input),)
-            with tf.init_scope():  # folding of normalisation computes with the weights' values
+            with tf.init_scope():  # folding of normalization computes with the weights' values
                 function = self._compiled.relevance(self._explain_input, composite, wanted)
             self._scores, relevance = function(self._asked, *self._arrays.values())
             return relevance

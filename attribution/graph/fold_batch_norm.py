@@ -1,4 +1,4 @@
-"""Fold batch normalisation into a neighbouring linear layer of a frozen graph.
+"""Fold batch normalization into a neighbouring linear layer of a frozen graph.
 
 Folding changes no score. Relevance is propagated through the folded layer instead of the two factors that were
 trained.
@@ -25,15 +25,15 @@ _MOVES_OF_ROWS = (*_MOVES, "ExpandDims", "Transpose", "Tile", "BroadcastTo")
 
 
 def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
-    """Return a graph with the same scores in which normalisation is part of the layers, where that is exact.
+    """Return a graph with the same scores in which normalization is part of the layers, where that is exact.
 
     That is after a layer (with or without bias between), or before matrix products and convolutions without padding,
-    if they alone use the result. The normalised tensor may be reshaped and concatenated with other channels in between,
+    if they alone use the result. The normalized tensor may be reshaped and concatenated with other channels in between,
     as a Relation Network concatenates cells with their coordinates: it is then folded into its columns of each layer.
-    Elsewhere normalisation stays. Node names do not change. Channels are on the last axis.
+    Elsewhere normalization stays. Node names do not change. Channels are on the last axis.
 
     With ``only_above``, fold only after layers. The ``altered`` nodes of the result are then those from each layer to
-    where normalisation ended, which is not altered.
+    where normalization ended, which is not altered.
     """
     return _Folding(graph).run(only_above)
 
@@ -65,7 +65,7 @@ class _Folding:
         self.biases: dict[str, np.ndarray] = {}  # what folding adds to the layers' outputs
 
     def run(self, only_above: bool) -> GraphView:
-        """Return the graph with normalisation folded."""
+        """Return the graph with normalization folded."""
         names = [name for name in self.graph.nodes if name in self.variable]
         for name in names:
             if self._is_layer(name):
@@ -84,8 +84,8 @@ class _Folding:
         return GraphView(self.folded, self.weights, self.altered, self.graph.outputs)
 
     def _fold_into_layer_above(self, layer: str) -> None:
-        steps, scale, shift, normalises = self._chain(self._only_use(layer))
-        if not normalises:
+        steps, scale, shift, normalizes = self._chain(self._only_use(layer))
+        if not normalizes:
             return
         kernel = self._kernel(layer)
         if self.graph.nodes[layer].op == "DepthwiseConv2dNative":
@@ -105,10 +105,10 @@ class _Folding:
             altered = self._only_use(altered)
 
     def _fold_into_layers_below(self, first: str) -> None:
-        steps, scale, shift, normalises = self._chain(first)
+        steps, scale, shift, normalizes = self._chain(first)
         self.done.update(steps)
         channels = self.graph.shape(steps[-1])[-1] if self.graph.shape(steps[-1]).rank else None
-        if not normalises or channels is None:
+        if not normalizes or channels is None:
             return
         layers = self._layers_below(steps[-1], 0, channels)
         if not layers:
@@ -212,20 +212,20 @@ class _Folding:
             The nodes that scale or shift.
         scale, shift : np.ndarray
             What they do together, per channel.
-        normalises : bool
+        normalizes : bool
             Whether any of them scales.
         """
-        steps, scale, shift, normalises = [], np.float32(1), np.float32(0), False
+        steps, scale, shift, normalizes = [], np.float32(1), np.float32(0), False
         while name is not None and name in self.variable:
             step = self._step(name)
             if step is not None:
                 steps.append(name)
                 scale, shift = scale * step[0], shift * step[0] + step[1]
-                normalises = normalises or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
+                normalizes = normalizes or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
             elif not self._moves_no_channel(name):
                 break
             name = self._only_use(name)
-        return steps, scale, shift, normalises
+        return steps, scale, shift, normalizes
 
     def _step(self, name: str) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
@@ -245,7 +245,7 @@ class _Folding:
         return _scale_and_shift(node.op, constant.reshape(-1), first)
 
     def _step_of_fused(self, node: Any) -> tuple[Any, Any] | None:
-        """Return the (scale, shift) per channel of a fused batch normalisation, or ``None``."""
+        """Return the (scale, shift) per channel of a fused batch normalization, or ``None``."""
         values = [self.constants.get(node_of(tensor)) for tensor in node.input[:5]]
         known = [value for value in values[1:] if value is not None]
         if values[0] is not None or len(known) != 4:

@@ -6,7 +6,7 @@ cut into tokens or windows and rolled, time steps may be folded into the batch; 
 recorded with it.
 
 The default layer is the last one ahead of pooling and head that every path to the score passes through and that has
-more than one position: a residual sum, a concatenation of branches, a closing activation. Normalisation of
+more than one position: a residual sum, a concatenation of branches, a closing activation. Normalization of
 an activation is skipped, because it only scales and shifts the activation's channels.
 """
 
@@ -28,10 +28,10 @@ from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView
 
 _CONVOLUTIONS = (*CONVOLUTIONS, "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _SUMS = ("Add", "AddV2", "AddN")
-_NORMALISATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+_NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 # Operations that compute each value from the values at its own position, or scale and shift it.
 _ELEMENTWISE = (
-    *ACTIVATIONS, *_SUMS, *_NORMALISATIONS, "BiasAdd", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Erf", "Erfc",
+    *ACTIVATIONS, *_SUMS, *_NORMALIZATIONS, "BiasAdd", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Erf", "Erfc",
     "Exp", "Log", "Log1p", "Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Pow", "Sin", "Cos", "Sign", "SquaredDifference",
     "Select", "SelectV2", "LRN", "Softmax", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars",
     "FakeQuantWithMinMaxVarsPerChannel",
@@ -201,7 +201,7 @@ class Layers:
         head = self._head()
         for name in reversed(self._cuts()):
             if name in after and name not in head and self._can_be_default(name):
-                return self._before_normalisation(name)
+                return self._before_normalization(name)
         for name in reversed(self._path):
             node = self._graph.nodes[name]
             if name in after and name not in head and node.op in _DEFAULTS and self.has_positions(name):
@@ -494,10 +494,10 @@ class Layers:
         attends = layout.grid is not None or (self._rank == 3 and node.op in _SUMS and len(varying) > 1)
         return not (attends and self._reads_some_tokens_only(name))
 
-    def _before_normalisation(self, name: str) -> str:
+    def _before_normalization(self, name: str) -> str:
         """Return the activation that a node scales and shifts by constants, or the node itself."""
         found = name
-        while self._graph.nodes[found].op in ("Mul", "Add", "AddV2", "Sub", "RealDiv", *_NORMALISATIONS):
+        while self._graph.nodes[found].op in ("Mul", "Add", "AddV2", "Sub", "RealDiv", *_NORMALIZATIONS):
             varying = [tensor for tensor in map(node_of, self._graph.nodes[found].input) if tensor in self._on_path]
             if len(varying) != 1:
                 return name

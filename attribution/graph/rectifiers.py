@@ -1,6 +1,6 @@
 """The rectifiers of a network, for methods that are defined for networks of rectifiers alone.
 
-Between input and score these are allowed, and operations that are linear, normalise by constants, move values or
+Between input and score these are allowed, and operations that are linear, normalize by constants, move values or
 select them as pooling does. Every other operation is refused by name.
 """
 
@@ -19,7 +19,7 @@ RECTIFIERS = ("Relu", "Relu6", "LeakyRelu")
 PRELU = "PRelu"
 _NONLINEAR_CHOICES = ("Select", "SelectV2", "Maximum", "Minimum", "ClipByValue")
 _ALLOWED = {
-    *ops.LAYERS, *ops.AVERAGES, *ops.SUMS, *ops.MOVES, *ops.SELECTS, *ops.SCALES, *ops.NORMALISATIONS, "Neg", "Cast",
+    *ops.LAYERS, *ops.AVERAGES, *ops.SUMS, *ops.MOVES, *ops.SELECTS, *ops.SCALES, *ops.NORMALIZATIONS, "Neg", "Cast",
 } - set(_NONLINEAR_CHOICES)  # fmt: skip
 
 

@@ -39,7 +39,7 @@ ACTIVATIONS = (
 _TRACES: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # concrete functions
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
-# What normalisation computes from weights. Single calls gave a compiled function's digits on all networks compared:
+# What normalization computes from weights. Single calls gave a compiled function's digits on all networks compared:
 # those of the benchmarks, ResNet-50 and EfficientNetB0.
 _SIMPLE = {
     "Identity": tf.identity, "Reshape": tf.reshape, "Squeeze": tf.squeeze, "ExpandDims": tf.expand_dims,

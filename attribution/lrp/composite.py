@@ -95,10 +95,10 @@ class Composite:
     first
         Rule of the layers that see the explained input; ``None`` for no difference.
     batch_norm
-        ``"pass"``: batch normalisation passes relevance on unchanged. ``"fold"``: it is first multiplied into a
+        ``"pass"``: batch normalization passes relevance on unchanged. ``"fold"``: it is first multiplied into a
         neighbouring layer where that is exact (``attribution.graph.fold_batch_norm``).
     norm
-        Normalisation that is part of no layer: LayerNorm and its variants, and a BatchNorm that could not be folded.
+        Normalization that is part of no layer: LayerNorm and its variants, and a BatchNorm that could not be folded.
         ``"pass"``: it passes relevance on unchanged. ``"epsilon"``: the value, the mean subtracted from it and the
         shift share by the ε-rule. In both cases the denominator is a constant.
     sums

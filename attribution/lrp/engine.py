@@ -125,7 +125,7 @@ class Walk:
         sums = Sums(self, products)
         rules: dict[str, Callable[[tf.Operation, tf.Tensor], None]] = {
             **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.SUMS, sums.share),
-            **dict.fromkeys(ops.NORMALISATIONS, sums.share_normalisation),
+            **dict.fromkeys(ops.NORMALIZATIONS, sums.share_normalization),
             **dict.fromkeys(ops.SCALES, products.share_scaling),
             "Softplus": self._activations.share_softplus,
             "Neg": self._pass_on,

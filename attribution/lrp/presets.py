@@ -122,7 +122,7 @@ def lrp_epsilon_plus_flat(queries: ModelQueries, *, epsilon: float = 1e-6, batch
 def lrp_cp(
     queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
 ) -> np.ndarray:
-    """CP-LRP (Ali et al. 2022): LRP-ε with constant attention, gates and denominators of normalisation.
+    """CP-LRP (Ali et al. 2022): LRP-ε with constant attention, gates and denominators of normalization.
 
     Without biases relevance is conserved exactly: the map's sum is the logit.
     """

@@ -5,7 +5,7 @@ With x an operation's input and x' the same at the baseline, Δx = x - x', every
 weights. ``attribution.methods.registered_gradients`` has the other rules.
 
 A quotient y = n / d is the product y · d = n: with the means d̄ = (d + d') / 2 and ȳ = (y + y') / 2, Δy is
-(Δn - ȳ Δd) / d̄. Normalisation multiplies by 1 / d, and near a baseline of zeros its d is almost 0. The mean of 1 / d
+(Δn - ȳ Δd) / d̄. Normalization multiplies by 1 / d, and near a baseline of zeros its d is almost 0. The mean of 1 / d
 and 1 / d' would be enormous there, and so would the two contributions, which cancel; 1 / d̄ is not.
 """
 
@@ -57,7 +57,7 @@ def deeplift(queries: ModelQueries, *, baseline: Any = 0.0) -> np.ndarray:
     """DeepLIFT, rescale rule (Shrikumar et al. 2017): (x - b) times the multipliers; the sum is f(x) - f(b) exactly.
 
     Products of two variables, maxima and softmax follow SHAP's DeepExplainer (Lundberg and Lee 2017): a product's
-    multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials. Normalisation
+    multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials. Normalization
     and other quotients follow the formula at the head of this module. f is the logit.
 
     Parameters

@@ -2,7 +2,7 @@
 
 A network of ReLUs is affine around each input: f(x) = Σ x · df/dx + Σ b · df/db, the second sum over all biases b
 (Srinivas and Fleuret 2019, proposition 1). A bias is what an operation gives where everything it reads of the input is
-0: the constant of a sum, β - γ μ / √(σ² + ε) of batch normalisation, a constant that is concatenated, and inputs that
+0: the constant of a sum, β - γ μ / √(σ² + ε) of batch normalization, a constant that is concatenated, and inputs that
 are not explained. Of other activations σ it is the paper's implicit bias, σ(z) - z σ'(z), of the tangent at z. With
 these the equation holds for every network whose operations are allowed here.
 """
@@ -59,7 +59,7 @@ def bias_rules(graph: GraphView, source: str, target: str) -> dict[str, bool]:
     if refused := [f"{graph.nodes[name].op} ({name})" for name, kind in kinds.items() if kind == "undefined"]:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(
-            "full_grad is defined for linear operations, pooling, normalisation by constants and activations of one "
+            "full_grad is defined for linear operations, pooling, normalization by constants and activations of one "
             f"variable; this network has {listed(refused[:5])}{more}"
         )
     return {name: kind == "tangent" for name, kind in kinds.items() if kind}
@@ -74,12 +74,12 @@ def _kind_of_bias(graph: GraphView, name: str, path: Collection[str]) -> str:
     node = graph.nodes[name]
     if node.op in _WITH_IMPLICIT_BIAS:
         return "tangent"
-    normalises = node.op in ops.NORMALISATIONS
-    if not is_linear(node, path) or (normalises and node.attr["is_training"].b):
+    normalizes = node.op in ops.NORMALIZATIONS
+    if not is_linear(node, path) or (normalizes and node.attr["is_training"].b):
         return "undefined"
     constants = [tensor for tensor in node.input if node_of(tensor) not in path]
     may_add = node.op in (*ops.SUMS, *_JOINS) and any(map(graph.is_float, constants))
-    return "constant" if may_add or normalises else ""
+    return "constant" if may_add or normalizes else ""
 
 
 def rescaled(values: Any) -> Any:

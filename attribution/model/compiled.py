@@ -2,7 +2,7 @@
 
 Each function is compiled when it is first needed, and all share the weights: memory hardly grows with their number.
 Networks with equal graphs share what is compiled (``GraphView.traced``).
-Batch normalisation is part of the layers before it, which saves a few hundredths of every pass.
+Batch normalization is part of the layers before it, which saves a few hundredths of every pass.
 Where the frozen graph's gradients are not known to be the file's, the loaded function takes its place; that has no
 inside.
 """
@@ -109,7 +109,7 @@ class CompiledGraph:
 
     @functools.cached_property
     def folded(self) -> GraphView:
-        """The graph whose batch normalisation is part of the layers before it."""
+        """The graph whose batch normalization is part of the layers before it."""
         with tf.init_scope():  # values, also where a function is built from within another
             return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
 
@@ -383,7 +383,7 @@ def _in_single_precision(graph: GraphView) -> GraphView:
 
 
 def _drop_idle_casts(graph_def: tf.compat.v1.GraphDef) -> None:
-    """Turn casts from a type to itself into identities, so that normalisation behind them is found."""
+    """Turn casts from a type to itself into identities, so that normalization behind them is found."""
     for node in graph_def.node:
         if node.op == "Cast" and node.attr["SrcT"].type == node.attr["DstT"].type:
             dtype = node.attr["SrcT"].type

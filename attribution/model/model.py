@@ -355,7 +355,7 @@ class Model:
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, needs a separate pass.
 
-        Batch normalisation is computed with the layer before it in all other passes, so that what lies between the two
+        Batch normalization is computed with the layer before it in all other passes, so that what lies between the two
         does not occur in them.
         """
         return self._compiled.folds_away(layer)

@@ -88,7 +88,7 @@ def tiny_models(tmp_path_factory):
             shutil.copytree(os.path.join(directory, MODEL_NAMES[number % 2]), path)
             continue
         keras.utils.set_random_seed(number)
-        network = models.small_resnet(32, normalised=False, widths=(4, 4, 4, 4))
+        network = models.small_resnet(32, normalized=False, widths=(4, 4, 4, 4))
         randomise(network, number)
         models.export(network, path, f"# {name}\n")
     return directory

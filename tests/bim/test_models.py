@@ -14,28 +14,28 @@ from attribution.errors import BadInput
 from bim import layout, measure, models, train
 
 
-def small(normalised=True):
-    return models.small_resnet(32, normalised, widths=(4, 4, 6, 6))
+def small(normalized=True):
+    return models.small_resnet(32, normalized, widths=(4, 4, 6, 6))
 
 
-def shallow(normalised=True):
+def shallow(normalized=True):
     """Two of the four stages: what depends on no depth is tested quickly."""
-    return models.small_resnet(32, normalised, widths=(4, 6))
+    return models.small_resnet(32, normalized, widths=(4, 6))
 
 
-def deep(normalised=True):
-    return models.resnet50(32, normalised, width=4, blocks=(2, 1, 1, 1))
+def deep(normalized=True):
+    return models.resnet50(32, normalized, width=4, blocks=(2, 1, 1, 1))
 
 
 @pytest.mark.parametrize("build", [small, deep])
-def test_folding_the_normalisation_changes_nothing(build):
+def test_folding_the_normalization_changes_nothing(build):
     rng = np.random.default_rng(0)
     network = build()
-    for layer in network.layers:  # normalisation that does something, or its mistakes stay hidden
+    for layer in network.layers:  # normalization that does something, or its mistakes stay hidden
         weights = [np.abs(w + 0.3 * rng.standard_normal(w.shape)) + 0.1 for w in layer.get_weights()]
         if layer.name.endswith("_norm"):
             layer.set_weights(weights)
-    plain = models.folded(network, lambda: build(normalised=False))
+    plain = models.folded(network, lambda: build(normalized=False))
     x = 60 * rng.standard_normal((3, 32, 32, 3)).astype(np.float32)
     expected = network(x, training=False).numpy()
     np.testing.assert_allclose(plain(x, training=False), expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
@@ -174,7 +174,7 @@ def test_methods_of_other_libraries_explain_the_exported_networks():
 
 
 def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypatch):
-    monkeypatch.setitem(models.ARCHITECTURES, "resnet50", lambda side, normalised: deep(normalised))
+    monkeypatch.setitem(models.ARCHITECTURES, "resnet50", lambda side, normalized: deep(normalized))
     model = measure.load_classifier(tiny_models, "obj")
     with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50'"):
         models.attach_live_network(model)

@@ -38,7 +38,7 @@ def asked_directly():
     related = relation_network.Relations((16,) * 4)(cells, question)
     network = keras.Model([image, question], relation_network.head(16, (16, 16), num_answers=4)(related))
     generator = np.random.default_rng(4)
-    for variable in network.variables:  # normalisation only scales
+    for variable in network.variables:  # normalization only scales
         if "variance" in variable.path or "gamma" in variable.path:
             variable.assign(np.abs(generator.normal(0, 0.3, variable.shape)) + 0.5)
     return network
@@ -103,7 +103,7 @@ def test_positive_rules_give_maps_of_one_sign(network, asked):
         assert (maps >= 0).all() and (maps.sum(axis=(1, 2, 3)) <= 1).all() and maps.any(axis=(1, 2, 3)).all()
 
 
-def test_folding_every_normalisation_leaves_the_logits_unchanged(network, asked):
+def test_folding_every_normalization_leaves_the_logits_unchanged(network, asked):
     folded = fold_batch_norm.fold_batch_norm(network.graph)
     inputs = asked["tokens"]
     source = network.input_node("image")

@@ -14,7 +14,7 @@ SMALL = {"widths": (8, 6), "head_widths": (7, 5), "channels": 4, "image_size": 6
 
 
 def randomised(**settings):
-    """Return a network whose biases and normalisations are not what they start from."""
+    """Return a network whose biases and normalizations are not what they start from."""
     network = relation_network.build(**settings)
     rng = np.random.default_rng(0)
     network.set_weights([value + 0.1 * rng.random(value.shape).astype(value.dtype) for value in network.get_weights()])

@@ -12,8 +12,8 @@ layers = keras.layers
 _IMAGE = (16, 16, 3)
 
 
-def normalised(x, width, size=3, **options):
-    """Convolution and batch normalisation."""
+def normalized(x, width, size=3, **options):
+    """Convolution and batch normalization."""
     return layers.BatchNormalization()(layers.Conv2D(width, size, padding="same", use_bias=False, **options)(x))
 
 
@@ -25,15 +25,15 @@ def classifier(inputs, x, classes=5, **options):
 
 def residual(x, width, stride=1, activation="relu"):
     """A residual block of two convolutions (He et al. 2016)."""
-    shortcut = normalised(x, width, 1, strides=stride)
-    y = layers.Activation(activation)(normalised(x, width, strides=stride))
-    return layers.Activation(activation)(layers.Add()([normalised(y, width), shortcut]))
+    shortcut = normalized(x, width, 1, strides=stride)
+    y = layers.Activation(activation)(normalized(x, width, strides=stride))
+    return layers.Activation(activation)(layers.Add()([normalized(y, width), shortcut]))
 
 
 def residual_network(activation="relu", shape=_IMAGE):
     """Two residual blocks."""
     inputs = keras.Input(shape)
-    x = layers.Activation(activation)(normalised(inputs, 8))
+    x = layers.Activation(activation)(normalized(inputs, 8))
     return classifier(inputs, residual(residual(x, 8, 2, activation), 12, 2, activation))
 
 
@@ -42,7 +42,7 @@ def with_block(block):
 
     def build():
         inputs = keras.Input(_IMAGE)
-        x = layers.ReLU()(normalised(inputs, 8))
+        x = layers.ReLU()(normalized(inputs, 8))
         return classifier(inputs, block(x))
 
     return build
@@ -59,7 +59,7 @@ def bias_free():
 
 
 def pre_activation(x):
-    """Normalisation ahead of activations: it cannot be folded into the layer below (He et al. 2016b)."""
+    """Normalization ahead of activations: it cannot be folded into the layer below (He et al. 2016b)."""
     for _ in range(2):
         y = layers.ReLU()(layers.BatchNormalization()(x))
         y = layers.Conv2D(8, 3, padding="same")(y)
@@ -77,37 +77,37 @@ def dense_block(x):
 
 def squeeze_and_excitation(x):
     """Channels are scaled by gates (SENet)."""
-    y = layers.ReLU()(normalised(x, 12, strides=2))
+    y = layers.ReLU()(normalized(x, 12, strides=2))
     gate = layers.Dense(4, activation="relu")(layers.GlobalAveragePooling2D(keepdims=True)(y))
     return layers.Multiply()([y, layers.Dense(12, activation="sigmoid")(gate)])
 
 
 def inverted_residual(x, activation="silu"):
     """A mobile block: expansion, depthwise convolution, gates, projection (MobileNetV2, EfficientNet)."""
-    y = layers.Activation(activation)(normalised(x, 24, 1))
+    y = layers.Activation(activation)(normalized(x, 24, 1))
     y = layers.BatchNormalization()(layers.DepthwiseConv2D(3, padding="same", use_bias=False)(y))
     y = layers.Activation(activation)(y)
     gate = layers.Dense(6, activation=activation)(layers.GlobalAveragePooling2D(keepdims=True)(y))
     y = layers.Multiply()([y, layers.Dense(24, activation="sigmoid")(gate)])
-    return layers.Activation(activation)(normalised(layers.Add()([x, normalised(y, 8, 1)]), 16, 1))
+    return layers.Activation(activation)(normalized(layers.Add()([x, normalized(y, 8, 1)]), 16, 1))
 
 
-def group_normalised(x):
-    """Group normalisation in place of batch normalisation."""
+def group_normalized(x):
+    """Group normalization in place of batch normalization."""
     y = layers.GroupNormalization(4)(layers.Conv2D(12, 3, padding="same")(x))
     return layers.ReLU()(
         layers.GroupNormalization(3)(layers.Conv2D(12, 3, strides=2, padding="same")(layers.ReLU()(y)))
     )
 
 
-def rms_normalised(x):
-    """Root mean square normalisation."""
+def rms_normalized(x):
+    """Root mean square normalization."""
     y = layers.RMSNormalization()(layers.Conv2D(12, 3, padding="same")(x))
     return layers.ReLU()(layers.Conv2D(12, 3, strides=2, padding="same")(y))
 
 
 def convnext_block(x):
-    """Depthwise 7x7, layer normalisation, GELU, residual sum (ConvNeXt), here with a grouped convolution."""
+    """Depthwise 7x7, layer normalization, GELU, residual sum (ConvNeXt), here with a grouped convolution."""
     y = layers.LayerNormalization()(layers.Conv2D(8, 7, padding="same", groups=8)(x))
     return layers.Add()([x, layers.Dense(8)(layers.Dense(32, activation="gelu")(y))])
 
@@ -116,7 +116,7 @@ def unit(layer, **options):
     """Return a block of a layer of 3x3 positions between two convolutions."""
 
     def block(x):
-        return layers.ReLU()(normalised(layer(8, 3, padding="same", activation="relu", **options)(x), 10))
+        return layers.ReLU()(normalized(layer(8, 3, padding="same", activation="relu", **options)(x), 10))
 
     return block
 
@@ -125,7 +125,7 @@ def activation(layer, *arguments, **options):
     """Return a block whose second activation is this layer."""
 
     def block(x):
-        return layer(*arguments, **options)(normalised(x, 10))
+        return layer(*arguments, **options)(normalized(x, 10))
 
     return block
 
@@ -134,30 +134,30 @@ def u_net(interpolation):
     """Down and up again with a skip connection."""
 
     def block(x):
-        low = layers.ReLU()(normalised(x, 12, strides=2))
+        low = layers.ReLU()(normalized(x, 12, strides=2))
         up = layers.UpSampling2D(2, interpolation=interpolation)(low)
-        return layers.ReLU()(normalised(layers.Concatenate()([x, up]), 8))
+        return layers.ReLU()(normalized(layers.Concatenate()([x, up]), 8))
 
     return block
 
 
 def strided_transpose(x):
     """A transposed convolution upwards."""
-    low = layers.ReLU()(normalised(x, 12, strides=2))
+    low = layers.ReLU()(normalized(x, 12, strides=2))
     return layers.ReLU()(layers.Conv2DTranspose(8, 3, strides=2, padding="same")(low))
 
 
 def max_pooled():
     """Global max pooling ahead of the classifier."""
     inputs = keras.Input(_IMAGE)
-    x = layers.ReLU()(normalised(layers.ReLU()(normalised(inputs, 8)), 12, strides=2))
+    x = layers.ReLU()(normalized(layers.ReLU()(normalized(inputs, 8)), 12, strides=2))
     return classifier(inputs, layers.GlobalMaxPooling2D()(x))
 
 
 def convolutional_head():
     """The classifier is a 1x1 convolution after pooling (MobileNet)."""
     inputs = keras.Input(_IMAGE)
-    x = layers.ReLU(6.0)(normalised(layers.ReLU(6.0)(normalised(inputs, 8)), 12, strides=2))
+    x = layers.ReLU(6.0)(normalized(layers.ReLU(6.0)(normalized(inputs, 8)), 12, strides=2))
     x = layers.Conv2D(5, 1)(layers.GlobalAveragePooling2D(keepdims=True)(x))
     return keras.Model(inputs, layers.Activation("softmax")(layers.Flatten()(x)))
 
@@ -193,8 +193,8 @@ FAMILIES = (
     keras_family("inverted_residual", "EfficientNet block (swish, SE)", with_block(inverted_residual)),
     keras_family("inverted_hard_swish", "MobileNetV3 block (hard swish)", with_block(_hard_swish)),
     keras_family("convnext_block", "ConvNeXt block (grouped, LayerNorm, GELU)", with_block(convnext_block)),
-    keras_family("group_norm", "GroupNorm", with_block(group_normalised)),
-    keras_family("rms_norm", "RMSNorm", with_block(rms_normalised)),
+    keras_family("group_norm", "GroupNorm", with_block(group_normalized)),
+    keras_family("rms_norm", "RMSNorm", with_block(rms_normalized)),
     linear_family("prelu", "PReLU", with_block(activation(layers.PReLU, shared_axes=(1, 2)))),
     linear_family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU))),
     keras_family("relu6", "Relu6", with_block(activation(layers.ReLU, 6.0))),

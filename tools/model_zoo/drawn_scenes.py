@@ -54,10 +54,10 @@ def efficient():
 
     inputs = keras.Input(_SHAPE)
     x = keras.layers.Rescaling(1 / 127.5, -1)(inputs)
-    x = keras.layers.Activation("silu")(convolutional.normalised(x, 8, strides=2))
+    x = keras.layers.Activation("silu")(convolutional.normalized(x, 8, strides=2))
     x = convolutional.inverted_residual(x)
-    x = keras.layers.Activation("silu")(convolutional.normalised(x, 24, strides=2))
-    x = keras.layers.Activation("silu")(convolutional.normalised(x, 48, strides=2))
+    x = keras.layers.Activation("silu")(convolutional.normalized(x, 24, strides=2))
+    x = keras.layers.Activation("silu")(convolutional.normalized(x, 48, strides=2))
     return convolutional.classifier(inputs, x, classes=len(OBJECTS))
 
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tools.model_zoo.convolutional import classifier, normalised, residual, residual_network
+from tools.model_zoo.convolutional import classifier, normalized, residual, residual_network
 from tools.model_zoo.family import Family, linear_family, number_format, pictures, tokens, write_halves
 from tools.model_zoo.random_weights import settle
 
@@ -49,7 +49,7 @@ def in_format(policy):
     def build():
         with number_format(policy):
             inputs = keras.Input(_IMAGE)
-            x = layers.ReLU()(normalised(inputs, 8))
+            x = layers.ReLU()(normalized(inputs, 8))
             scores_in = {"dtype": "float32"} if policy.startswith("mixed") else {}
             return classifier(inputs, residual(x, 12, 2), **scores_in)
 
@@ -59,20 +59,20 @@ def in_format(policy):
 def several_outputs():
     """Two heads."""
     inputs = keras.Input(_IMAGE)
-    x = layers.GlobalAveragePooling2D()(residual(layers.ReLU()(normalised(inputs, 8)), 12, 2))
+    x = layers.GlobalAveragePooling2D()(residual(layers.ReLU()(normalized(inputs, 8)), 12, 2))
     return keras.Model(inputs, {"colour": layers.Dense(3, name="colour")(x), "kind": layers.Dense(5, name="kind")(x)})
 
 
 def regression():
     """One number."""
     inputs = keras.Input(_IMAGE)
-    return classifier(inputs, residual(layers.ReLU()(normalised(inputs, 8)), 12, 2), classes=1)
+    return classifier(inputs, residual(layers.ReLU()(normalized(inputs, 8)), 12, 2), classes=1)
 
 
 def segmentation():
     """A class at each position."""
     inputs = keras.Input(_IMAGE)
-    x = layers.ReLU()(normalised(layers.ReLU()(normalised(inputs, 8, strides=2)), 12))
+    x = layers.ReLU()(normalized(layers.ReLU()(normalized(inputs, 8, strides=2)), 12))
     x = layers.UpSampling2D(2, interpolation="bilinear")(x)
     return keras.Model(inputs, layers.Conv2D(5, 1)(x))
 

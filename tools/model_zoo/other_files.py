@@ -17,7 +17,7 @@ _IMAGE = (16, 16, 3)
 
 
 def write_tensorflow_1(path, use_resource=False):
-    """Write a residual network as TensorFlow 1 did: a session's graph, fused batch normalisation, a signature."""
+    """Write a residual network as TensorFlow 1 did: a session's graph, fused batch normalization, a signature."""
     generator = np.random.default_rng(3)
     v1 = tf.compat.v1
 

@@ -10,8 +10,8 @@ def settle(model: keras.Model, inputs, bias: float = 0.1, seed: int = 0) -> None
     """Give a Keras network random weights, in place.
 
     Kernels are drawn at the scale that keeps activations as they are (He et al. 2015), scales between a half and one
-    and a half, biases small. The statistics of batch normalisation are measured on inputs and then moved away
-    from them, so that normalisation neither is an identity nor kills a channel. The last layer is scaled until scores
+    and a half, biases small. The statistics of batch normalization are measured on inputs and then moved away
+    from them, so that normalization neither is an identity nor kills a channel. The last layer is scaled until scores
     are of order 1.
 
     Parameters
@@ -41,14 +41,14 @@ def _value(name, shape, bias, generator):
 
 
 def _measure_statistics(model, inputs, bias, generator):
-    normalisations = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
-    if not normalisations:
+    normalizations = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
+    if not normalizations:
         return
-    momenta = [layer.momentum for layer in normalisations]
-    for layer in normalisations:
+    momenta = [layer.momentum for layer in normalizations]
+    for layer in normalizations:
         layer.momentum = 0.0
     model(inputs, training=True)
-    for layer, momentum in zip(normalisations, momenta, strict=True):
+    for layer, momentum in zip(normalizations, momenta, strict=True):
         layer.momentum = momentum
         mean, variance = (np.asarray(value) for value in (layer.moving_mean, layer.moving_variance))
         variance = np.maximum(variance, 1e-3)

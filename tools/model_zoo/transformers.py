@@ -39,7 +39,7 @@ class Positions(layers.Layer):
 
 
 def encoder(x, activation="gelu", bias=True, causal=False, gated=False, dropout=0.0, heads=3):
-    """A transformer block with normalisation ahead of each half (Vaswani et al. 2017)."""
+    """A transformer block with normalization ahead of each half (Vaswani et al. 2017)."""
     width = x.shape[-1]
     y = layers.LayerNormalization(center=bias)(x)
     attention = layers.MultiHeadAttention(heads, width // heads, use_bias=bias, dropout=dropout)

@@ -42,15 +42,15 @@ class Residual(nn.Module):
 
 
 def convolution(weights, padding=0):
-    """Take a convolution and its batch normalisation from the weights, in Keras' order."""
+    """Take a convolution and its batch normalization from the weights, in Keras' order."""
     kernel, bias = (torch.from_numpy(weights.pop(0)) for _ in range(2))
     layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0], padding=padding)
     layer.weight.data, layer.bias.data = kernel.permute(3, 2, 0, 1).contiguous(), bias
     return layer
 
 
-def normalisation(weights):
-    """Take a batch normalisation from the weights."""
+def normalization(weights):
+    """Take a batch normalization from the weights."""
     layer = nn.BatchNorm2d(len(weights[0]), eps=0)
     layer.weight.data, layer.bias.data, layer.running_mean, layer.running_var = (
         torch.from_numpy(weights.pop(0)) for _ in range(4)
@@ -85,20 +85,20 @@ def table(weights):
 
 
 def cnn(weights):
-    """Return the network of two convolutions with batch normalisation."""
-    first = [convolution(weights), normalisation(weights), nn.ReLU(), nn.MaxPool2d(2)]
-    second = [convolution(weights), normalisation(weights), nn.ReLU()]
+    """Return the network of two convolutions with batch normalization."""
+    first = [convolution(weights), normalization(weights), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [convolution(weights), normalization(weights), nn.ReLU()]
     return nn.Sequential(*first, *second, nn.AdaptiveAvgPool2d(1), nn.Flatten(), dense(weights))
 
 
 def residual(weights):
     """Return the network with one residual block."""
-    stem = [convolution(weights), normalisation(weights), nn.ReLU()]
-    first = [convolution(weights, 1), normalisation(weights), nn.ReLU()]
-    # Keras lists layers by their depth: both last convolutions, then both last normalisations.
+    stem = [convolution(weights), normalization(weights), nn.ReLU()]
+    first = [convolution(weights, 1), normalization(weights), nn.ReLU()]
+    # Keras lists layers by their depth: both last convolutions, then both last normalizations.
     main, shortcut = convolution(weights, 1), convolution(weights)
     block = Residual(
-        nn.Sequential(*first, main, normalisation(weights)), nn.Sequential(shortcut, normalisation(weights))
+        nn.Sequential(*first, main, normalization(weights)), nn.Sequential(shortcut, normalization(weights))
     )
     return nn.Sequential(*stem, block, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), dense(weights))
 
@@ -230,7 +230,7 @@ class Transformer(nn.Module):
 
     @staticmethod
     def norm(x, parameters, constant=lambda t: t):
-        """Layer normalisation whose denominator may be held constant."""
+        """Layer normalization whose denominator may be held constant."""
         mean = x.mean(-1, keepdim=True)
         deviation = torch.sqrt(((x - mean) ** 2).mean(-1, keepdim=True) + 1e-5)
         return (x - mean) / constant(deviation) * parameters[0] + parameters[1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attribution.lrp.engine import Walk
 
 _MONOTONE = (
-    *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALISATIONS, *ops.ACTIVATIONS, "Cast",
+    *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALIZATIONS, *ops.ACTIVATIONS, "Cast",
     "Neg",
 )  # fmt: skip
 

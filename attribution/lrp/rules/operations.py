@@ -20,7 +20,7 @@ SELECTS = (
     "ResizeNearestNeighbor", "Select", "SelectV2", "Maximum", "Minimum", "ClipByValue",
 )  # fmt: skip
 SCALES = ("Mul", "RealDiv")
-NORMALISATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")  # by constants
+NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")  # by constants
 # Elementwise, 0 at 0, of the sign of their input. Others are recognised by that law: see ``activations.py``.
 ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Tanh")
 

@@ -56,8 +56,8 @@ class Sums:
         else:
             self._share_by(self._rule(operation), operation, given)
 
-    def share_normalisation(self, operation: tf.Operation, given: tf.Tensor) -> None:
-        """Pass the relevance of a batch normalisation's output to its input, whole or as through an affine layer."""
+    def share_normalization(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Pass the relevance of a batch normalization's output to its input, whole or as through an affine layer."""
         tensor = operation.inputs[0]
         if not self._shares_norms():
             self._walk.add(tensor, given)
@@ -189,14 +189,14 @@ class Sums:
         return self._composite.norm == "epsilon" and self._composite.batch_norm == "fold"
 
     def _is_only_a_shift(self, operation: tf.Operation) -> bool:
-        """Return whether a sum adds constants to one tensor that is no linear operation, as normalisation does."""
+        """Return whether a sum adds constants to one tensor that is no linear operation, as normalization does."""
         if operation.type not in ops.SUMS:
             return False
         moving = self._walk.variable_inputs(operation)
         return len(moving) == 1 and not self._belongs(moving[0])
 
     def _centred(self, operation: tf.Operation) -> Any:
-        """Return the tensor whose mean a sum subtracts, as layer normalisation does, or ``None``.
+        """Return the tensor whose mean a sum subtracts, as layer normalization does, or ``None``.
 
         That is x - m or x s - (m s - b), where m is a mean of x and s and b are constants or denominators.
         """

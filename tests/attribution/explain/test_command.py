@@ -251,7 +251,7 @@ def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictu
     missed = kept["lrp_alpha1beta0"].sum(axis=(1, 2, 3), dtype=np.float64) - logits
     np.testing.assert_allclose(kept["lrp_alpha1beta0.residual"], missed, rtol=1e-6)
     shares = 100 * np.abs(missed / logits)
-    assert (shares > 5).all()  # its normalisation has biases
+    assert (shares > 5).all()  # its normalization has biases
     said = [line for line in out.splitlines() if "misses" in line]
     assert said == [
         "deeplift: the sum of the map misses f(x) - f(baseline) by less than 0.01 % (median of 2 inputs; largest: less "

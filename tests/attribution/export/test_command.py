@@ -135,7 +135,7 @@ def test_nothing_but_tensorflows_own_operations(image_file):
 
 
 def test_methods_share_the_models_weights(tmp_path):
-    """Also where a pass computes normalisation with its convolution, whose weights then are none of the file's."""
+    """Also where a pass computes normalization with its convolution, whose weights then are none of the file's."""
     layers = tf.keras.layers
     network = tf.keras.Sequential(
         [
@@ -155,10 +155,10 @@ def test_methods_share_the_models_weights(tmp_path):
         return sum(path.stat().st_size for path in directory.rglob("variables.data*"))
 
     own = 4 * network.count_params()
-    kernel, normalised_kernel = 7 * 7 * 3 * 96 * 4, 5 * 5 * 96 * 24 * 4
+    kernel, normalized_kernel = 7 * 7 * 3 * 96 * 4, 5 * 5 * 96 * 24 * 4
     grown = weights(tmp_path / "served") - own
-    assert normalised_kernel <= grown < normalised_kernel + kernel
-    assert sum(node.ByteSize() for node in nodes_of(tmp_path / "served") if node.op == "Const") < normalised_kernel
+    assert normalized_kernel <= grown < normalized_kernel + kernel
+    assert sum(node.ByteSize() for node in nodes_of(tmp_path / "served") if node.op == "Const") < normalized_kernel
 
 
 def test_a_client_finds_scores_layer_and_description(image_file, models, inputs, exported):

@@ -1,4 +1,4 @@
-"""Folding batch normalisation changes no score."""
+"""Folding batch normalization changes no score."""
 
 import keras
 import numpy as np
@@ -20,8 +20,8 @@ def scores_of(graph, model, feed):
     return scores(arrays).numpy()
 
 
-def normalising(graph, explain_input, target):
-    """Return the nodes that still scale by a constant or normalise."""
+def normalizing(graph, explain_input, target):
+    """Return the nodes that still scale by a constant or normalize."""
     return [
         name
         for name in graph.between(explain_input, target)
@@ -33,7 +33,7 @@ def check(model, feed, remaining, explain_input=None):
     folded = fold_batch_norm.fold_batch_norm(model.graph)
     np.testing.assert_allclose(scores_of(folded, model, feed), model.scores(feed), rtol=1e-4, atol=1e-5)
     node, target = model.input_node(explain_input), model.logits.split(":")[0]
-    before, after = normalising(model.graph, node, target), normalising(folded, node, target)
+    before, after = normalizing(model.graph, node, target), normalizing(folded, node, target)
     assert before and len(after) == remaining, (before, after)
     assert {n.name for n in model.graph.graph_def.node} <= {n.name for n in folded.graph_def.node}
 
@@ -42,7 +42,7 @@ def test_after_convolutions_of_a_residual_network(models, inputs):
     check(models["image"], inputs["image"], remaining=0)
 
 
-def test_fused_normalisation_of_tensorflow_1(tf1, inputs):
+def test_fused_normalization_of_tensorflow_1(tf1, inputs):
     model = attribution.load_model(tf1[0], inputs=["input_tensor:0"], output="resnet_model/final_dense:0")
     check(model, inputs["image"], remaining=0)
 
@@ -67,13 +67,13 @@ BN = keras.layers.BatchNormalization
 @pytest.mark.parametrize(
     ("layers", "remaining"),
     [
-        # A Relation Network's order: the normalisation goes into the next convolution, which has no padding ...
+        # A Relation Network's order: the normalization goes into the next convolution, which has no padding ...
         (lambda: [CONV(4, 3, strides=2, activation="relu"), BN(), CONV(5, 3, activation="relu"), *head()], 0),
         # ... with padding it could not, exactly, and stays.
         (lambda: [CONV(4, 3, activation="relu"), BN(), CONV(5, 3, padding="same", activation="relu"), *head()], 1),
         (lambda: [keras.layers.DepthwiseConv2D(3, depth_multiplier=2), BN(), keras.layers.ReLU(), *head()], 0),
         (lambda: [keras.layers.Flatten(), keras.layers.Dense(6), BN(), keras.layers.ReLU(), BN(), head()[1]], 0),
-        # One normalisation before a layer, another after it.
+        # One normalization before a layer, another after it.
         (lambda: [CONV(4, 3, activation="relu"), BN(), CONV(5, 3), BN(), keras.layers.ReLU(), *head()], 0),
         # Before pooling it stays.
         (lambda: [CONV(4, 3, activation="relu"), BN(), keras.layers.MaxPool2D(), *head()], 1),

@@ -153,7 +153,7 @@ def windows(image):
 
 
 def windows_left_open(image):
-    """The same without normalisation at its end, so that the last layer is what puts windows together."""
+    """The same without normalization at its end, so that the last layer is what puts windows together."""
     x = L.Conv2D(8, 2, strides=2)(image)
     y = keras.ops.transpose(keras.ops.reshape(x, (-1, 2, 3, 2, 3, 8)), (0, 1, 3, 2, 4, 5))
     y = attention_block(keras.ops.reshape(y, (-1, 9, 8)), 8)

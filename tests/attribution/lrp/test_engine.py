@@ -201,7 +201,7 @@ def test_a_layer_written_as_a_sum_of_products_is_one_layer(rule, sums, pair_netw
 
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 def test_epsilon_lrp_is_input_times_gradient(kind, models, inputs):
-    """On ReLU networks, with biases, residual blocks and folded normalisation, as epsilon goes to 0."""
+    """On ReLU networks, with biases, residual blocks and folded normalization, as epsilon goes to 0."""
     options = {"explain_input": "image"} if kind == "two_inputs" else {}
     expected = attribution.explain("gradient_x_input", models[kind], inputs[kind], 1, **options)
     maps = attribution.explain("lrp_epsilon", models[kind], inputs[kind], 1, epsilon=1e-9, **options)
@@ -217,7 +217,7 @@ def everything(x):
 
     y = tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]])
     y = tf.nn.relu(tf.nn.conv2d(y, kernel(3, 3, 2, 4), 1, "VALID"))
-    y = y * np.array([0.5, 2.0, 1.5, 1.0], np.float32)  # normalisation
+    y = y * np.array([0.5, 2.0, 1.5, 1.0], np.float32)  # normalization
     y = tf.nn.max_pool2d(y, 2, 2, "SAME")
     y = tf.nn.relu(tf.nn.conv2d(y, kernel(3, 3, 4, 4), 1, "SAME") + y)  # residual
     left, right = tf.split(y, 2, axis=-1)

@@ -25,7 +25,7 @@ def chain(*middle, shape=GRID, pooled=True):
 
 
 def transformer():
-    """A block of a vision transformer with pre-normalisation."""
+    """A block of a vision transformer with pre-normalization."""
     image = keras.Input(GRID)
     x = layers.Reshape((4, 8))(convolution(8, 4, strides=4)(image))
     y = layers.LayerNormalization(center=False)(x)
@@ -192,7 +192,7 @@ def test_relevance_does_not_depend_on_the_batch(family):
 
 
 def maps_of_type(policy, path):
-    """Return the maps of two methods of a network with normalisation whose numbers all types can represent."""
+    """Return the maps of two methods of a network with normalization whose numbers all types can represent."""
     keras.config.set_dtype_policy(policy)
     try:
         network = keras.Sequential(
@@ -249,7 +249,7 @@ def test_the_relative_stabiliser_does_not_see_the_scale_of_the_scores(tmp_path):
     assert np.abs(maps["absolute", 1e-12]).max() < 1e-3 * np.abs(expected).max()
 
 
-def test_normalisation_that_cannot_be_folded_does_not_explode(tmp_path):
+def test_normalization_that_cannot_be_folded_does_not_explode(tmp_path):
     """Before activation and padding, six times: handed on unchanged, its shift is divided by next to nothing."""
     image = keras.Input(GRID)
     x = layers.Conv2D(4, 3, padding="same")(image)
@@ -274,7 +274,7 @@ def test_normalisation_that_cannot_be_folded_does_not_explode(tmp_path):
     assert np.abs(passed).max() > 100 * np.abs(expected).max()
 
 
-def test_fused_normalisation_that_cannot_be_folded_is_an_affine_layer(from_function):
+def test_fused_normalization_that_cannot_be_folded_is_an_affine_layer(from_function):
     generator = np.random.default_rng(3)
     gamma, beta, mean = (generator.normal(size=3).astype(np.float32) for _ in range(3))
     kernel = generator.normal(size=(3, 3, 3, 4)).astype(np.float32)

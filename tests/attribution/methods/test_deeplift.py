@@ -17,7 +17,7 @@ def attention(v):
     return tf.reduce_sum(tf.matmul(weights, tokens), axis=1)
 
 
-def normalised(v):
+def normalized(v):
     mean, variance = tf.nn.moments(v, [1], keepdims=True)
     return (v - mean) * tf.math.rsqrt(variance + 1e-3)
 
@@ -36,7 +36,7 @@ FUNCTIONS = {
     "softmax inside": lambda v: tf.matmul(tf.nn.softmax(tf.matmul(v, KERNEL)), KERNEL),
     "attention": attention,
     "a sign-changing denominator": lambda v: (tf.matmul(v, KERNEL) + 3.0) / (v - 0.55),
-    "layer normalisation": normalised,
+    "layer normalization": normalized,
     "mask": lambda v: tf.nn.softmax(tf.where([True, True, False, True], tf.matmul(v, KERNEL), -1e9)),
     "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
 }
@@ -173,7 +173,7 @@ def transformers(from_function):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_complete_where_normalisation_divides_by_almost_zero_at_the_baseline(norm, transformers):
+def test_complete_where_normalization_divides_by_almost_zero_at_the_baseline(norm, transformers):
     """At a baseline of zeros each norm multiplies by 1000; the maps stay of the scores' size and keep their sum."""
     model = transformers[norm]
     x = np.random.default_rng(7).normal(size=(3, 6, 8)).astype(np.float32)

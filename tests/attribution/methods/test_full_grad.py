@@ -21,14 +21,14 @@ def decomposed(model, inputs, row, target):
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "relu6", "elu", "tanh"])
 def test_input_and_biases_add_up_to_the_logit(activation, with_relu, inputs):
-    """Of ReLU networks with batch normalisation, and by the biases of tangents also of others."""
+    """Of ReLU networks with batch normalization, and by the biases of tangents also of others."""
     model = attribution.load_model(with_relu("image", getattr(keras.activations, activation)))
     for row, target in enumerate([4, 0, 2]):
         terms = decomposed(model, inputs["image"], row, target)
         logit = model.scores(inputs["image"][row : row + 1])[0, target]
         assert sum(terms.values()) == pytest.approx(logit, rel=1e-5)
         own = {"relu": 0, "leaky_relu": 0}.get(activation, 3)
-        assert len(terms) == 1 + 2 + 3 + 1 + own  # input; convolution and head with bias, 4 normalisations; activations
+        assert len(terms) == 1 + 2 + 3 + 1 + own  # input; convolution and head with bias, 4 normalizations; activations
 
 
 def test_constants_beside_the_input_and_other_inputs_are_biases(from_function, models, inputs):
@@ -49,10 +49,10 @@ def test_constants_beside_the_input_and_other_inputs_are_biases(from_function, m
 
 
 def network(x, at_bias=0.0, at_shift=0.0):
-    """Convolution with bias, normalisation, ReLU, pooling, a convolution without bias, mean and head."""
+    """Convolution with bias, normalization, ReLU, pooling, a convolution without bias, mean and head."""
     biased = tf.nn.conv2d(x, KERNELS[0], 1, "SAME") + SHIFT + at_bias
-    normalised = biased * SCALE + HEAD + at_shift
-    pooled = tf.nn.max_pool2d(tf.nn.relu(normalised), 2, 2, "VALID")
+    normalized = biased * SCALE + HEAD + at_shift
+    pooled = tf.nn.max_pool2d(tf.nn.relu(normalized), 2, 2, "VALID")
     hidden = tf.nn.relu(tf.nn.conv2d(pooled, KERNELS[1], 1, "SAME"))
     return tf.reduce_mean(hidden, (1, 2)) + HEAD
 

@@ -101,8 +101,8 @@ def test_relevance_is_compiled_once_for_all_numbers_of_a_composite(wide):
     assert np.abs(maps[0] - maps[1]).max() > 1e-3 * np.abs(maps[0]).max()
 
 
-def test_layers_before_normalisation_keep_their_values(live, models, inputs):
-    """Passes compute normalisation with the layer before it, but not those that ask for that layer."""
+def test_layers_before_normalization_keep_their_values(live, models, inputs):
+    """Passes compute normalization with the layer before it, but not those that ask for that layer."""
     model, x = models["image"], inputs["image"]
     convolution = next(layer for layer in live["image"].layers if isinstance(layer, keras.layers.Conv2D))
     expected = keras.Model(live["image"].inputs, convolution.output)(x).numpy() - convolution.bias.numpy()
@@ -120,7 +120,7 @@ def test_layers_before_normalisation_keep_their_values(live, models, inputs):
 
 
 def test_scores_that_depend_on_shapes_and_widen_are_left_alone(from_function):
-    """Neither is normalisation, though both look like it: one number per channel times the output of a layer."""
+    """Neither is normalization, though both look like it: one number per channel times the output of a layer."""
     kernel = np.random.default_rng(0).normal(size=(3, 1)).astype(np.float32)
     scale = np.array([1.0, -2.0, 3.0], np.float32)
     model = from_function(lambda x: (tf.matmul(x, kernel) + tf.zeros(tf.shape(x)[:1])[:, tf.newaxis]) * scale, 3)

@@ -102,8 +102,8 @@ def test_recomputed_gradients(from_function):
     assert_exact(model, X, TARGETS)
 
 
-def test_values_that_a_gradient_reads_are_the_file_s_where_normalisation_is_folded(tmp_path):
-    """Passes compute normalisation with the layer before it; what a gradient reads in between must stay."""
+def test_values_that_a_gradient_reads_are_the_file_s_where_normalization_is_folded(tmp_path):
+    """Passes compute normalization with the layer before it; what a gradient reads in between must stay."""
     kernel, scale = tf.Variable(KERNEL), tf.Variable([2.0, -3.0, 0.5])
 
     @tf.custom_gradient

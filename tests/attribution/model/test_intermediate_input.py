@@ -165,7 +165,7 @@ def test_channels_first_gives_the_maps_of_channels_last(build, shape, tmp_path_f
         if expected[name].ndim == x.ndim:
             assert maps.shape == (4, shape[-1], *shape[:-1])
             maps = np.moveaxis(maps, 1, -1)
-        # Normalisation is multiplied into its layer where channels come last alone, so that LRP's stabiliser acts on
+        # Normalization is multiplied into its layer where channels come last alone, so that LRP's stabiliser acts on
         # other sums.
         tolerance = 1e-3 if name == "lrp_epsilon" else 1e-5
         np.testing.assert_allclose(maps, expected[name], rtol=1e-3, atol=tolerance * np.abs(expected[name]).max())

@@ -40,9 +40,10 @@ def found(name, maps, batch, queries):
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("PixelFlipping", {"features_in_step": 8}), ("FaithfulnessEstimate", {"features_in_step": 8}), ("Selectivity", {"patch_size": 2}),
-        ("RegionPerturbation", {"patch_size": 4, "order": "lerf"}), ("NonSensitivity", {"features_in_step": 8, "n_samples": 2}), ("Sparseness", {}),
-        ("PointingGame", {}), ("RelevanceRankAccuracy", {}),
+        ("PixelFlipping", {"features_in_step": 8}), ("FaithfulnessEstimate", {"features_in_step": 8}),
+        ("Selectivity", {"patch_size": 2}), ("RegionPerturbation", {"patch_size": 4, "order": "lerf"}),
+        ("NonSensitivity", {"features_in_step": 8}), ("Sparseness", {}), ("PointingGame", {}),
+        ("RelevanceRankAccuracy", {}),
     ],
 )  # fmt: skip
 def test_the_value_is_that_of_quantus_alone(name, parameters, network, batch):

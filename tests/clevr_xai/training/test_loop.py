@@ -72,7 +72,7 @@ def test_convolutions_are_as_slow_as_a_stage_says(make_learner, training_data, t
     training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
 
     def kernels():
-        """Not the moving statistics of the normalisation."""
+        """Not the moving statistics of the normalization."""
         layers = {name: aided.network.get_layer(name) for name in ("convolutions", "relations", "f")}
         return {name: [w.copy() for w in layer.get_weights() if w.ndim > 1] for name, layer in layers.items()}
 

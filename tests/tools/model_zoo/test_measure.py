@@ -59,7 +59,7 @@ def test_a_map_that_changes_with_other_inputs_differs(function, with_method):
 
 
 def test_a_network_that_mixes_its_inputs_is_told_apart(tmp_path):
-    """Batch normalisation as in training: the scores of an input change with the others, and maps may, too."""
+    """Batch normalization as in training: the scores of an input change with the others, and maps may, too."""
 
     def write(path):
         module = tf.Module()
@@ -74,7 +74,7 @@ def test_a_network_that_mixes_its_inputs_is_told_apart(tmp_path):
     def inputs(rows):
         return np.random.default_rng(1).normal(size=(rows, 6)).astype(np.float32)
 
-    family = Family("training_statistics", "normalised by its batch", write, inputs)
+    family = Family("training_statistics", "normalized by its batch", write, inputs)
     cell = measure.measure(family, ["gradient_x_input"])["methods"]["gradient_x_input"]
     assert cell["note"] == "the network's own scores change with the other inputs", cell
 
