@@ -113,14 +113,7 @@ def atomic_directory(path: str | os.PathLike, replace: bool = False) -> Iterator
             if os.path.lexists(path) and not (replace and path.is_dir()):
                 raise BadInput(f"{path} was made by another process meanwhile; remove it, or name another directory")
             with writing(path):
-                old = stack.enter_context(_unfinished(path, pathlib.Path.mkdir))
-                if path.is_dir():
-                    os.rename(path, old)
-                try:
-                    os.rename(temporary, path)
-                except BaseException:
-                    os.rename(old, path)
-                    raise
+                _rename_directory(temporary, path)
     finally:
         for above in missing:
             with contextlib.suppress(OSError):  # not empty
@@ -244,6 +237,20 @@ def _unfinished(path: pathlib.Path, create: Callable[[pathlib.Path], object]) ->
         _remove(temporary)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _rename_directory(new: pathlib.Path, path: pathlib.Path) -> None:
+    """Rename a directory. One that has the name is replaced, and stays if that fails."""
+    if not path.is_dir():
+        os.rename(new, path)
+        return
+    with _unfinished(path, pathlib.Path.mkdir) as old:
+        os.rename(path, old)
+        try:
+            os.rename(new, path)
+        except BaseException:
+            os.rename(old, path)
+            raise
 
 
 def _lock(path: pathlib.Path, exclusive: bool = False) -> int | None:

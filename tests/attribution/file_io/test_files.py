@@ -384,3 +384,6 @@ def test_a_directory_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="Input/output error"), atomic_directory(path, replace=True) as unfinished:
         (unfinished / "other").write_text("two")
     assert os.listdir(path) == ["file"] and os.listdir(tmp_path) == ["set"]
+    with pytest.raises(BadInput, match="Input/output error"), atomic_directory(tmp_path / "new") as unfinished:
+        (unfinished / "other").write_text("two")
+    assert os.listdir(tmp_path) == ["set"]
