@@ -5,6 +5,7 @@ The stubs import TensorFlow, which takes seconds, so they are imported with the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -33,6 +34,7 @@ class GrpcProtocol:
                 f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
                 "http:// does not need it"
             ) from error
+        self._limit = max_message_bytes
         self._channel = grpc.insecure_channel(
             address.host_and_port,
             options=[
@@ -73,13 +75,15 @@ class GrpcProtocol:
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
         reply = _call(self._prediction.Predict, request, deadline)
         try:
-            return {name: tf.make_ndarray(tensor) for name, tensor in reply.outputs.items()}
-        except (TypeError, ValueError) as error:
+            return {name: self._array(tensor) for name, tensor in reply.outputs.items()}
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ServerError):
+                raise
             raise ServerError("INVALID_REPLY", f"an output is not an array: {error}") from error
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
         """Return the version that is served, and its signatures."""
-        from google.protobuf import json_format
+        from google.protobuf import json_format, message
         from tensorflow_serving.apis import get_model_metadata_pb2
 
         request = get_model_metadata_pb2.GetModelMetadataRequest(
@@ -87,7 +91,11 @@ class GrpcProtocol:
         )
         reply = _call(self._prediction.GetModelMetadata, request, deadline)
         found = get_model_metadata_pb2.SignatureDefMap()
-        reply.metadata["signature_def"].Unpack(found)
+        try:
+            if not reply.metadata["signature_def"].Unpack(found):
+                raise ValueError("no signatures")
+        except message.DecodeError as error:
+            raise ValueError(str(error)) from error
         plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
         version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
         return version, {name: signature_of(one) for name, one in plain.items() if one.get("inputs")}
@@ -104,6 +112,15 @@ class GrpcProtocol:
     def close(self) -> None:
         """Close the channel."""
         self._channel.close()
+
+    def _array(self, tensor):
+        """Return the array of a tensor, whose last value stands for all that follow: a few bytes may name any size."""
+        import tensorflow as tf
+
+        shape = tuple(axis.size for axis in tensor.tensor_shape.dim)
+        if min(shape, default=0) < 0 or math.prod(shape) * tf.as_dtype(tensor.dtype).size > self._limit:
+            raise ServerError("INVALID_REPLY", f"an output of shape {shape} is larger than {self._limit} bytes")
+        return tf.make_ndarray(tensor)
 
 
 def _spec(model: ModelName, signature: str = ""):
@@ -122,6 +139,6 @@ def _call(call, request, deadline: float):
     try:
         return call(request, timeout=deadline)
     except grpc.RpcError as error:
-        raise ServerError(error.code().name, error.details()) from error
+        raise ServerError(error.code().name, error.details() or "") from error
     except ValueError as error:  # a message of 2 GiB cannot be serialized
         raise ServerError("RESOURCE_EXHAUSTED", str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import urllib.parse
 from collections.abc import Mapping
 
@@ -32,6 +33,7 @@ _CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
     413: "RESOURCE_EXHAUSTED",
     502: "UNAVAILABLE",
 }
+_LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
 _LONGEST_MESSAGE = 400  # characters; TensorFlow's messages can be pages long
 # Types of TensorFlow that can be sent and received. Strings are Python objects.
 DTYPES: dict[str, np.dtype] = {
@@ -214,6 +216,8 @@ def _spec(info: Mapping) -> TensorSpec:
     shape = info.get("tensor_shape", {})
     sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
     unknown = shape.get("unknown_rank", False)
+    if math.prod(size for size in sizes if size > 0) > _LARGEST_ROW:
+        raise ValueError(f"a tensor of shape {sizes}")
     return TensorSpec(
         DTYPES.get(info.get("dtype", "")),
         None if unknown else tuple(None if size < 0 else size for size in sizes),

@@ -79,11 +79,22 @@ def read_sheet(text: bytes) -> Sheet:
         if plain["sheet"] != SHEET_VERSION:
             raise ServerError("INVALID_REPLY", f"the description of the explanations has version {plain['sheet']} "
                               f"instead of {SHEET_VERSION}; export the model again")  # fmt: skip
-        return Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(Sheet)})
-    except (KeyError, TypeError, ValueError) as error:
+        sheet = Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(Sheet)})
+        _check_types(sheet)
+        return sheet
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, ServerError):
             raise
         raise ServerError("INVALID_REPLY", f"the description of the explanations cannot be read: {error}") from error
+
+
+def _check_types(sheet: Sheet) -> None:
+    """Raise TypeError for a description whose parts are not of their types."""
+    if not all(isinstance(text, str) for text in (sheet.source, sheet.score, sheet.wrt, sheet.layer or "")):
+        raise TypeError("a text is something else")
+    known = [(one["method"], one["parameters"]) for one in sheet.methods.values()]
+    if not all(isinstance(method, str) and isinstance(parameters, dict) for method, parameters in known):
+        raise TypeError("a method has no name")
 
 
 class _UnseenGraph:
@@ -263,6 +274,8 @@ class ServedModel:
         self.counts.update(backward=len(targets), backward_passes=len(answers))
         first = next(iter(answers.values()))
         scores = np.full((len(targets), self.num_classes), -np.inf, np.float32)
+        if not np.isin(first["target"], np.arange(self.num_classes)).all():
+            raise ServerError("INVALID_REPLY", f"a target that is none of {self.num_classes} classes", self.path)
         scores[np.arange(len(targets)), first["target"]] = first["score"]
         return Backward(
             scores=scores,
@@ -357,7 +370,13 @@ class ServedModel:
             return None
         rows = self.client.predict(self.name, SHEET, {"rows": np.zeros(1, np.int32)}, ["sheet"])["sheet"]
         try:
-            return read_sheet(rows[0])
+            sheet = read_sheet(rows[0])
+            promised = [SCORES, *(EXPLAIN + label for label in sheet.methods)]
+            missing = [name for name in promised if name not in self.signatures]
+            if missing or sheet.wrt not in self.signatures[SCORES].inputs:
+                what = f"signature '{missing[0]}'" if missing else f"input '{sheet.wrt}'"
+                raise ServerError("INVALID_REPLY", f"the description of the explanations names a missing {what}")
+            return sheet
         except ServerError as error:
             raise error.about(self.path) from error
 

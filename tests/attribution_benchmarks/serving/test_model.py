@@ -1,5 +1,7 @@
 """A served model in place of a loaded one: scores, gradients and methods made of them, against closed forms."""
 
+import dataclasses
+import json
 import pathlib
 import subprocess
 import sys
@@ -158,6 +160,54 @@ def test_models_that_cannot_be_scored(server, client, linear, explained):
     for name in ("", "a/b", "a@x"):
         with pytest.raises(BadInput, match="is not the name of a served model"):
             serving.ServedModel(client, name)
+
+
+GOOD = {
+    "sheet": 1,
+    "source": "a",
+    "score": "logits",
+    "wrt": "x",
+    "layer": None,
+    "layer_is_default": True,
+    "methods": {},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "5", "[" * 100_000, "{", *(json.dumps({**GOOD, **change}) for change in (
+            {"methods": 3}, {"methods": {"gradient": 3}}, {"methods": {"gradient": {"method": "gradient"}}},
+            {"methods": {"gradient": {"method": [], "parameters": {}}}}, {"wrt": "y"}, {"wrt": {}}, {"layer": 7},
+            {"methods": {"\x1b[31m": {"method": "gradient", "parameters": {}}}}, {"source": []},
+        ))
+    ],
+)  # fmt: skip
+def test_descriptions_of_explanations_that_cannot_be_used(server, client, explained, text):
+    signatures = explained()
+    signatures["explanation_sheet"] = dataclasses.replace(
+        signatures["explanation_sheet"], answer=lambda _: {"sheet": np.array([text.encode()], object)}
+    )
+    server.models["odd"] = {1: signatures}
+    with pytest.raises(BadInput, match="description of the explanations") as refused:
+        serving.ServedModel(client, "odd")
+    assert "\n" not in str(refused.value)
+
+
+def test_targets_that_are_no_classes_and_shapes_without_end(server, client, explained, linear, inputs):
+    signatures = explained()
+    honest = signatures["explain_gradient"]
+    signatures["explain_gradient"] = dataclasses.replace(
+        honest, answer=lambda arrays: {**honest.answer(arrays), "target": np.full(len(arrays["x"]), 9, np.int32)}
+    )
+    server.models["odd"] = {1: signatures}
+    with pytest.raises(ServerError, match="a target that is none of 3 classes"):
+        attribution.explain("smoothgrad", serving.ServedModel(client, "odd"), inputs)
+    for kind, shape in (("outputs", (None, 1 << 40)), ("inputs", (None, 1 << 20, 1 << 20, 3))):
+        specs = dataclasses.replace(linear().specs, **{kind: {"x": TensorSpec(FLOAT, shape)}})
+        server.models["odd"] = {1: {"serving_default": ServedSignature(specs, None)}}
+        with pytest.raises(ServerError, match="not TensorFlow Serving's"):
+            serving.ServedModel(client, "odd")
 
 
 def test_a_model_with_a_fixed_batch_and_an_unknown_number_of_classes(server, client, inputs, weights):
