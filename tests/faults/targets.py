@@ -26,11 +26,22 @@ class Target:
         Whether the directory begins as a copy of that set.
     models
         Models that the directory begins with, as ``benchmark/model``.
+    refuses
+        What the error says of a run that finds its output complete; empty for a command that ends well then.
+    trains
+        Whether it trains networks, which Keras writes with the variables in any order: their answers are compared.
     """
 
     arguments: Sequence[str]
     begins_with_data: bool = False
     models: Sequence[str] = ()
+    refuses: str = ""
+    trains: bool = False
+
+    def ends_well(self, code: int, said: str) -> bool:
+        """Return whether a run that nothing disturbed ended as it must, whatever was there before."""
+        complete = self.refuses and (self.refuses in said or "was made by another process meanwhile" in said)
+        return code == 0 or bool(code == 2 and complete)
 
 
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
@@ -91,6 +102,31 @@ TARGETS = {
         ("-m", "attribution_benchmarks.serving.serve", "--export_only", "--models={out}"),
         models=("svea/baseline",),  # the bytes of a second one depend on whether one process exports both
     ),
+    "train_bim": Target(
+        (
+            "scripts/train_bim_models.py",
+            "--models=obj,scene_only",
+            "--epochs=0.05",
+            "--batch_size=8",
+            "--threads=1",
+            "--data_dir={data}",
+            "--output_dir={out}",
+        ),
+        trains=True,
+    ),
+    "train_svea": Target(
+        ("-m", "svea.baseline", "--epochs=1", "--output_dir={out}/model"), refuses="exists", trains=True
+    ),
+    "export": Target(
+        (
+            "-m",
+            "attribution.export",
+            "--methods=gradient",
+            f"--model={MODELS / 'svea' / 'baseline'}",
+            "--output={out}/served",
+        ),
+        refuses="exists",
+    ),
 }
 
 
@@ -122,14 +158,44 @@ def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None):
     )  # fmt: skip
 
 
-def content(directory: pathlib.Path) -> dict[str, str]:
-    """Return relative path -> hash of every file; manifests name machines' paths, so these are left aside."""
+def content(directory: pathlib.Path, trained: bool = False) -> dict[str, str]:
+    """Return relative path -> hash of every file and empty folder.
+
+    Names of this directory are left aside, as manifests have them. The files of a ``trained`` network count as one,
+    by their names and the network's answers.
+    """
     found = {}
     for path in sorted(directory.rglob("*")):
+        name = str(path.relative_to(directory))
         if path.is_file():
             data = path.read_bytes().replace(str(directory).encode(), b"OUT")
-            found[str(path.relative_to(directory))] = hashlib.sha256(data).hexdigest()
+            found[name] = hashlib.sha256(data).hexdigest()
+        elif not any(path.iterdir()):
+            found[name] = "empty"
+    if trained:
+        for index in [name for name in found if name.endswith("/saved_model.pb")]:
+            network = os.path.dirname(index)
+            members = [name for name in found if name.startswith(network + "/")]
+            found = {name: value for name, value in found.items() if name not in members}
+            found[network] = f"{[name[len(network) :] for name in members]} {_answers(directory / network)}"
     return found
+
+
+def _answers(network: pathlib.Path) -> str:
+    """Return a hash of what each signature of a SavedModel answers to a ramp, or why it answers nothing."""
+    import tensorflow as tf
+
+    digest = hashlib.sha256()
+    try:
+        for name, signature in sorted(tf.saved_model.load(str(network)).signatures.items()):
+            ((key, spec),) = signature.structured_input_signature[1].items()
+            shape = [size or 2 for size in spec.shape]
+            ramp = tf.reshape(tf.linspace(0.0, 255.0, tf.reduce_prod(shape)), shape)
+            for output, value in sorted(signature(**{key: tf.cast(ramp, spec.dtype)}).items()):
+                digest.update(f"{name} {output}".encode() + value.numpy().tobytes())
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        return f"{type(error).__name__}: {error}"
+    return digest.hexdigest()
 
 
 def differing(first: dict[str, str], second: dict[str, str]) -> list[str]:
