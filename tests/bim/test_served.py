@@ -1,10 +1,12 @@
 """Scores of served models are those of their files, also when the server goes away in the middle."""
 
+import dataclasses
 import json
 import os
 import re
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -183,6 +185,45 @@ def test_what_a_server_cannot_answer_is_one_line(score, server, capsys, flags, m
     assert code == 2 and rows is None and error.startswith("error: ") and error.count("\n") == 1
     assert re.search(message, error), error
     assert not any(signature.startswith("explain_") for _, signature in server.asked)
+
+
+NAN = np.float32(np.nan)
+LIES = {  # what becomes of an honest answer
+    "NaN": (lambda reply: {**reply, "map": reply["map"] * NAN}, "has NaN or infinite values"),
+    "no map": (lambda reply: {"target": reply["target"]}, "has no output 'map'"),
+    "fewer rows": (lambda reply: {**reply, "map": reply["map"][1:]}, "rows"),
+    "another shape": (lambda reply: {**reply, "map": reply["map"][..., 0]}, "has shape"),
+    "another type": (lambda reply: {**reply, "map": reply["map"].astype(np.float64)}, "of type float64"),
+    "a status": (lambda _: raised(serving.ServerError("INTERNAL", "two\nlines")), "INTERNAL: two lines"),
+    "no end": (lambda reply: time.sleep(0.7) or reply, "DEADLINE_EXCEEDED"),
+}
+
+
+def raised(error):
+    raise error
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_a_server_that_lies_is_one_line_and_leaves_nothing_half_written(score, server, capsys, tmp_path, kind):
+    change, word = LIES[kind]
+    honest, asked = server.models["bim_scene"][1]["explain_gradient"], []
+
+    def answer(arrays):
+        asked.append(1)
+        reply = honest.answer(arrays)
+        return change(reply) if len(asked) > 1 else reply  # in the middle
+
+    server.models["bim_scene"] = {1: {**server.models["bim_scene"][1]}}
+    server.models["bim_scene"][1]["explain_gradient"] = dataclasses.replace(honest, answer=answer)
+    flags = ["--metrics=MCS", "--methods=gradient", "--nocontrols", f"--server={server.grpc_address}"]
+    code, rows = score(*flags, "--deadline=0.5" if kind == "no end" else "--deadline=60")
+    error = capsys.readouterr().err.splitlines()
+    assert code == 2 and rows is None and len(asked) > 1
+    assert error[-1].startswith("error: grpc://") and word in error[-1]
+    assert not [line for line in error if "Traceback" in line]
+    assert {path.name.partition("-")[0] for path in tmp_path.rglob("*") if path.is_file()} <= {"scores.sqlite"}
+    server.models["bim_scene"][1]["explain_gradient"] = honest
+    assert score(*flags)[0] == 0 and score(*flags) == score(*flags, scores="alone")
 
 
 def test_methods_made_of_a_layer_by_any_of_its_names(server):
