@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+import json
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.fingerprint import PACKAGES, code_fingerprint, method_fingerprint
+from attribution_benchmarks.core.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCE = "def custom(passes):\n    import beside\n    return passes.inputs * beside.FACTOR\n"
@@ -62,6 +64,56 @@ def test_a_custom_method_depends_on_its_file_and_on_what_that_imports_from_the_s
     assert after != before
     (tmp_path / "mine.py").write_text(SOURCE + "# a comment\n")
     assert found() != after
+
+
+SLOW = """
+import time
+import attribution
+def slow(passes):
+    time.sleep(0.05)
+    maps = passes.inputs * 0
+    maps[:, :, 2 * attribution.VERSION:] = 1
+    return maps
+"""
+TWICE = """
+import pathlib, sys, time
+import attribution
+from attribution import cli
+from attribution_benchmarks.core import evaluate
+toy, folder, version = sys.argv[1], pathlib.Path(sys.argv[2]), attribution.VERSION
+(folder / f"{version}").touch()
+while len(list(folder.glob("[01]"))) < 2:
+    time.sleep(0.01)
+for place in ("shared", f"alone{version}"):
+    arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--methods={folder}/slow.py:slow", "--batch_size=1",
+                 f"--scores_dir={folder / place}", f"--output={folder / place}{version}.json"]
+    if code := cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments):
+        sys.exit(code)
+"""
+
+
+def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy):
+    (tmp_path / "slow.py").write_text(SLOW)
+    running = []
+    for version in (0, 1):
+        tree = tmp_path / f"tree{version}"
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("embedded", "__pycache__"))
+        with open(tree / "attribution" / "__init__.py", "a") as file:
+            file.write(f"\nVERSION = {version}\n")
+        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        command = [sys.executable, "-c", TWICE, toy, tmp_path]
+        running.append(subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.PIPE, text=True))
+    for process in running:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said[-2000:]
+    shared, *alone = (ScoreStore(tmp_path / name).contents() for name in ("shared", "alone0", "alone1"))
+    assert shared == {**alone[0], **alone[1]} and len(shared) == len(alone[0]) + len(alone[1])
+    for version, value in ((0, 0.5), (1, 0.0)):
+        together, by_itself = (tmp_path / f"{place}{version}.json" for place in ("shared", f"alone{version}"))
+        assert together.read_bytes() == by_itself.read_bytes()
+        rows = json.loads(together.read_text())["rows"]
+        assert [row["value"] for row in rows if row["kind"] == "method"] == [value]
 
 
 def test_methods_of_a_library_depend_on_its_version(monkeypatch):
