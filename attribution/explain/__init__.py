@@ -347,6 +347,8 @@ def _file(method: Method) -> str | None:
 def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     """Return a method's result as float32; refuse an invalid one."""
     with_channels = queries.inputs.shape
+    if isinstance(maps, np.ma.MaskedArray):
+        raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
     try:
         maps = np.asarray(maps)
     except ValueError as error:  # lists of different lengths

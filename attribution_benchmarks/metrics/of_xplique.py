@@ -1,10 +1,10 @@
 """Metrics of Xplique (Fel et al., 2022) on this project's maps and models: ``xplique:MuFidelity?grid_size=4``.
 
 Xplique 2.0 declares TensorFlow 2.18 to 2.20 with CUDA and an OpenCV with windows, so it is no extra of this package: it
-is installed beside TensorFlow 2.20, or without its requirements, ``pip install --no-deps xplique`` and
-``tensorflow-probability``. It is given one value for each position, the sum over channels, and the run's scores.
-Each input is scored alone, with its own seed; MuFidelity draws from TensorFlow's global generator, whose seed it leaves
-set. Classes that explain inputs or randomise Keras models are not offered.
+is installed beside TensorFlow 2.20, or without its requirements, ``pip install --no-deps xplique
+tensorflow-probability dm-tree decorator``. It is given one value for each position, the sum over channels, and the
+run's scores. Each input is scored alone, with its own seed; MuFidelity draws from TensorFlow's global generator, whose
+seed it leaves set. Classes that explain inputs or randomize Keras models are not offered.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def xplique_metric(name: str) -> Metric:
         importlib.import_module("xplique.metrics")
     except ImportError as error:
         raise BadInput(
-            f"--metrics={name} needs Xplique: pip install --no-deps xplique tensorflow-probability ({error})"
+            f"--metrics={name} needs Xplique: pip install --no-deps xplique tensorflow-probability dm-tree decorator "
+            f"({error})"
         ) from error
     return Metric(
         name,

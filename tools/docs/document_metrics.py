@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -24,8 +24,16 @@ from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
-from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity  # noqa: E402
-from attribution_benchmarks.metrics.of_quantus import NAMES  # noqa: E402
+from attribution_benchmarks.metrics import (  # noqa: E402  # noqa: E402
+    complexity,
+    faithfulness,
+    in_domain,
+    localisation,
+    of_quantus,
+    of_xplique,
+    regions,
+    sanity,
+)
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 RELIABILITY = ROOT / "docs" / "which_metric.json"
@@ -78,7 +86,11 @@ are batched across inputs and steps, and results that do not depend on a map are
 `--metrics="quantus:FaithfulnessCorrelation?subset_size=4&nr_runs=50"`. Curves are averaged. Each input is scored
 alone, with its own seed, so that no value depends on the batch. A map that Quantus refuses, one of equal values or of
 negative values alone, has no value. The other classes of Quantus compare the inputs of a batch, need Keras layers or
-mosaics, or return no number for an input. These are available: OFFERED.
+mosaics, or return no number for an input. These are available: QUANTUS_NAMES.
+
+**Metrics of Xplique.** `--metrics=xplique:MuFidelity` in the same way, after
+`pip install --no-deps xplique tensorflow-probability dm-tree decorator`: Xplique declares TensorFlow 2.18 to 2.20, and
+works with the one installed. These are available: XPLIQUE_NAMES.
 
 Metrics with a published name differ from Quantus's where their entry says so. Quantus's `Monotonicity` is true of every
 map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
@@ -98,7 +110,9 @@ def main(values: flags.FlagValues) -> None:
 def page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     lines = [
-        _HEAD.replace("EXAMPLE", EXAMPLE).replace("OFFERED", ", ".join(f"`{one}`" for one in sorted(NAMES))),
+        _HEAD.replace("EXAMPLE", EXAMPLE)
+        .replace("QUANTUS_NAMES", _quoted(of_quantus.NAMES))
+        .replace("XPLIQUE_NAMES", _quoted(of_xplique.NAMES)),
         "| name | metric | better | range | cost | retest, images | retest, vectors |",
         "|---|---|---|---|---|---:|---:|",
     ]
@@ -114,6 +128,10 @@ def page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
         for metric in metrics:
             lines += ["", *_sheet(metric)]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def _range(metric: Metric) -> str:

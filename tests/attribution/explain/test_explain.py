@@ -152,6 +152,8 @@ def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, input
         attribution.explain("own_methods_under_test:not_a_number", model, x)
     with pytest.raises(BadInput, match=r"returned a list that is no array; numbers of shape \(7, 20, 2\)"):
         attribution.explain(lambda queries: [[1.0], [1.0, 2.0]], model, x)
+    with pytest.raises(BadInput, match="returned a masked array; return a value for every position"):
+        attribution.explain(lambda queries: np.ma.masked_less(queries.inputs, 0), model, x)
 
 
 def test_values_too_large_for_single_precision_are_refused(models, inputs):

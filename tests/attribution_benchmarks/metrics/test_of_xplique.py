@@ -71,5 +71,5 @@ def test_errors_are_one_line(monkeypatch):
     with pytest.raises(BadInput, match="no such metric of Xplique is offered; choose of 'AverageDropMetric', "):
         select_metrics(["xplique:Nothing"], {})
     monkeypatch.setitem(sys.modules, "xplique.metrics", None)
-    with pytest.raises(BadInput, match="needs Xplique: pip install --no-deps xplique tensorflow-probability"):
+    with pytest.raises(BadInput, match="needs Xplique: pip install --no-deps xplique tensorflow-probability dm-tree"):
         select_metrics(["xplique:Deletion"], {})
