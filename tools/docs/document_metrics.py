@@ -24,7 +24,7 @@ from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
-from attribution_benchmarks.metrics import (  # noqa: E402  # noqa: E402
+from attribution_benchmarks.metrics import (  # noqa: E402
     complexity,
     faithfulness,
     in_domain,
