@@ -246,7 +246,8 @@ def _leaders(group: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names
 
 
 def _best(column: Column, best: str, tests: ColumnTests | None, matrix: Matrix, names: Any) -> str:
-    text = f"{column.title}: {names(best)} ({cell_score(matrix.cells[best, column.key], column)})"
+    score = cell_score(matrix.cells[best, column.key], column)
+    text = f"{column.title}: {names(best)} has the best score ({score})"
     if tests is None or best not in tests.ranks:
         return f"{text}."
     likely = sorted(tests.ranks, key=lambda name: -tests.ranks[name].best)

@@ -142,8 +142,8 @@ def test_summary_names_the_best_and_its_chance(built, judged):
     found = said(built, judged)
     cell = built.cells["best", "svea roe_test"]["value"]
     assert found["Best on SVEA"][0] == (
-        f"ROE test %: The Best ({cell:.1f}). Chance of being best: The Best 100 %; 0 of 3 others do not differ "
-        "significantly."
+        f"ROE test %: The Best has the best score ({cell:.1f}). Chance of being best: The Best 100 %; 0 of 3 others "
+        "do not differ significantly."
     )
 
 
