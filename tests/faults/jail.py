@@ -33,28 +33,41 @@ _WRITING = {"open": 1, "openat": 2}  # which argument has the flags
 _RECEIVE, _SEND, _CONTINUE = 0xC0502100, 0xC0182101, 1
 
 
-class _Instruction(ctypes.Structure):
+class Instruction(ctypes.Structure):
     _fields_ = (("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("k", ctypes.c_uint))
 
 
 class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.POINTER(_Instruction)))
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.POINTER(Instruction)))
+
+
+def install(program: list[Instruction], listen: bool = False) -> int:
+    """Let a program decide on the system calls of all threads of this process, for good.
+
+    Parameters
+    ----------
+    program
+        Of seccomp.
+    listen
+        Whether calls are reported to the descriptor that is returned.
+    """
+    array = (Instruction * len(program))(*program)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    # SECCOMP_SET_MODE_FILTER for all threads
+    descriptor = library.syscall(317, 1, 1 | (8 | 16 if listen else 0), ctypes.byref(_Program(len(program), array)))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+    return descriptor
 
 
 def _install() -> int:
     """Stop the calls of all threads of this process and return the descriptor that they are reported to."""
-    program = [_Instruction(0x20, 0, 0, 0)]  # load the number of the call
+    program = [Instruction(0x20, 0, 0, 0)]  # load the number of the call
     for number in CALLS:
-        program += [_Instruction(0x15, 0, 1, number), _Instruction(0x06, 0, 0, 0x7FC00000)]  # notify
-    program.append(_Instruction(0x06, 0, 0, 0x7FFF0000))  # allow
-    array = (_Instruction * len(program))(*program)
-    library = ctypes.CDLL(None, use_errno=True)
-    library.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    # SECCOMP_SET_MODE_FILTER for all threads, with a listener
-    descriptor = library.syscall(317, 1, 1 | 8 | 16, ctypes.byref(_Program(len(program), array)))
-    if descriptor < 0:
-        raise OSError(ctypes.get_errno(), "seccomp")
-    return descriptor
+        program += [Instruction(0x15, 0, 1, number), Instruction(0x06, 0, 0, 0x7FC00000)]  # notify
+    program.append(Instruction(0x06, 0, 0, 0x7FFF0000))  # allow
+    return install(program, listen=True)
 
 
 def _text(process: int, address: int) -> str:
