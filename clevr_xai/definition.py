@@ -17,6 +17,7 @@ from absl import flags
 from attribution import METHODS, cli
 from attribution.errors import BadInput, listed, print_line
 from attribution.file_io.paths import cache_directory
+from attribution.file_io.reading import read_text
 from attribution_benchmarks.cli.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
@@ -451,7 +452,7 @@ def _model_path(flag_values: flags.FlagValues) -> pathlib.Path:
 def _reads(path: pathlib.Path, style: str) -> bool:
     """Return whether a network was trained on a wording: False only where its card names other wordings."""
     cards = [folder / "MODEL_CARD.md" for folder in (path, path.parent)]
-    text = "".join(card.read_text("utf-8", errors="replace") for card in cards if card.is_file())
+    text = "".join(read_text(card) for card in cards if card.is_file())
     named = re.search(r"with CLEVR's questions in (.+) wording", text)
     return named is None or style in named[1]
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, printable
 from attribution.file_io.paths import reason
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
+_LARGEST_TEXT = 1 << 20  # bytes; a model card has some thousands
 _LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
@@ -95,6 +96,22 @@ def read_json(path: str | os.PathLike) -> Any:
             if len(data) > _LARGEST_JSON:
                 raise ValueError(f"it has more than {_LARGEST_JSON >> 30} GiB")
         return json.loads(data.decode("utf-8"))
+
+
+def read_text(path: str | os.PathLike) -> str:
+    """Return the text of a small file: invalid UTF-8 replaced, tabs expanded, other control characters escaped.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read or is too large.
+    """
+    with opened(path, "text") as file:
+        data = file.read(_LARGEST_TEXT + 1)
+        if len(data) > _LARGEST_TEXT:
+            raise ValueError(f"it has more than {_LARGEST_TEXT >> 20} MiB")
+    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+    return "\n".join(printable(line.expandtabs()) for line in lines)
 
 
 def read_array(path: str | os.PathLike) -> np.ndarray:

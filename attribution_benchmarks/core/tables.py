@@ -88,7 +88,7 @@ def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int 
     """Return heading, table and notes; notes as wrapped text, or as a Markdown list where width is None."""
     heading, notes = ([printable(line) for line in lines] for lines in (heading, notes))
     if width is None:
-        heading, notes = ([line.replace("<", "&lt;") for line in lines] for lines in (heading, notes))
+        heading, notes = ([_without_markup(line) for line in lines] for lines in (heading, notes))
         return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
     wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
     return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
@@ -103,17 +103,23 @@ def _block(text: str) -> str:
 
 def _with_manifest(markdown: str, manifest: Mapping[str, Any]) -> str:
     """Return Markdown with the manifest below it, as a block of JSON."""
-    return f"{markdown}\n```json\n{json.dumps(dict(manifest), indent=1, ensure_ascii=False)}\n```\n"
+    return f"{markdown}\n```json\n{_json(dict(manifest), indent=1)}\n```\n"
 
 
 def to_json(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     """Return the JSON document ``{"benchmark", "rows", "manifest"}``, one row a line."""
     manifest = dict(manifest)
     benchmark = manifest.pop("benchmark", None)
-    lines = ",\n  ".join(json.dumps(row, allow_nan=False, ensure_ascii=False) for row in map(_plain, rows))
+    lines = ",\n  ".join(_json(row, allow_nan=False) for row in map(_plain, rows))
     rows_text = f"[\n  {lines}\n ]" if lines else "[]"
-    manifest_text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).replace("\n", "\n ")
+    manifest_text = _json(manifest, indent=1, allow_nan=False).replace("\n", "\n ")
     return f'{{\n "benchmark": {json.dumps(benchmark)},\n "rows": {rows_text},\n "manifest": {manifest_text}\n}}\n'
+
+
+def _json(document: Any, **options: Any) -> str:
+    """Return JSON for people: only characters that cannot be printed or change the direction of text are escaped."""
+    text = json.dumps(document, ensure_ascii=False, **options)
+    return "\n".join("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) for line in text.split("\n"))
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> str:
@@ -143,8 +149,13 @@ def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """Return a cell without characters that end the cell or begin an HTML tag."""
-    return printable(cell).replace("|", r"\|").replace("<", "&lt;")
+    """Return a cell without characters that end the cell."""
+    return _without_markup(printable(cell)).replace("|", r"\|")
+
+
+def _without_markup(text: str) -> str:
+    """Return text for Markdown without HTML, pictures, and links that lead out of the page."""
+    return re.sub(r"\]\((?!#)", r"]\(", text.replace("<", "&lt;"))
 
 
 def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:

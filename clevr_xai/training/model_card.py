@@ -10,6 +10,7 @@ import numpy as np
 from absl import flags
 
 from attribution.errors import listed
+from attribution.file_io.reading import read_text
 from attribution_benchmarks.core import tables
 from clevr_xai.generation import questions
 from clevr_xai.subsets import CONFIDENCE
@@ -126,11 +127,19 @@ def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.
 
 
 def earlier_training(directory: str | pathlib.Path) -> list[str]:
-    """Return the sections on training of the card in a network's directory, as lines; none without such a card."""
+    """Return the sections on training of the card in a network's directory, as lines; none without such a card.
+
+    The card may be a stranger's: its HTML, links and pictures become text.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read.
+    """
     card = pathlib.Path(directory) / "MODEL_CARD.md"
     if not card.is_file():
         return []
-    _, _, after = card.read_text(encoding="utf-8").partition("\n## Training\n")
+    _, _, after = read_text(card).replace("<", "&lt;").replace("[", "\\[").partition("\n## Training\n")
     text = after.partition("\n## Limits\n")[0].replace("\n## Training of", "\n## Earlier training of")
     return ["## Training of the network that it starts from", *text.splitlines(), ""] if text else []
 

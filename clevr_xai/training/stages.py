@@ -101,6 +101,7 @@ def train(options: flags.FlagValues, command: str) -> None:
         For a value that is not allowed, data that cannot be used, or a checkpoint of another network.
     """
     _check(options)
+    earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     data, validation, counted = _load_data(options)
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
@@ -124,7 +125,6 @@ def train(options: flags.FlagValues, command: str) -> None:
         small = f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened"
         settings = model_card.describe_settings(options, data, "an exported network" if options.start_from else small)
     sections = [*_error_section(plain, data, counted, correct), *_blank_section(plain, counted)]
-    earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     card = model_card.model_card(
         counted, correct, settings, _stage_rows(options), command, bool(options.test_dir), sections, earlier
     )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -51,6 +52,26 @@ def test_precomputed_maps_with_channels_first_are_scored(toy, tmp_path):
     for number in range(12):
         np.save(tmp_path / "theirs" / "mine" / f"{number}.npy", right)
     assert run(toy, tmp_path, f"--precomputed_maps={tmp_path / 'theirs'}")["mine"]["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["=HYPERLINK(1)", "<img src=x onerror=a()>", "a|b](javascript:a)", "\x1b[31mred\u202e", "a\nb"]
+)
+def test_the_name_of_a_model_is_text_wherever_it_is_written(toy, tmp_path, capsys, monkeypatch, name):
+    shutil.copytree(toy.with_name("network"), tmp_path / name)
+    (tmp_path / name / "MODEL_CARD.md").write_text(name)
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("md", "csv", "json", "txt"):
+        arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--model={name}", f"--output=out.{suffix}"]
+        code = cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments)
+        assert code == 0, capsys.readouterr().err
+    said = capsys.readouterr()
+    for text in (said.out, said.err, *(pathlib.Path(f"out.{suffix}").read_text() for suffix in ("md", "txt", "csv"))):
+        assert not {"\x1b", "\u202e"} & set(text) and "\nb" not in text
+    shown = pathlib.Path("out.md").read_text().partition("```json")[0]  # below is a block of code
+    assert "<img" not in shown and "](" not in shown
+    cells = pathlib.Path("out.csv").read_text().replace("\n", ",").split(",")
+    assert not [cell for cell in cells if cell.strip('"').startswith(("=", "@", "+"))]
 
 
 def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):

@@ -206,3 +206,10 @@ def test_files_that_cannot_be_written_are_refused_before_any_work(tmp_path, name
     (tmp_path / "folder.json" / "scores.csv").touch()
     with pytest.raises(BadInput, match=message):
         tables.check_output(str(tmp_path / name))
+
+
+def test_links_and_pictures_of_names_are_text_in_markdown():
+    named = "![a](http://a) [b](javascript:b)"
+    table = tables.markdown_table(["method", "[`c`](#c)"], [[named, "1"]])
+    text = tables.report([named], table, [named], width=None)
+    assert text.count("](") == 1 and "[`c`](#c)" in text and text.count(r"![a]\(http://a)") == 3

@@ -1,11 +1,13 @@
 """Accuracies and logits on blank images, compared with direct counts."""
 
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from attribution.errors import BadInput
 from clevr_xai.training import evaluation, model_card, targets, training_set
 from clevr_xai.training.evaluation import BlankLogits
 from clevr_xai.training.training_set import NODES
@@ -149,3 +151,17 @@ def test_the_section_on_blank_images_names_those_out_of_range():
     assert "No blank image" in "\n".join(model_card.blank_section({"simple": tame}))
     text = "\n".join(model_card.blank_section({"simple": tame, "complex": wild}))
     assert "or further: black for complex questions." in text and "| 50.0 |" in text and "| – |" in text
+
+
+def test_the_card_of_a_network_to_start_from_is_text(tmp_path):
+    card = tmp_path / "MODEL_CARD.md"
+    card.write_bytes(b"# A\n## Training\n<img src=x onerror=a()> ![p](http://p) \x1b[31m\xff | cell |\n## Limits\nnone")
+    text = "\n".join(model_card.earlier_training(tmp_path))
+    assert "&lt;img" in text and "!\\[p](http://p)" in text and "\\x1b\\[31m\ufffd | cell |" in text
+    assert "<" not in text and "\x1b" not in text and "none" not in text
+    card.write_bytes(b"## Training\n" * 100_000)
+    with pytest.raises(BadInput, match="more than 1 MiB"):
+        model_card.earlier_training(tmp_path)
+    card.unlink()
+    os.mkfifo(card)
+    assert model_card.earlier_training(tmp_path) == []
