@@ -114,7 +114,7 @@ class GrpcProtocol:
         self._channel.close()
 
     def _array(self, tensor):
-        """Return the array of a tensor, whose last value stands for all that follow: a few bytes may name any size."""
+        """Return the array of a tensor, whose last value may fill it: a few bytes can name any size."""
         import tensorflow as tf
 
         shape = tuple(axis.size for axis in tensor.tensor_shape.dim)
