@@ -1,4 +1,4 @@
-"""Kill the commands at random moments, start several at once, fill their disks; then look at what is left.
+"""Kill the commands at random moments, start several at once, fill and break their disks; then look at what is left.
 
     python tests/faults/attack.py --kills=200 --races=50 --disks=50 --seed=0
 
@@ -29,7 +29,15 @@ from collections.abc import Mapping, Sequence
 import targets
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-KINDS = {"kills": 200, "races": 50, "disks": 50, "small_disks": 20, "rights": 20}  # and how many of each by default
+KINDS = {
+    "kills": 200,
+    "races": 50,
+    "disks": 50,
+    "small_disks": 20,
+    "rights": 20,
+    "failing": 20,
+}  # and how many of each by default
+WRITING_CALLS = ("write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "mkdir", "ftruncate", "unlink")
 LONGEST = 300  # seconds that a run may take
 OVERRIDING_RIGHTS = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, <linux/capability.h>
 
@@ -155,6 +163,19 @@ class Attack:
         for folder in taken:
             _set_mode(folder, 0o755)
         self._again("rights", name, out)
+        return 1
+
+    def failing(self, name: str) -> int:
+        """Let one system call that writes end with EIO; strace is needed, and nothing happens without."""
+        if not shutil.which("strace"):
+            return 0
+        call, place = self.random.choice(WRITING_CALLS), self.random.choice((1, 2, 3, self.random.randint(4, 100)))
+        inject = ["-e", f"trace={call}", "-e", f"inject={call}:error=EIO:when={place}"]
+        out = self._fresh(name)
+        through = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", os.devnull, *inject]
+        process = targets.started(name, out, self.data, through=through)
+        self._refused("failing", name, process, f"where {call} number {place} fails")
+        self._again("failing", name, out)
         return 1
 
     def _refused(self, kind: str, name: str, process, how: str) -> None:

@@ -137,7 +137,7 @@ def environment(cache: pathlib.Path) -> dict[str, str]:
     return {**os.environ, **threads, **own, "TMPDIR": str(cache.parent)}
 
 
-def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None):
+def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None, through: Sequence[str] = ()):
     """Start a target in a session of its own, so that it can be killed with all that it started.
 
     Parameters
@@ -148,12 +148,14 @@ def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None):
         The directory it writes to, and a finished small set.
     prepare
         Called in the new process, before the command.
+    through
+        A program that runs the command, with its arguments.
     """
     target = TARGETS[name]
     arguments = [part.format(out=out, data=data) for part in target.arguments]
     variables = environment(out.parent / "cache")
     return subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=variables, start_new_session=True, preexec_fn=prepare,
+        [*through, sys.executable, *arguments], cwd=ROOT, env=variables, start_new_session=True, preexec_fn=prepare,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
