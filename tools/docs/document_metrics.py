@@ -96,6 +96,11 @@ Metrics with a published name differ from Quantus's where their entry says so. Q
 map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
 `RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1.
 
+**ROAR**, remove and retrain (Hooker et al., NeurIPS 2019), is not available: it trains the network again for each method
+and each share of removed positions. ROAD is its counterpart without retraining:
+[`insertion_road`](#insertion_road), [`deletion_road`](#deletion_road) and
+[`insertion_deletion_road`](#insertion_deletion_road).
+
 [Which metric to use](which_metric.md) measures which of them rank maps by their true error. Retest is from there: the
 rank correlation between two runs of a metric with other random numbers, over the corrupted exact maps of one input. It
 is 1 for a metric without random numbers.
