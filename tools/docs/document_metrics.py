@@ -96,8 +96,8 @@ Metrics with a published name differ from Quantus's where their entry says so. Q
 map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
 `RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1.
 
-**ROAR**, remove and retrain (Hooker et al., NeurIPS 2019), is not available: it trains the network again for each method
-and each share of removed positions. ROAD is its counterpart without retraining:
+**ROAR**, remove and retrain (Hooker et al., NeurIPS 2019), is not available: it trains the network again for each
+method and each share of removed positions. ROAD is its counterpart without retraining:
 [`insertion_road`](#insertion_road), [`deletion_road`](#deletion_road) and
 [`insertion_deletion_road`](#insertion_deletion_road).
 
