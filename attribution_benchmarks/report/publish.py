@@ -51,7 +51,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     Returns
     -------
     str
-        Matrix and agreement as text.
+        Matrix and agreement as text, and what changed since the other report.
     """
     built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)
@@ -88,7 +88,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    return "\n".join([matrix_text, agreement_text])
+    return "\n".join([matrix_text, agreement_text, *([report_diff.as_text(changed)] if changed else [])])
 
 
 def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:

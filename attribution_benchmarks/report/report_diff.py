@@ -65,16 +65,44 @@ def difference(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], othe
 
     Custom methods are the same if their functions have the same name.
     """
-    compared = (_column(column, matrix, scores, other, names) for column in matrix.columns)
+    compared = [_column(column, matrix, scores, other, names) for column in matrix.columns]
     columns = [column for column in compared if column["lines"]]
     ours, theirs = set(map(_function, matrix.methods)), other.methods()
     return {
-        "directory": str(other.directory), "command": other.command, "columns": columns,
+        "directory": _printed(other.directory), "command": other.command, "columns": columns,
+        "not_compared": _not_compared(matrix, compared, other),
         "only_here": [names(name) for name in matrix.methods if _function(name) not in theirs],
         "only_there": sorted(map(names, theirs - ours)),
         "changed": sum(column["changed"] for column in columns),
         "tests": sum(len(column["lines"]) for column in columns if column["tested"]),
     }  # fmt: skip
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """Return what ``difference`` returned as lines of text: the number of changes, and metrics without comparison."""
+    changed = f"{found['changed']} of {found['tests']} scores differ significantly" if found["tests"] else "not tested"
+    missing = [f"{reason}: {', '.join(titles)}" for reason, titles in found["not_compared"].items()]
+    return "\n".join([f"Compared with {found['directory']}: {changed}", *missing])
+
+
+def _printed(directory: pathlib.Path) -> str:
+    """Return a directory relative to the working directory, or its name: a page has no absolute path."""
+    path, here = directory.resolve(), pathlib.Path.cwd().resolve()
+    return path.relative_to(here).as_posix() if here in path.parents else path.name
+
+
+def _not_compared(matrix: Matrix, compared: Sequence[Mapping], other: OtherReport) -> dict[str, list[str]]:
+    """Return reason -> metrics of either run that were not compared; those of the other run by their column's key."""
+    theirs, ours = [key for _, key in other.rows], [column.key for column in matrix.columns]
+    reasons: dict[str, list[str]] = {}
+    for column, found in zip(matrix.columns, compared, strict=True):
+        if found["lines"]:
+            continue
+        both = column.key in theirs
+        reason = "Metrics without a method that both runs scored" if both else "Metrics only in this run"
+        reasons.setdefault(reason, []).append(column.label)
+    only_there = [key for key in dict.fromkeys(theirs) if key not in ours]
+    return {**reasons, "Metrics only in the other run": only_there} if only_there else reasons
 
 
 def _column(

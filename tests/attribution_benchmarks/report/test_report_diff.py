@@ -63,6 +63,45 @@ def test_a_method_of_ones_own_is_found_again_wherever_its_file_is(other, documen
     assert found["only_here"] == found["only_there"] == [] and found["changed"] == 1
 
 
+def test_metrics_that_are_not_compared_are_listed_with_the_reason(other, built, judged, groups, definitions):
+    path = other / "tables" / "matrix.json"
+    document = json.loads(path.read_text())
+    for row in document["rows"]:
+        if row["column"] == "svea roe_test":  # as if the metric had another name then
+            row["column"] = "svea <b>old</b>"
+        elif row["column"] == "bim mcs":
+            row["method"] = f"another_{row['method']}"
+    path.write_text(json.dumps(document))
+    found = report_diff.difference(built, groups, report_diff.OtherReport(other), Names({}, []))
+    assert found["not_compared"] == {
+        "Metrics only in this run": ["SVEA ROE test %"],
+        "Metrics only in the other run": ["svea <b>old</b>"],
+        "Metrics without a method that both runs scored": ["BIM MCS"],
+    }
+    assert {column["title"] for column in found["columns"]}.isdisjoint({"SVEA ROE test %", "BIM MCS"})
+    first, *missing = report_diff.as_text(found).splitlines()
+    assert first == f"Compared with {other.name}: 0 of {found['tests']} scores differ significantly"
+    assert missing[0] == "Metrics only in this run: SVEA ROE test %" and len(missing) == 3
+    data = ReportData([], groups, definitions, built.columns, {}, {"command": "", "lead": "", "footer": ""})
+    text = render_page(built, matrix.agreement(built), judged, data, found)
+    assert "<li>Metrics only in the other run: svea &lt;b&gt;old&lt;/b&gt;.</li>" in text
+
+
+def test_the_other_report_is_named_without_an_absolute_path(other, built, groups, monkeypatch):
+    def named(directory):
+        found = report_diff.difference(built, groups, report_diff.OtherReport(directory), Names({}, []))
+        return found["directory"]
+
+    monkeypatch.chdir(other.parent)
+    assert named(other) == named(other / "tables" / "..") == other.name
+    monkeypatch.chdir(other.parent.parent)
+    assert named(other) == f"{other.parent.name}/{other.name}"
+    monkeypatch.chdir(other / "work")
+    assert named(other) == other.name
+    monkeypatch.chdir(other)
+    assert named(other.relative_to(other)) == other.name
+
+
 def test_a_folder_that_holds_no_report_is_refused_in_one_line(tmp_path):
     with pytest.raises(BadInput, match=r"--compare=.* holds no finished report .*; name an --output_dir of"):
         report_diff.OtherReport(tmp_path)
