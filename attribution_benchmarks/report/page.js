@@ -12,29 +12,34 @@
   function figure(value, digits) { return value === null || value === undefined || isNaN(value) ? "–" : value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1"); }
 
   /* Tables that sort */
+  function heads_of(table) { return all("thead th[scope=col]", table); }
+  // Rows that tie, and all rows for a negative column, are in the order of the page, so that a view can be restored.
+  function sort(table, column, falling) {
+    var body = table.tBodies[0], rows = table.original = table.original || Array.from(body.rows);
+    heads_of(table).forEach(function (head, place) {
+      if (place === column) { head.setAttribute("aria-sort", falling ? "descending" : "ascending"); } else { head.removeAttribute("aria-sort"); }
+    });
+    function key(row) {
+      var cell = row.cells[column], value = cell.getAttribute("data-value");
+      return value === null ? cell.textContent.trim().toLowerCase() : value === "" ? NaN : Number(value);
+    }
+    rows.map(function (row, place) { return { row: row, key: column < 0 ? NaN : key(row), place: place }; })
+      .sort(function (a, b) {
+        if (typeof a.key === "string") { return (falling ? -1 : 1) * a.key.localeCompare(b.key) || a.place - b.place; }
+        if (isNaN(a.key) || isNaN(b.key)) { return isNaN(a.key) - isNaN(b.key) || a.place - b.place; }
+        return (falling ? -1 : 1) * (a.key - b.key) || a.place - b.place;
+      })
+      .forEach(function (entry) { body.appendChild(entry.row); });
+  }
   all("table.sortable").forEach(function (table) {
-    var heads = all("thead th[scope=col]", table);
-    heads.forEach(function (head, column) {
+    heads_of(table).forEach(function (head, column) {
       var button = head.querySelector("button");
       if (!button) { return; }
       button.addEventListener("click", function () {
         var falling = head.getAttribute("aria-sort") !== "descending" && column > 0
           || head.getAttribute("aria-sort") === "ascending" && column === 0;
-        heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
-        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-        function key(row) {
-          var cell = row.cells[column], value = cell.getAttribute("data-value");
-          return value === null ? cell.textContent.trim().toLowerCase() : value === "" ? NaN : Number(value);
-        }
-        var body = table.tBodies[0];
-        Array.from(body.rows)
-          .map(function (row, place) { return { row: row, key: key(row), place: place }; })
-          .sort(function (a, b) {
-            if (typeof a.key === "string") { return (falling ? -1 : 1) * a.key.localeCompare(b.key); }
-            if (isNaN(a.key) || isNaN(b.key)) { return isNaN(a.key) - isNaN(b.key) || a.place - b.place; }
-            return (falling ? -1 : 1) * (a.key - b.key) || a.place - b.place;
-          })
-          .forEach(function (entry) { body.appendChild(entry.row); });
+        sort(table, column, falling);
+        if (table.id === "matrix-table") { remember(); }
       });
     });
   });
@@ -83,8 +88,34 @@
     roam();
   }
   filters.hidden = false;
-  filters.addEventListener("change", filter);
-  search.addEventListener("input", filter);
+  filters.addEventListener("change", function () { filter(); remember(); });
+  search.addEventListener("input", function () { filter(); remember(); });
+
+  /* The address keeps the view of the matrix: what is hidden, and the order */
+  var VIEW = "#matrix?", keys = ["method"].concat(data.columns.map(function (column) { return column.key; }));
+  function name_of(box) { return box.dataset.filter === "column" ? data.columns[Number(box.value)].key : box.value; }
+  function remember() {
+    var view = new URLSearchParams(), sorted = table.querySelector("th[aria-sort]");
+    all("[data-filter]:not(:checked)", filters).forEach(function (box) { view.append("hide_" + box.dataset.filter, name_of(box)); });
+    if (search.value.trim()) { view.append("find", search.value.trim()); }
+    if (sorted) {
+      view.append("sort", keys[heads_of(table).indexOf(sorted)]);
+      view.append("order", sorted.getAttribute("aria-sort"));
+    }
+    // Browsers may refuse it, for example in a sandboxed frame; the page works without.
+    try { history.replaceState(null, "", view.toString() ? VIEW + view : "#matrix"); } catch (error) { return; }
+  }
+  // The address is untrusted: its values are compared with those of the page, or are the text of the search field.
+  function restore() {
+    if (!location.hash.startsWith(VIEW)) { return; }
+    var view = new URLSearchParams(location.hash.slice(VIEW.length)), order = view.get("order");
+    all("[data-filter]", filters).forEach(function (box) { box.checked = !view.getAll("hide_" + box.dataset.filter).includes(name_of(box)); });
+    search.value = (view.get("find") || "").slice(0, 100);
+    sort(table, ["ascending", "descending"].includes(order) ? keys.indexOf(view.get("sort")) : -1, order === "descending");
+    filter();
+    get("matrix").scrollIntoView();
+  }
+  window.addEventListener("hashchange", restore);
 
   var current = null;
   function cells() { return all("tbody tr:not([hidden]) td:not([hidden]) button.cell", table); }
@@ -127,7 +158,7 @@
   get("sheet-close").addEventListener("click", close);
   document.addEventListener("keydown", function (event) { if (event.key === "Escape" && !sheet.hidden) { close(); } });
   function measure() { table.style.setProperty("--first-row", table.tHead.rows[0].offsetHeight + "px"); }
-  measure(); window.addEventListener("resize", measure); roam();
+  measure(); window.addEventListener("resize", measure); roam(); restore();
 
   /* Pictures, larger */
   var larger = get("larger");

@@ -268,6 +268,47 @@ def test_cells_show_their_interval_and_tests_and_the_matrix_can_be_filtered(open
     assert heads.count() == 1
 
 
+def matrix_view(page):
+    rows = page.locator("#matrix-table tbody:first-of-type tr:visible th").all_inner_texts()
+    heads = page.locator("#matrix-table thead tr:nth-child(2) th:visible").all_inner_texts()
+    return rows, heads, page.locator("#find-method").input_value()
+
+
+def test_the_address_keeps_the_filters_and_the_order_of_the_matrix(browser, opened, address):
+    page = opened(WIDE)
+    whole = matrix_view(page)
+    page.locator("#matrix-table thead th[scope=col]").nth(2).locator("button").click()
+    page.locator("[data-filter=group][value=BIM]").uncheck()
+    page.locator("[data-filter=family][value=yours]").uncheck()
+    page.locator("details.drop summary").click()
+    page.locator("[data-filter=column]").first.uncheck()
+    page.locator("#find-method").fill("o")
+    view, link = matrix_view(page), page.url
+    assert view[0] != whole[0] and len(view[1]) == len(whole[1]) - 2 and view[2] == "o"
+    assert link.startswith(address + "#matrix?")
+
+    context = browser.new_context(viewport=WIDE)
+    other, said = context.new_page(), []
+    other.on("console", lambda message: said.append(message.text))
+    other.on("pageerror", lambda error: said.append(str(error)))
+    other.goto(link)
+    assert matrix_view(other) == view and other.url == link
+    assert other.locator("#matrix-table th[aria-sort]").count() == 1
+    other.goto(address + "#summary")  # an anchor of the page changes no view
+    assert matrix_view(other) == view
+    hostile = (
+        "hide_group=%E0%A4%A&hide_column=0&sort=__proto__&order=descending&sort=1&__proto__=1&" + "hide_family=x&" * 99
+    )
+    for unknown in ("", hostile, "sort=svea+drop&order=sideways"):
+        other.goto(f"{address}#matrix?{unknown}")
+        other.wait_for_function("document.querySelectorAll('[data-filter]:not(:checked)').length === 0")
+        assert matrix_view(other) == whole
+    other.goto(f"{address}#matrix?find={ATTACK.replace('#', '')}{'y' * 1000}")
+    other.wait_for_function("document.getElementById('find-method').value.length === 100")
+    assert other.evaluate("typeof attacked") == "undefined" and said == []
+    context.close()
+
+
 def test_single_inputs_show_the_maps_of_all_methods_and_what_made_a_method_lose(opened, groups):
     page = opened(WIDE)
     page.locator("#look-input").select_option(label="Is it <b>red</b>?")
