@@ -24,7 +24,9 @@ REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "l2": lambda maps: np.sqrt(np.square(maps).sum(axis=-1)),
 }
 SCALES = ("map", "method")
+PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
+_MOST_BARS = 30  # of features with their names; more are drawn without
 
 
 _Plot = TypeVar("_Plot", bound=Callable[..., Any])
@@ -138,8 +140,11 @@ def plot(
     channels: str = "sum",
     percentile: float = 99.5,
     scale: str = "map",
+    feature_names: Sequence[str] | None = None,
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
+
+    Vectors and sequences of tokens have a bar for each feature, with its name and value.
 
     Parameters
     ----------
@@ -147,7 +152,7 @@ def plot(
         Array of maps, or a mapping from method to maps as ``attribution.explain_many`` returns it: ``(N, ...)`` of the
         inputs' shape, without their channels, or of a layer's resolution.
     inputs
-        ``(N, H, W, C)`` images or ``(N, T, C)`` signals.
+        ``(N, H, W, C)`` images, ``(N, T, C)`` signals, or ``(N, F)`` vectors or tokens; these may be text.
     titles
         N texts above the inputs, such as their predicted classes.
     preprocessing
@@ -157,9 +162,11 @@ def plot(
     channels
         How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
     percentile
-        Of a map's absolute values at which its colours end; see ``colour_limits``.
+        Of a map's absolute values at which its colours end; see ``colour_limits``. Bars of vectors are not cut.
     scale
         ``"map"``: every panel has its own scale, written below it; ``"method"``: the panels of one method share theirs.
+    feature_names
+        F names of the features of vectors; numbers from 0 by default.
 
     Returns
     -------
@@ -174,32 +181,48 @@ def plot(
     inputs = np.asarray(inputs)
     if not isinstance(maps, Mapping):
         maps = {"": maps}
-    _check(maps, inputs, titles, scale)
-    spatial_axes = inputs.ndim - 2
+    _check(maps, inputs, titles, scale, feature_names)
+    positions = inputs.shape[1:-1] or inputs.shape[1:]
     flat = {
-        name: _at_input_resolution(without_channels(np.asarray(found), spatial_axes, channels), inputs.shape[1:-1])
+        name: _at_input_resolution(without_channels(np.asarray(found), len(positions), channels), positions)
         for name, found in maps.items()
     }
+    percentile = 100 if inputs.ndim == 2 else percentile  # bars are not clipped
     limits = {
         name: [colour_limits(found if scale == "method" else one, percentile) for one in found]
         for name, found in flat.items()
     }
-    draw = _draw_images if spatial_axes == 2 else _draw_signals
-    return draw(inputs, flat, limits, list(titles or [""] * len(inputs)), preprocessing, overlay)
+    titles = list(titles or [""] * len(inputs))
+    if inputs.ndim == 2:
+        return _draw_vectors(inputs, flat, limits, titles, feature_names)
+    draw = _draw_images if inputs.ndim == 4 else _draw_signals
+    return draw(inputs, flat, limits, titles, preprocessing, overlay)
 
 
-def _check(maps: Mapping[str, Any], inputs: np.ndarray, titles: Sequence[str] | None, scale: str) -> None:
+def _check(
+    maps: Mapping[str, Any],
+    inputs: np.ndarray,
+    titles: Sequence[str] | None,
+    scale: str,
+    feature_names: Sequence[str] | None,
+) -> None:
     if scale not in SCALES:
         raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
-    if inputs.ndim not in (3, 4):
-        raise BadInput(f"inputs of shape {inputs.shape} cannot be plotted; images are (N, H, W, C), signals (N, T, C)")
+    if inputs.ndim not in PLOTTED_AXES:
+        raise BadInput(
+            f"inputs of shape {inputs.shape} cannot be plotted; images are (N, H, W, C), signals (N, T, C), vectors "
+            "(N, F)"
+        )
     if not len(inputs) or not maps:
         raise BadInput("there is nothing to plot; at least one input and one map are needed")
     if titles is not None and len(titles) != len(inputs):
         raise BadInput(f"{len(titles)} titles were given for {len(inputs)} inputs")
+    if feature_names is not None and (inputs.ndim != 2 or len(feature_names) != inputs.shape[1]):
+        raise BadInput(f"{len(feature_names)} names of features were given for inputs of shape {inputs.shape}")
+    axes, fixed = ((2, 3), 2) if inputs.ndim == 2 else ((inputs.ndim, inputs.ndim - 1), 1)
     for name, found in maps.items():
         shape = np.shape(found)
-        if shape[:1] != inputs.shape[:1] or len(shape) not in (inputs.ndim, inputs.ndim - 1):
+        if shape[:fixed] != inputs.shape[:fixed] or len(shape) not in axes:
             raise BadInput(f"maps '{name}' of shape {shape} do not belong to inputs of shape {inputs.shape}")
 
 
@@ -314,6 +337,42 @@ def _draw_signals(
     for axis in axes[-1]:
         axis.set_xlabel("position", fontsize=8)
     return figure
+
+
+def _draw_vectors(
+    inputs: np.ndarray,
+    flat: Mapping[str, np.ndarray],
+    limits: Mapping[str, Sequence[tuple[float, float]]],
+    titles: Sequence[str],
+    feature_names: Sequence[str] | None,
+) -> Any:
+    count = inputs.shape[1]
+    figure, axes = _figure(len(inputs), len(flat), 3.6, 0.75 + 0.17 * min(count, _MOST_BARS))
+    names = feature_names or [str(number) for number in range(count)]
+    for row, vector in enumerate(inputs):
+        labels = [_wrapped(f"{name} = {_value(value)}", 32) for name, value in zip(names, vector, strict=True)]
+        for column, (name, found) in enumerate(flat.items()):
+            axis, (low, high) = axes[row, column], limits[name][row]
+            colors = np.where(found[row] < 0, "tab:blue", "tab:red")  # as in SIGNED
+            axis.barh(np.arange(count), found[row], color=colors, height=0.8)
+            axis.axvline(0, color="0.3", linewidth=0.6)
+            axis.set_xlim(1.05 * low, 1.05 * high)
+            axis.set_ylim(count - 0.5, -0.5)
+            if count <= _MOST_BARS:
+                axis.set_yticks(np.arange(count), labels if column == 0 else [])
+            axis.locator_params(axis="x", nbins=5)
+            axis.tick_params(labelsize=7)
+            if row == 0:
+                axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)
+    for axis, title in zip(axes[:, 0], titles, strict=True):
+        axis.set_ylabel(_wrapped(title, 26), fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("attribution", fontsize=8)
+    return figure
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, np.floating) else str(value)
 
 
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:

@@ -1,4 +1,4 @@
-r"""Explain images, arrays or signals of a SavedModel by several methods, and plot the maps.
+r"""Explain images, signals, vectors or tokens of a SavedModel by several methods, and plot the maps.
 
     python -m attribution.explain --model=DIR --image=photo.jpg --output=maps.png
     python -m attribution.explain --model=DIR --image=photos/ --methods=grad_cam,integrated_gradients \
@@ -88,6 +88,9 @@ flags.DEFINE_list(
 )
 flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
 flags.DEFINE_string(
+    "feature_names", "", "file with the names of a vector's features: one a line, or JSON", flag_values=FLAGS
+)
+flags.DEFINE_string(
     "layer", "", "layer of the class activation maps, see --list_layers; a late one when empty", flag_values=FLAGS
 )
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
@@ -129,20 +132,32 @@ def main(flag_values: flags.FlagValues) -> None:
         _suffix("maps", flag_values.maps, (".npz",))
     methods = _with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
-    explain_input = model.explained_input(flag_values.explain_input or None)
+    explain_input = flag_values.explain_input
+    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
+        (read,) = model.inputs
+    else:
+        explain_input = read = model.explained_input(explain_input or None)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
     else:
-        _explain(flag_values, methods, model, explain_input, suffix.lstrip("."))
+        _explain(flag_values, methods, model, read, explain_input, suffix.lstrip("."))
 
 
-def _explain(flag_values: flags.FlagValues, methods: _Chosen, model: Model, explain_input: str, suffix: str) -> None:
-    """Print predictions, write the figure and, on request, the maps."""
+def _explain(
+    flag_values: flags.FlagValues, methods: _Chosen, model: Model, read: str, explain_input: str, suffix: str
+) -> None:
+    """Print predictions, write the figure and, on request, the maps.
+
+    ``read`` is the model's input that the files are for, ``explain_input`` the same or a tensor behind it.
+    """
     names = _class_names(flag_values.class_names, model)
-    labels, inputs, shown, preprocessing = _read(flag_values, model, explain_input)
+    labels, inputs, shown, preprocessing = _read(flag_values, model, read)
+    features = _feature_names(flag_values.feature_names, shown.shape[1:])
+    if not flag_values.maps and shown.ndim not in plotting.PLOTTED_AXES:
+        raise BadInput(f"inputs of shape {shown.shape} cannot be plotted; name a file for the values, --maps=maps.npz")
     feed: Inputs = inputs
     if len(model.inputs) > 1:
-        feed = {explain_input: inputs} | _others(flag_values, model, explain_input, len(inputs))
+        feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
     scores = model.scores(feed, flag_values.batch_size)
     targets = _targets(flag_values.target, names, scores)
     _print_predictions(labels, scores, names, flag_values.top, model.score)
@@ -165,16 +180,21 @@ def _explain(flag_values: flags.FlagValues, methods: _Chosen, model: Model, expl
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(labels, targets, strict=True))
     ]
-    figure = plotting.plot(
-        maps, shown, titles=titles, preprocessing=preprocessing, overlay=flag_values.overlay,
-        channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
-    )  # fmt: skip
-    _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix))
+    written = []
     if flag_values.maps:
         arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
         arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    print_line(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
+        written.append(flag_values.maps)
+    if shown.ndim in plotting.PLOTTED_AXES:
+        figure = plotting.plot(
+            maps, shown, titles=titles, preprocessing=preprocessing, overlay=flag_values.overlay,
+            channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
+            feature_names=features,
+        )  # fmt: skip
+        _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix))
+        written.insert(0, flag_values.output)
+    print_line(f"written to {' and '.join(written)}")
 
 
 def _print_layers(model: Model, explain_input: str) -> None:
@@ -191,6 +211,15 @@ def _class_names(path: str, model: Model) -> list[str] | None:
     names = image_io.read_class_names(path)
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{path}' has {len(names)} names, the model {model.num_classes} classes")
+    return names
+
+
+def _feature_names(path: str, shape: tuple[int, ...]) -> list[str] | None:
+    if not path:
+        return None
+    names = [printable(name) for name in image_io.read_class_names(path)]
+    if (len(names),) != shape:
+        raise BadInput(f"'{path}' has {len(names)} names for inputs of shape {shape}; vectors need one per feature")
     return names
 
 

@@ -138,9 +138,9 @@ def export_function(function, spec, path):
 @pytest.fixture(scope="session")
 def from_function(tmp_path_factory):
     """Return a maker of models from TensorFlow functions of one input."""
-    return lambda function, *shape: export_function(
+    return lambda function, *shape, dtype=tf.float32: export_function(
         lambda x: {"scores": function(x)},
-        tf.TensorSpec((None, *shape), tf.float32, name="x"),
+        tf.TensorSpec((None, *shape), dtype, name="x"),
         tmp_path_factory.mktemp("function"),
     )
 

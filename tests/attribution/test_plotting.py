@@ -109,6 +109,21 @@ def test_signals_are_drawn_over_their_maps():
     assert plots[1].images[0].get_array().shape == (1, 20)
 
 
+def test_vectors_have_a_bar_for_each_feature_with_its_name_and_value():
+    rows, maps = np.array([[1.5, -2.0, 0.25]]), {"gradient": np.array([[3.0, -1.0, 0.0]])}
+    (axis,) = attribution.plot(maps, rows, titles=["row 0"], feature_names=["age", "size $x$", "pH"]).axes
+    assert [bar.get_width() for bar in axis.patches] == [3.0, -1.0, 0.0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["age = 1.5", "size $x$ = -2", "pH = 0.25"]
+    low, high = axis.get_xlim()
+    assert low == -high and high > 3 and axis.get_ylabel() == "row 0"
+    tokens, embedded = np.array([["a", "dog"]]), GENERATOR.normal(size=(1, 2, 5))
+    (axis,) = attribution.plot(embedded, tokens).axes
+    np.testing.assert_allclose([bar.get_width() for bar in axis.patches], embedded[0].sum(axis=1))
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["0 = a", "1 = dog"]
+    (axis,) = attribution.plot(np.ones((1, 500)), np.ones((1, 500), np.float32)).axes
+    assert len(axis.patches) == 500 and len(axis.get_yticklabels()) < 30
+
+
 def test_maps_of_a_layers_resolution_are_brought_to_the_inputs():
     figure = attribution.plot(GENERATOR.random((2, 4, 3)), IMAGES, overlay=False)
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.images and axis.images[0].get_array().ndim == 2]
@@ -125,7 +140,11 @@ def test_a_notebook_shows_it_without_pyplot():
         (IMAGES[:1], IMAGES, {}, r"maps '' of shape \(1, 12, 10, 3\) do not belong"),
         (IMAGES, IMAGES, {"titles": ["one"]}, "1 titles were given for 2 inputs"),
         (IMAGES, IMAGES, {"scale": "all"}, "no scale 'all'; there are 'map', 'method'"),
-        (IMAGES[0, 0], IMAGES[0, 0], {}, "cannot be plotted"),
+        (IMAGES[0, 0, 0], IMAGES[0, 0, 0], {}, "cannot be plotted"),
+        (IMAGES[np.newaxis], IMAGES[np.newaxis], {}, "cannot be plotted"),
+        (np.ones((2, 3)), np.ones((2, 4)), {}, "do not belong"),
+        (np.ones((2, 3)), np.ones((2, 3)), {"feature_names": ["one"]}, "1 names of features were given"),
+        (IMAGES, IMAGES, {"feature_names": ["one", "two"]}, "2 names of features were given"),
         ({}, IMAGES, {}, "nothing to plot"),
         (IMAGES, IMAGES, {"preprocessing": "torch"}, "no preprocessing 'torch'; there are '0..1'"),
     ],

@@ -56,6 +56,44 @@ def test_the_maps_are_those_of_the_library(run, exported, models, pictures):
     assert lines[0].count("class") == 5 and lines[2] == "written to m.png and m.npz"
 
 
+def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_function, tmp_path):
+    table = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", table[:2])
+    weights = tf.constant(table)
+    model = from_function(lambda x: x @ tf.transpose(weights), 3)
+    (tmp_path / "names.txt").write_text("age\nsize\npH")
+    explain = [f"--model={model.path}", "--image=rows.npy", "--methods=gradient_x_input", "--maps=m.npz"]
+    code, out, err = run(*explain, "--feature_names=names.txt", "--output=rows.png", "--target=1")
+    assert (code, err) == (0, "") and out.endswith("written to rows.png and m.npz\n")
+    np.testing.assert_allclose(np.load("m.npz")["gradient_x_input"], table[:2] * table[1], rtol=1e-6)
+    assert Image.open("rows.png").size[0] > 300
+    (tmp_path / "names.txt").write_text("age\nsize")
+    code, _, err = run(*explain, "--feature_names=names.txt")
+    assert code == 2 and err == (
+        "error: 'names.txt' has 2 names for inputs of shape (3,); vectors need one per feature\n"
+    )
+
+    np.save(tmp_path / "tokens.npy", np.array([[0, 4, 2, 2]], np.int32))
+    model = from_function(
+        lambda x: tf.reduce_sum(tf.gather(weights, x, name="embedded") ** 2, axis=1), 4, dtype=tf.int32
+    )
+    explain = [f"--model={model.path}", "--image=tokens.npy", "--methods=gradient", "--maps=t.npz", "--output=t.png"]
+    code, _, err = run(*explain)
+    assert code == 2 and "name a tensor of floating point behind it, explain_input=" in err
+    code, _, err = run(*explain, f"--explain_input={err.split(chr(39))[-2]}", "--target=0")
+    assert (code, err) == (0, "") and Image.open("t.png").size[0] > 300
+    expected = 2 * table[[[0, 4, 2, 2]]] * [1, 0, 0]
+    np.testing.assert_allclose(np.load("t.npz")["gradient"], expected, rtol=1e-6)
+
+    np.save(tmp_path / "video.npy", np.ones((1, 2, 4, 4, 1), np.float32))
+    model = from_function(lambda x: tf.reduce_sum(x, axis=(2, 3, 4)), 2, 4, 4, 1)
+    explain = [f"--model={model.path}", "--image=video.npy", "--methods=gradient"]
+    code, _, err = run(*explain)
+    assert code == 2 and "(1, 2, 4, 4, 1) cannot be plotted; name a file for the values, --maps=maps.npz" in err
+    code, out, err = run(*explain, "--maps=v.npz", "--output=v.png")
+    assert (code, err) == (0, "") and out.endswith("written to v.npz\n") and not (tmp_path / "v.png").exists()
+
+
 def test_what_is_chosen_for_the_user_is_said(run, exported, pictures):
     code, _, err = run(f"--model={exported['image']}", f"--image={pictures}/left.png")
     assert code == 0 and (pictures / "maps.png").exists()
