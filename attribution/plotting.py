@@ -181,17 +181,13 @@ def plot(
     inputs = np.asarray(inputs)
     if not isinstance(maps, Mapping):
         maps = {"": maps}
-    _check(maps, inputs, titles, scale, feature_names)
+    _check(maps, inputs, titles, feature_names)
     positions = inputs.shape[1:-1] or inputs.shape[1:]
     flat = {
         name: _at_input_resolution(without_channels(np.asarray(found), len(positions), channels), positions)
         for name, found in maps.items()
     }
-    percentile = 100 if inputs.ndim == 2 else percentile  # bars are not clipped
-    limits = {
-        name: [colour_limits(found if scale == "method" else one, percentile) for one in found]
-        for name, found in flat.items()
-    }
+    limits = _limits(flat, scale, 100.0 if inputs.ndim == 2 else percentile)  # bars are not cut
     titles = list(titles or [""] * len(inputs))
     if inputs.ndim == 2:
         return _draw_vectors(inputs, flat, limits, titles, feature_names)
@@ -199,15 +195,21 @@ def plot(
     return draw(inputs, flat, limits, titles, preprocessing, overlay)
 
 
+def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> dict[str, list[tuple[float, float]]]:
+    if scale not in SCALES:
+        raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
+    return {
+        name: [colour_limits(found if scale == "method" else one, percentile) for one in found]
+        for name, found in flat.items()
+    }
+
+
 def _check(
     maps: Mapping[str, Any],
     inputs: np.ndarray,
     titles: Sequence[str] | None,
-    scale: str,
     feature_names: Sequence[str] | None,
 ) -> None:
-    if scale not in SCALES:
-        raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
     if inputs.ndim not in PLOTTED_AXES:
         raise BadInput(
             f"inputs of shape {inputs.shape} cannot be plotted; images are (N, H, W, C), signals (N, T, C), vectors "
@@ -217,13 +219,18 @@ def _check(
         raise BadInput("there is nothing to plot; at least one input and one map are needed")
     if titles is not None and len(titles) != len(inputs):
         raise BadInput(f"{len(titles)} titles were given for {len(inputs)} inputs")
-    if feature_names is not None and (inputs.ndim != 2 or len(feature_names) != inputs.shape[1]):
+    if feature_names is not None and (len(feature_names),) != inputs.shape[1:]:
         raise BadInput(f"{len(feature_names)} names of features were given for inputs of shape {inputs.shape}")
-    axes, fixed = ((2, 3), 2) if inputs.ndim == 2 else ((inputs.ndim, inputs.ndim - 1), 1)
     for name, found in maps.items():
-        shape = np.shape(found)
-        if shape[:fixed] != inputs.shape[:fixed] or len(shape) not in axes:
-            raise BadInput(f"maps '{name}' of shape {shape} do not belong to inputs of shape {inputs.shape}")
+        if not _belong(np.shape(found), inputs.shape):
+            raise BadInput(f"maps '{name}' of shape {np.shape(found)} do not belong to inputs of shape {inputs.shape}")
+
+
+def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
+    """Return whether maps may have this shape: with or without channels, and with a layer's positions in pictures."""
+    if len(inputs) == 2:
+        return maps[:2] == inputs and len(maps) in (2, 3)
+    return maps[:1] == inputs[:1] and len(maps) in (len(inputs), len(inputs) - 1)
 
 
 def _at_input_resolution(maps: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
@@ -352,23 +359,26 @@ def _draw_vectors(
     for row, vector in enumerate(inputs):
         labels = [_wrapped(f"{name} = {_value(value)}", 32) for name, value in zip(names, vector, strict=True)]
         for column, (name, found) in enumerate(flat.items()):
-            axis, (low, high) = axes[row, column], limits[name][row]
-            colors = np.where(found[row] < 0, "tab:blue", "tab:red")  # as in SIGNED
-            axis.barh(np.arange(count), found[row], color=colors, height=0.8)
-            axis.axvline(0, color="0.3", linewidth=0.6)
-            axis.set_xlim(1.05 * low, 1.05 * high)
-            axis.set_ylim(count - 0.5, -0.5)
-            if count <= _MOST_BARS:
-                axis.set_yticks(np.arange(count), labels if column == 0 else [])
-            axis.locator_params(axis="x", nbins=5)
-            axis.tick_params(labelsize=7)
-            if row == 0:
-                axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)
+            _draw_bars(axes[row, column], found[row], limits[name][row], labels if column == 0 else [""] * count)
+    for axis, name in zip(axes[0], flat, strict=True):
+        axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)
     for axis, title in zip(axes[:, 0], titles, strict=True):
         axis.set_ylabel(_wrapped(title, 26), fontsize=8)
     for axis in axes[-1]:
         axis.set_xlabel("attribution", fontsize=8)
     return figure
+
+
+def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], labels: Sequence[str]) -> None:
+    places = np.arange(len(values))
+    axis.barh(places, values, color=np.where(values < 0, "tab:blue", "tab:red"), height=0.8)  # as in SIGNED
+    axis.axvline(0, color="0.3", linewidth=0.6)
+    axis.set_xlim(1.05 * limits[0], 1.05 * limits[1])
+    axis.set_ylim(len(values) - 0.5, -0.5)
+    if len(values) <= _MOST_BARS:
+        axis.set_yticks(places, labels)
+    axis.locator_params(axis="x", nbins=5)
+    axis.tick_params(labelsize=7)
 
 
 def _value(value: Any) -> str:

@@ -132,32 +132,30 @@ def main(flag_values: flags.FlagValues) -> None:
         _suffix("maps", flag_values.maps, (".npz",))
     methods = _with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
-    explain_input = flag_values.explain_input
-    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
-        (read,) = model.inputs
-    else:
-        explain_input = read = model.explained_input(explain_input or None)
+    read, explain_input = _read_and_explained(model, flag_values.explain_input)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
     else:
         _explain(flag_values, methods, model, read, explain_input, suffix.lstrip("."))
 
 
+def _read_and_explained(model: Model, explain_input: str) -> tuple[str, str]:
+    """Return the input that the files are for, and what is explained: the same, or a tensor behind it."""
+    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
+        return next(iter(model.inputs)), explain_input
+    name = model.explained_input(explain_input or None)
+    return name, name
+
+
 def _explain(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, read: str, explain_input: str, suffix: str
 ) -> None:
-    """Print predictions, write the figure and, on request, the maps.
-
-    ``read`` is the model's input that the files are for, ``explain_input`` the same or a tensor behind it.
-    """
+    """Print predictions, write the figure and, on request, the maps; see ``_read_and_explained``."""
     names = _class_names(flag_values.class_names, model)
     labels, inputs, shown, preprocessing = _read(flag_values, model, read)
     features = _feature_names(flag_values.feature_names, shown.shape[1:])
-    if not flag_values.maps and shown.ndim not in plotting.PLOTTED_AXES:
-        raise BadInput(f"inputs of shape {shown.shape} cannot be plotted; name a file for the values, --maps=maps.npz")
-    feed: Inputs = inputs
-    if len(model.inputs) > 1:
-        feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
+    drawn = _drawn(shown, flag_values.maps)
+    feed: Inputs = {read: inputs} | _others(flag_values, model, read, len(inputs))
     scores = model.scores(feed, flag_values.batch_size)
     targets = _targets(flag_values.target, names, scores)
     _print_predictions(labels, scores, names, flag_values.top, model.score)
@@ -180,20 +178,18 @@ def _explain(
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(labels, targets, strict=True))
     ]
-    written = []
+    arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
+    arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
     if flag_values.maps:
-        arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
-        arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-        written.append(flag_values.maps)
-    if shown.ndim in plotting.PLOTTED_AXES:
+    if drawn:
         figure = plotting.plot(
             maps, shown, titles=titles, preprocessing=preprocessing, overlay=flag_values.overlay,
             channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
             feature_names=features,
         )  # fmt: skip
         _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix))
-        written.insert(0, flag_values.output)
+    written = [flag_values.output] * drawn + [flag_values.maps] * bool(flag_values.maps)
     print_line(f"written to {' and '.join(written)}")
 
 
@@ -212,6 +208,13 @@ def _class_names(path: str, model: Model) -> list[str] | None:
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{path}' has {len(names)} names, the model {model.num_classes} classes")
     return names
+
+
+def _drawn(shown: np.ndarray, maps: str) -> bool:
+    """Return whether inputs can be plotted; refuse others unless their maps are written to a file."""
+    if shown.ndim not in plotting.PLOTTED_AXES and not maps:
+        raise BadInput(f"inputs of shape {shown.shape} cannot be plotted; name a file for the values, --maps=maps.npz")
+    return shown.ndim in plotting.PLOTTED_AXES
 
 
 def _feature_names(path: str, shape: tuple[int, ...]) -> list[str] | None:
@@ -278,6 +281,8 @@ def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, tot
     needed = {name for name in model.inputs if name != explain_input}
     given = dict(entry.partition("=")[::2] for entry in flag_values.other_inputs)
     if set(given) != needed:
+        if not needed:
+            raise BadInput(f"the model has no other input than '{explain_input}'; leave out --other_inputs")
         raise BadInput(
             f"the model also has the inputs {listed(sorted(needed))}; give each by --other_inputs=NAME=FILE.npy"
         )

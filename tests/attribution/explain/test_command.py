@@ -67,6 +67,8 @@ def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_
     assert (code, err) == (0, "") and out.endswith("written to rows.png and m.npz\n")
     np.testing.assert_allclose(np.load("m.npz")["gradient_x_input"], table[:2] * table[1], rtol=1e-6)
     assert Image.open("rows.png").size[0] > 300
+    error = run(*explain, "--other_inputs=y=rows.npy")[2]
+    assert error == "error: the model has no other input than 'x'; leave out --other_inputs\n"
     (tmp_path / "names.txt").write_text("age\nsize")
     code, _, err = run(*explain, "--feature_names=names.txt")
     assert code == 2 and err == (
