@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_477,
+    "lines outside tests": 56_580,
     "files outside tests": 306,
-    "lines of tests": 34_321,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 34_380,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 89,
     "highest complexity": 20,
     "public names": 1_077,
