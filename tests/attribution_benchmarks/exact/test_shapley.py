@@ -10,6 +10,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.exact import hidden_units, metrics, tetrominoes, xai_units
+from attribution_benchmarks.exact.known_networks import known_networks
 from attribution_benchmarks.exact.problems import FEATURES, HAND_SET
 from tools import make_exact_networks
 
@@ -114,3 +115,12 @@ def test_the_trained_parts_have_learnt_what_they_were_taught(network):
     wanted = make_exact_networks.taught(inputs)
     for column in network.scores(inputs, 2000)[:, len(HAND_SET) :].T:
         assert np.square(column - wanted).mean() < 0.1 * wanted.var()
+
+
+def test_kernel_shap_with_every_coalition_is_the_enumerated_truth():
+    known = [each for each in known_networks(2) if each.group == "vectors"]
+    assert len(known) == 16
+    for each in known:
+        maps = attribution.explain("kernel_shap", each.model, each.batch.inputs, each.batch.targets, samples=4096)
+        truth = each.batch.truth["shapley"]
+        np.testing.assert_allclose(maps, truth, atol=1e-6 * np.abs(truth).max(), err_msg=each.name)
