@@ -14,8 +14,6 @@ from attribution_benchmarks.core.store import FILE, ScoreStore
 # convolutions. It reads this variable at its first operation. That training is deterministic is tested without it: with
 # it, TensorFlow 2.21 damages memory when it trains on some processors.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-# Tests run side by side in as many processes as there are cores: TensorFlow's own threads would wait for one another.
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items):

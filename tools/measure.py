@@ -28,7 +28,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 56_580,
     "files outside tests": 306,
-    "lines of tests": 34_390,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 34_406,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 89,
     "highest complexity": 20,
     "public names": 1_077,

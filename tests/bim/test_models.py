@@ -96,19 +96,33 @@ def train_twice():
     assert (np.argmax(network(x, training=False), axis=1) == labels).mean() > 0.5
 
 
-def test_training_learns_and_the_same_seed_gives_the_same_weights():
-    """In a process with TensorFlow's default of oneDNN: see tests/conftest.py."""
-    load = "import runpy, sys; runpy.run_path(sys.argv[1])['train_twice']()"
+def run_alone(function, *arguments):
+    """Return what a function of this file prints in a process with TensorFlow's default of oneDNN.
+
+    See tests/conftest.py: with oneDNN, training ends some processes.
+    """
+    load = "import runpy, sys; runpy.run_path(sys.argv[1])[sys.argv[2]](*sys.argv[3:])"
+    command = [sys.executable, "-c", load, __file__, function.__name__, *map(str, arguments)]
     environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
-    done = subprocess.run([sys.executable, "-c", load, __file__], env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch, eager):
+def test_training_learns_and_the_same_seed_gives_the_same_weights():
+    run_alone(train_twice)
+
+
+def train_two(sets, directory):
+    models.ARCHITECTURES["tiny"] = shallow
+    tf.config.run_functions_eagerly(True)
+    train.train_models(sets, directory, ["obj", "scene2"], "tiny", epochs=0.4, batch_size=20)
+
+
+def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch):
+    found = re.findall(r"(\w+): validation accuracy [\d.]+ %", run_alone(train_two, sets, tmp_path))
+    assert found == ["obj", "scene2"]
     monkeypatch.setitem(models.ARCHITECTURES, "tiny", shallow)
-    with eager():
-        train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=0.4, batch_size=20)
-    assert re.findall(r"(\w+): validation accuracy [\d.]+ %", capsys.readouterr().out) == ["obj", "scene2"]
     card = (tmp_path / "scene2" / "MODEL_CARD.md").read_text()
     assert "A dog in the scenes bedroom, bamboo_forest" in card and "seed: 0" in card
     train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
@@ -120,6 +134,10 @@ def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, caps
 
 
 def test_a_network_trains_under_a_distribution_strategy():
+    run_alone(train_under_a_strategy)
+
+
+def train_under_a_strategy():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     images = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
     with strategy.scope():
