@@ -11,8 +11,8 @@ easy and difficult inputs do not matter. docs/which_metric.md has the results.
 Quantus scores maps and changed inputs one by one. ``--quantus_inputs=2`` adds its metrics that compare with ours
 (``QUANTUS``), on the first two inputs of each network.
 
-Cost: some sixteen minutes on one core for all metrics and seven inputs of each of 24 networks, and some eight for two
-inputs of each by the metrics of Quantus.
+Cost: 21 CPU minutes on one core for all metrics and seven inputs of each of 24 networks, with two inputs of each by the
+metrics of Quantus.
 A stopped run with the same ``--output_dir`` resumes after the last network that it completed.
 """
 
