@@ -227,7 +227,7 @@ def _check(
 
 
 def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
-    """Return whether maps may have this shape: with or without channels, and with a layer's positions in pictures."""
+    """Return whether maps may have this shape: with or without channels, and for images and signals a layer's size."""
     if len(inputs) == 2:
         return maps[:2] == inputs and len(maps) in (2, 3)
     return maps[:1] == inputs[:1] and len(maps) in (len(inputs), len(inputs) - 1)

@@ -11,8 +11,8 @@ import pytest
 from attribution_benchmarks.core.store import FILE, ScoreStore
 
 # TensorFlow uses oneDNN by default on processors with AVX-512 only. Without it, it has no gradients of grouped
-# convolutions. It reads this variable at its first operation. That training is deterministic is tested without it: with
-# it, TensorFlow 2.21 damages memory when it trains on some processors.
+# convolutions. It reads this variable at its first operation. BIM's training is tested without it: with it, TensorFlow
+# 2.21 damages memory when it trains on some processors.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
