@@ -46,13 +46,7 @@ class PairComparison(NamedTuple):
 
 
 def compare(first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters = None) -> PairComparison:
-    """Compare (N,) scores of two methods on the same inputs; see ``compare_pairs``.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ or there are no values.
-    """
+    """Compare (N,) scores of two methods on the same inputs, see ``compare_pairs``; ``ValueError`` without values."""
     if not np.size(first):
         raise ValueError("no values to compare")
     return compare_pairs({"first": first, "second": second}, [("first", "second")], clusters)[0]
@@ -66,11 +60,13 @@ def compare_pairs(
 ) -> list[PairComparison]:
     """Compare pairs of methods on the same inputs, with Holm's correction for the number of pairs.
 
+    A pair without common inputs has NaN and does not count for the correction.
+
     Parameters
     ----------
     values
-        Method -> (N,) numbers, one per input in the same order, or (N, K) of the same K networks. An input, or cell,
-        with NaN is dropped from the method's pairs.
+        Method -> (N,) numbers in the same order of inputs, or (N, K) of the same K networks. An input, or cell, with
+        NaN is dropped from the method's pairs. ``ValueError`` if lengths differ.
     pairs
         Names to compare.
     clusters
@@ -78,16 +74,6 @@ def compare_pairs(
     scales
         Factors of the first and the second score of each pair; 1 by default. ``(0.8, 1)`` tests whether the second
         reaches less than 80 % of the first.
-
-    Returns
-    -------
-    list of PairComparison
-        In the order of the pairs. A pair without common inputs has NaN and does not count for the correction.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ.
     """
     if not pairs:
         return []
@@ -100,7 +86,15 @@ def compare_pairs(
     results = np.concatenate(
         [_compare(table, hits, places[part].T, factors[part].T, clusters) for part in parts], axis=1
     )
-    return holm_corrected([_comparison(pair, *found) for pair, found in zip(pairs, results.T.tolist(), strict=True)])
+    not_yet = float("nan")  # Holm's p-value
+    return holm_corrected(
+        [
+            PairComparison(*pair, mean, low, high, p_value, not_yet, int(n), error, int(groups) if n else 0, freedom)
+            for pair, (mean, low, high, p_value, n, error, groups, freedom) in zip(
+                pairs, results.T.tolist(), strict=True
+            )
+        ]
+    )
 
 
 def _table(values: Mapping[str, npt.ArrayLike]) -> Array:
@@ -111,15 +105,6 @@ def _table(values: Mapping[str, npt.ArrayLike]) -> Array:
     table = np.stack([np.asarray(column, np.float64) for column in values.values()], axis=-1)
     table = np.where(np.isfinite(table), table, np.nan)
     return table[:, None] if table.ndim == 2 else table
-
-
-def _comparison(
-    pair: tuple[str, str], difference: float, low: float, high: float, p_value: float, n: float, error: float,
-    clusters: float, freedom: float,
-) -> PairComparison:  # fmt: skip
-    return PairComparison(
-        *pair, difference, low, high, p_value, float("nan"), int(n), error, int(clusters) if n else 0, freedom
-    )
 
 
 def _compare(table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters) -> Array:
@@ -157,14 +142,9 @@ def _hits(table: Array) -> Array:
 
 
 def holm(p_values: npt.ArrayLike) -> Array:
-    """Return Holm's corrected p-values, (N,) float64 in [0, 1].
+    """Return Holm's corrected p-values of (N,) p-values, (N,) float64 in [0, 1].
 
     Those below a level are significant with a family-wise error below that level.
-
-    Parameters
-    ----------
-    p_values
-        (N,) numbers in [0, 1].
     """
     p_values = np.asarray(p_values, np.float64)
     order = np.argsort(p_values, kind="stable")
@@ -183,13 +163,8 @@ def holm_corrected(tests: Sequence[PairComparison]) -> list[PairComparison]:
 def better_than_every(methods: Sequence[str], claims: Sequence[float]) -> dict[str, float]:
     """Return method -> corrected p-value of the claim that it is better than all its baselines.
 
-    The chance that any claim below the level is wrong is below the level: Holm's correction over the methods, each with
-    its largest p-value over the baselines.
-
-    Parameters
-    ----------
-    methods, claims
-        Method of each comparison with a baseline, and its p-value; 1 where the method is not better.
+    ``methods`` and ``claims`` are the method of each comparison with a baseline, and its p-value, 1 where the method is
+    not better. Holm's correction is over the methods, each with its largest p-value over the baselines.
     """
     largest: dict[str, float] = {}
     for method, claim in zip(methods, claims, strict=True):
@@ -198,21 +173,10 @@ def better_than_every(methods: Sequence[str], claims: Sequence[float]) -> dict[s
 
 
 def minimum_detectable_difference(tests: Sequence[PairComparison], claims: int | None = None) -> float:
-    """Return the smallest true difference that such tests find with a power of 80 %.
+    """Return the smallest true difference that such tests find with a power of 80 %, in the unit of the metric.
 
-    By Student's t at the strictest step of Holm's correction, with the median error of the tests.
-
-    Parameters
-    ----------
-    tests
-        From ``compare_pairs``.
-    claims
-        Number of claims to correct for; the number of tests when None.
-
-    Returns
-    -------
-    float
-        In the unit of the metric. Infinite for fewer than ``MIN_INPUTS`` independent inputs; NaN without a test.
+    By Student's t at the strictest step of Holm's correction for ``claims`` claims (the number of tests when None),
+    with the median error of the tests. Infinite for fewer than ``MIN_INPUTS`` independent inputs; NaN without a test.
     """
     from scipy import special
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.stats.statistics import CONFIDENCE, Array, Clusters, Estimate, finite_column
+from attribution_benchmarks.stats.statistics import CONFIDENCE, Array, Clusters, Estimate
 
 _PERMUTATIONS = 10_000
 _MIN_FAMILIES = 5  # fewer do not show a spread
@@ -17,31 +17,14 @@ _GROUPS = 200  # of clusters that a jackknife leaves out together, at most
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> Any:
-    """Return Spearman's rank correlation along the last axis, with average ranks for ties.
+    """Return Spearman's rank correlation along the last axis, with average ranks for ties, (...) float64 in [-1, 1].
 
-    Parameters
-    ----------
-    first, second
-        (..., N) finite numbers of shapes that broadcast.
-
-    Returns
-    -------
-    float or np.ndarray
-        (...) float64 in [-1, 1]; NaN for fewer than two pairs, or where one side is constant.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite or the lengths differ.
+    NaN for fewer than two pairs, or where one side is constant. Both sides are (..., N) finite numbers whose shapes
+    broadcast; else ``ValueError``.
     """
     from scipy.stats import rankdata
 
-    sides = [np.asarray(side, np.float64) for side in (first, second)]
-    if sides[0].shape[-1] != sides[1].shape[-1]:
-        raise ValueError(f"{sides[0].shape[-1]} values against {sides[1].shape[-1]}")
-    if not all(np.isfinite(side).all() for side in sides):
-        raise ValueError("values are not finite")
-    ranks, other = (rankdata(side, axis=-1) - (side.shape[-1] + 1) / 2 for side in sides)
+    ranks, other = (rankdata(side, axis=-1) - (side.shape[-1] + 1) / 2 for side in _paired(first, second))
     norm = np.sqrt((ranks**2).sum(axis=-1) * (other**2).sum(axis=-1))
     product = (ranks * other).sum(axis=-1)
     return np.divide(product, norm, out=np.full(np.shape(norm), np.nan), where=norm > 0)[()]
@@ -50,48 +33,35 @@ def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> Any:
 def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Return Kendall's rank correlation tau-b of (N,) finite numbers, in [-1, 1].
 
-    NaN for fewer than two pairs, or where one side is constant.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite or the lengths differ.
+    NaN for fewer than two pairs, or where one side is constant. ``ValueError`` for other numbers or lengths that
+    differ.
     """
     from scipy.stats import kendalltau
 
-    first, second = finite_column(first, "first"), finite_column(second, "second")
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}")
+    first, second = _paired(first, second)
     # The p-value is not used. The exact one is expensive; the asymptotic one divides by zero for two values.
     return float(kendalltau(first, second, method="asymptotic" if len(first) > 2 else "auto").statistic)
 
 
+def _paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Array, Array]:
+    """Return both sides as float64; raise ``ValueError`` for numbers that are not finite, or of other lengths."""
+    sides = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if sides[0].shape[-1] != sides[1].shape[-1]:
+        raise ValueError(f"{sides[0].shape[-1]} values against {sides[1].shape[-1]}")
+    if not all(np.isfinite(side).all() for side in sides):
+        raise ValueError("values are not finite")
+    return sides
+
+
 def spearman_interval(first: npt.ArrayLike, second: npt.ArrayLike, *, clusters: Clusters = None) -> Estimate:
-    """Return Spearman's rank correlation with its 95 % interval.
+    """Return Spearman's rank correlation of (N,) finite numbers with its 95 % interval.
 
-    A jackknife over groups of clusters on Fisher's scale, artanh (Efron and Tibshirani, 1993, chapter 11).
-
-    Parameters
-    ----------
-    first, second
-        (N,) finite numbers.
-    clusters
-        (N,) cluster of each input; None for independent inputs.
-
-    Returns
-    -------
-    Estimate
-        All NaN where one side is constant. The interval is [-1, 1] for fewer than ``_MIN_CLUSTERS`` clusters, and the
-        value alone for a perfect correlation.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite or the lengths differ.
+    A jackknife over groups of ``clusters`` (each input alone where None) on Fisher's scale, artanh (Efron and
+    Tibshirani, 1993, chapter 11). All NaN where one side is constant. The interval is [-1, 1] for fewer than
+    ``_MIN_CLUSTERS`` clusters, and the value alone for a perfect correlation.
     """
-    value = float(spearman(first, second))
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    n = len(first)
+    first, second = _paired(first, second)
+    value, n = float(spearman(first, second)), len(first)
     _, group = np.unique(np.arange(n) if clusters is None else np.asarray(clusters), return_inverse=True)
     if group.max(initial=-1) + 1 < _MIN_CLUSTERS and not np.isnan(value):
         return Estimate(value, -1.0, 1.0, n)
@@ -117,26 +87,27 @@ def _jackknife(value: float, others: npt.ArrayLike) -> tuple[float, float]:
 def kendall_interval(first: npt.ArrayLike, second: npt.ArrayLike, families: Sequence[Hashable]) -> Estimate:
     """Return Kendall's tau-b of two rankings of methods, with a 95 % interval that generalises to other families.
 
-    Parameters
-    ----------
-    first, second
-        (N,) finite numbers, one per method.
-    families
-        (N,) family of each method; a jackknife leaves out one at a time.
-
-    Returns
-    -------
-    Estimate
-        ``n`` is the number of methods. The interval is [-1, 1] for fewer than five families.
+    The jackknife leaves out one family at a time; ``n`` is the number of methods. The interval is [-1, 1] for fewer
+    than five families.
     """
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    value = kendall_tau(first, second)
-    names = np.array([str(name) for name in families])
-    others = [kendall_tau(first[names != one], second[names != one]) for one in np.unique(names)]
+    first, second = _paired(first, second)
+    value, names = kendall_tau(first, second), np.array([str(name) for name in families])
+    low, high = _over_families(value, lambda kept: kendall_tau(first[kept], second[kept]), names, -1.0)
+    return Estimate(value, -1.0 if np.isnan(low) else low, 1.0 if np.isnan(high) else high, len(first))
+
+
+def _over_families(
+    value: float, without: Callable[[npt.NDArray[np.bool_]], float], families: npt.NDArray[Any], least: float
+) -> tuple[float, float]:
+    """Return the 95 % interval of a statistic within [least, 1], from leaving out one family at a time.
+
+    ``without`` returns the statistic of some of the methods. NaN for too few families, or where it is undefined.
+    """
+    others = [without(families != one) for one in np.unique(families)]
     if len(others) < _MIN_FAMILIES or not np.isfinite(others).all():
-        return Estimate(value, -1.0, 1.0, len(first))
+        return float("nan"), float("nan")
     low, high = _jackknife(value, others)
-    return Estimate(value, max(low, -1.0), min(high, 1.0), len(first))
+    return max(low, least), min(high, 1.0)
 
 
 class AgreementByChance(NamedTuple):
@@ -150,18 +121,10 @@ class AgreementByChance(NamedTuple):
 def agreement_by_chance(
     n: int, judges: int = 2, correlation: float = 0.5, draws: int = 2000, seed: int = 0
 ) -> AgreementByChance:
-    """Return what unrelated rankings give, and how often related ones are recognised.
+    """Return what unrelated rankings give, and how often related ones are recognised, by simulation.
 
-    Parameters
-    ----------
-    n
-        Number of independent methods: of families.
-    judges
-        Number of rankings.
-    correlation
-        Of every two related rankings, whose scores are normal.
-    draws, seed
-        Of the simulation.
+    Of ``judges`` rankings of ``n`` independent methods (families). The scores of related rankings are normal, every two
+    with the given ``correlation``.
     """
     if n < 2 or judges < 2:
         return AgreementByChance()
@@ -177,17 +140,10 @@ def agreement_by_chance(
 
 
 def rank_correlations(scores: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Return Spearman's correlation of every two columns over the methods that both rank.
+    """Return Spearman's correlation of every two columns of (n, m) scores over the methods that both rank.
 
-    Parameters
-    ----------
-    scores
-        (n, m) numbers; NaN where a column does not rank a method.
-
-    Returns
-    -------
-    correlations, counts
-        (m, m) float64, NaN for fewer than three common methods or a constant side; (m, m) int64 common methods.
+    NaN is a column that does not rank a method. Returns (m, m) float64 correlations, NaN for fewer than three common
+    methods or a constant side, and (m, m) int64 numbers of common methods.
     """
     scores = np.asarray(scores, np.float64)
     known = np.isfinite(scores)
@@ -236,7 +192,7 @@ def kendalls_w(
     Parameters
     ----------
     scores
-        (n, m) finite numbers: n methods, m judges, each on its own scale; more is better.
+        (n, m) finite numbers: n methods, m judges, each on its own scale; more is better. ``ValueError`` for others.
     permutations, seed
         Number and seed of the random rankings.
     families
@@ -247,11 +203,6 @@ def kendalls_w(
     Concordance
         ``w`` and ``p_value`` are NaN for fewer than two methods or judges, or where every judge ties all methods;
         ``p_value`` is NaN for fewer than two families too.
-
-    Raises
-    ------
-    ValueError
-        If a score is not finite, ``scores`` has not two axes, or ``families`` another length.
     """
     scores = np.asarray(scores, np.float64)
     if scores.ndim != 2:
@@ -261,16 +212,16 @@ def kendalls_w(
     n, m = scores.shape
     if families is not None and len(families) != n:
         raise ValueError(f"{len(families)} families for {n} methods")
-    labels: Sequence[Hashable] = range(n) if families is None else families
-    index = {name: number for number, name in enumerate(dict.fromkeys(labels))}
-    family = np.array([index[name] for name in labels], int)
+    labels = list(range(n) if families is None else families)
+    names = list(dict.fromkeys(labels))
+    family = np.array([names.index(label) for label in labels], int)
     w = _w(scores)
     if np.isnan(w):
-        return Concordance(w, w, m, n, families=len(index))
+        return Concordance(w, w, m, n, families=len(names))
     ranks = _ranks(scores)
-    means = np.stack([ranks[family == number].mean(axis=0) for number in range(len(index))])
+    means = np.stack([ranks[family == number].mean(axis=0) for number in range(len(names))])
     p_value = _permutation_p_value(_ranks(means), permutations, seed)
-    return Concordance(w, p_value, m, n, *_interval_of_w(w, scores, family), len(index))
+    return Concordance(w, p_value, m, n, *_over_families(w, lambda kept: _w(scores[kept]), family, 0.0), len(names))
 
 
 def _ranks(scores: Array) -> Array:
@@ -299,13 +250,3 @@ def _permutation_p_value(ranks: Array, permutations: int, seed: int) -> float:
     drawn = (shuffled.sum(axis=2) ** 2).sum(axis=1)
     as_large = np.count_nonzero(drawn >= observed - 1e-9 * observed)
     return float((as_large + 1) / (permutations + 1))
-
-
-def _interval_of_w(w: float, scores: Array, family: npt.NDArray[np.int64]) -> tuple[float, float]:
-    """Return the 95 % interval of W from leaving out one family at a time, within [0, 1]."""
-    count = int(family.max()) + 1
-    others = np.array([_w(scores[family != number]) for number in range(count)])
-    if count < _MIN_FAMILIES or not np.isfinite(others).all():
-        return float("nan"), float("nan")
-    low, high = _jackknife(w, others)
-    return max(low, 0.0), min(high, 1.0)

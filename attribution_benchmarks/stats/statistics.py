@@ -39,28 +39,16 @@ class Estimate(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Means of P columns, (P,) float64 each, with what their intervals and tests need.
-
-    Attributes
-    ----------
-    mean, error, freedom
-        Mean, its standard error (0 without variation, NaN for a single cluster) and degrees of freedom.
-    skewness
-        Of the distribution of the mean.
-    network_error
-        Standard error from the networks' means alone; 0 for fewer than ``MIN_NETWORKS`` networks.
-    networks, clusters, n
-        Numbers of networks, of independent groups of inputs, and of inputs.
-    """
+    """Means of P columns, (P,) float64 each, with what their intervals and tests need."""
 
     mean: Array
-    error: Array
-    freedom: Array
-    skewness: Array
-    network_error: Array
+    error: Array  # standard error of the mean; 0 without variation, NaN for a single cluster
+    freedom: Array  # degrees of freedom of the error
+    skewness: Array  # of the distribution of the mean
+    network_error: Array  # standard error from the networks' means alone; 0 for fewer than ``MIN_NETWORKS``
     networks: Array
-    clusters: Array
-    n: Array
+    clusters: Array  # number of independent groups of inputs
+    n: Array  # number of inputs
 
     def intervals(self) -> Array:
         """Return the ends of the 95 % intervals, (2, P)."""
@@ -117,11 +105,6 @@ def means(
     added
         (M, P) values of inputs to add to columns of hits and misses, NaN for other columns. Each is a cluster of the
         mean size. Columns with added values are not corrected for skewness and tails.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ.
     """
     values = np.asarray(values, np.float64)
     values = values[:, None] if values.ndim == 2 else values
@@ -196,7 +179,7 @@ def mean_interval(
     Parameters
     ----------
     values
-        (N,) finite numbers or booleans; (N, K) of K networks, NaN where a network has no score of an input.
+        (N,) finite numbers or booleans (else ``ValueError``); (N, K) of K networks, NaN where a network has no score.
     clusters
         (N,) cluster of each input, such as the image of a question; None for independent inputs.
     rate
@@ -210,20 +193,18 @@ def mean_interval(
     Estimate
         In the unit of the values; NaN with ``n=0`` without values. The interval contains the mean. It has no width
         where all values are equal, but for a rate, or where there is a single cluster.
-
-    Raises
-    ------
-    ValueError
-        If a value of (N,) is not finite, or the lengths differ.
     """
     if np.asarray(values).dtype == bool and rate is None:
         rate = 1.0
     values = np.asarray(values, np.float64)
-    values = finite_column(values, "values")[:, None] if values.ndim < 2 else values
     known = np.isfinite(values)
+    if values.ndim == 1 and not known.all():
+        raise ValueError(f"{np.count_nonzero(~known)} of values are not finite")
     if not known.any():
         return Estimate(np.nan, np.nan, np.nan, 0)
     least, greatest = bounds or ((-np.inf, np.inf) if rate is None else (0.0, rate))
+    values = values.reshape(len(values), -1)
+    known = known.reshape(values.shape)
     found = means(values[..., None], clusters)
     mean, n = float(found.mean[0]), int(found.n[0])
     if rate is not None and np.isin(values[known], (0.0, rate)).all():
@@ -235,12 +216,7 @@ def mean_interval(
 def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int = 1000, seed: int = 0) -> Array:
     """Return the means of columns over inputs, and networks, that are drawn with replacement, (draws, P) float64.
 
-    Parameters
-    ----------
-    values, clusters
-        As of ``means``. Networks are drawn if there are at least ``MIN_NETWORKS``.
-    draws, seed
-        Their number and seed.
+    ``values`` and ``clusters`` as of ``means``. Networks are drawn if there are at least ``MIN_NETWORKS``.
     """
     values = np.asarray(values, np.float64)
     values = values[:, None] if values.ndim == 2 else values
@@ -256,22 +232,6 @@ def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int
     total, count = (np.einsum("dg,dk,gkp->dp", of_inputs, of_networks, each, optimize=True) for each in (sums, sizes))
     drawn: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
     return drawn
-
-
-def finite_column(values: npt.ArrayLike, name: str) -> Array:
-    """Return values as (N,) float64.
-
-    Raises
-    ------
-    ValueError
-        If they have another shape or are not finite.
-    """
-    values = np.asarray(values, np.float64)
-    if values.ndim != 1:
-        raise ValueError(f"{name} has shape {values.shape}; one number per input is needed")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{np.count_nonzero(~np.isfinite(values))} of {name} are not finite")
-    return values
 
 
 def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
