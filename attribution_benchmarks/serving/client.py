@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature, TensorSpec, parse_address
+from attribution_benchmarks.serving.protocols import GrpcProtocol, RestProtocol
 
 _LONGEST_DEADLINE = 1_000_000  # seconds; the limit of timers
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the previous one
@@ -26,7 +27,7 @@ _HINTS = {
 
 
 @dataclasses.dataclass
-class Counts:
+class _Counts:
     """Numbers of answered requests, of rows in them, and of repeated attempts."""
 
     requests: int = 0
@@ -43,19 +44,12 @@ class Client:
         ``grpc://host:8500`` or ``http://host:8501``.
     deadline
         Seconds that one request may take.
-    retry_timeout
-        Seconds to retry, with growing waits, while a server that has answered before is unavailable.
-    connect_timeout
-        The same for a server that has never answered.
+    retry_timeout, connect_timeout
+        Seconds to retry, with growing waits, while a server is unavailable that has answered before, or never.
     max_message_bytes
         Largest request or reply. Larger requests are split into batches, smaller ones if the server allows less.
     sleep
         Waits for a number of seconds between attempts.
-
-    Attributes
-    ----------
-    counts : Counts
-        Requests so far.
     """
 
     def __init__(
@@ -75,20 +69,14 @@ class Client:
         self.deadline = deadline
         self.retry_timeout = retry_timeout
         self.connect_timeout = min(connect_timeout, retry_timeout)
-        self.counts = Counts()
+        self.counts = _Counts()
         self._limit = max_message_bytes
         self._sleep = sleep
         self._answered = False
         self._rows_allowed: dict[tuple[ModelName, str], int] = {}
         self._signatures: dict[ModelName, dict[str, Signature]] = {}
-        if self.address.protocol == "grpc":
-            from attribution_benchmarks.serving.grpc_protocol import GrpcProtocol
-
-            self._protocol: Any = GrpcProtocol(self.address, max_message_bytes)
-        else:
-            from attribution_benchmarks.serving.rest_protocol import RestProtocol
-
-            self._protocol = RestProtocol(self.address, max_message_bytes)
+        protocol = GrpcProtocol if self.address.protocol == "grpc" else RestProtocol
+        self._protocol: Any = protocol(self.address, max_message_bytes)
 
     def status(self, model: ModelName) -> dict[int, str]:
         """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
@@ -109,23 +97,16 @@ class Client:
         arrays: Mapping[str, np.ndarray],
         outputs: Sequence[str] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Call a signature of a model with some rows.
+        """Call a signature of a model; return output name -> array of N rows.
 
         Parameters
         ----------
-        model
-            The model.
-        signature
-            Name of the signature.
+        model, signature
+            The model, and the name of its signature.
         arrays
-            Input name to array; all have N rows, at least one.
+            Input name -> array; all have N rows, at least one.
         outputs
             Names of the outputs wanted; all by default.
-
-        Returns
-        -------
-        dict[str, np.ndarray]
-            Output name to array of N rows.
 
         Raises
         ------

@@ -56,12 +56,7 @@ DTYPES: dict[str, np.dtype] = {
 class ServerError(BadInput):
     """A request that a server refused, or an invalid reply.
 
-    Attributes
-    ----------
-    code : str
-        Status code of gRPC, such as ``NOT_FOUND``; ``INVALID_REPLY`` for an invalid reply.
-    words : str
-        The server's message.
+    ``code`` is gRPC's status code, such as ``NOT_FOUND``, or ``INVALID_REPLY``; ``words`` are the server's message.
     """
 
     def __init__(self, code: str, words: str, request: str = "", hint: str = ""):
@@ -83,22 +78,12 @@ def code_of(http_status: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """A server's address.
+    """A server's address."""
 
-    Attributes
-    ----------
-    protocol
-        ``grpc``, ``http`` or ``https``.
-    host, port
-        Name or IP address, and the port.
-    path
-        Prefix of ``/v1/models`` behind a proxy; empty by default.
-    """
-
-    protocol: str
-    host: str
+    protocol: str  # ``grpc``, ``http`` or ``https``
+    host: str  # name or IP address
     port: int
-    path: str = ""
+    path: str = ""  # prefix of ``/v1/models`` behind a proxy; empty by default
 
     @property
     def host_and_port(self) -> str:
@@ -110,13 +95,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address ``grpc://host:8500`` or ``http://host:8501``.
-
-    Raises
-    ------
-    BadInput
-        If it is not an address of a server.
-    """
+    """Return the address ``grpc://host:8500`` or ``http://host:8501``; raise ``BadInput`` if it is another text."""
     expected = "expected grpc://host:8500 or http://host:8501"
     try:
         parts = urllib.parse.urlsplit(text)
@@ -153,17 +132,10 @@ def parse_model_name(text: str) -> ModelName:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """Type and shape of an input or output.
+    """Type and shape of an input or output."""
 
-    Attributes
-    ----------
-    dtype
-        NumPy type; ``object`` for strings, ``None`` for an unsupported type.
-    shape
-        Sizes, batch axis first, ``None`` for any size; ``None`` if the rank is unknown.
-    """
-
-    dtype: np.dtype | None
+    dtype: np.dtype | None  # numPy type; ``object`` for strings, ``None`` for an unsupported type
+    # Sizes, batch axis first, ``None`` for any size; ``None`` if the rank is unknown.
     shape: tuple[int | None, ...] | None
 
     @property
@@ -199,13 +171,9 @@ class Signature:
 
 
 def signature_of(plain: Mapping) -> Signature:
-    """Return a signature from its JSON form.
+    """Return a signature from its JSON form, whose unknown keys are ignored.
 
-    Parameters
-    ----------
-    plain
-        ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, "outputs": ...}``;
-        unknown keys are ignored.
+    ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, "outputs": ...}``
     """
     return Signature(
         *({name: _spec(info) for name, info in sorted(plain.get(kind, {}).items())} for kind in ("inputs", "outputs"))

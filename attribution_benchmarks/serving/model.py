@@ -39,47 +39,29 @@ _DEFAULT = ("serving_default", "serve")
 
 
 @dataclasses.dataclass(frozen=True)
-class Sheet:
-    """Description of an exported model.
+class _Sheet:
+    """Description of an exported model."""
 
-    Attributes
-    ----------
-    source
-        Fingerprint of the SavedModel that was exported.
-    score
-        ``"logits"`` or ``"probabilities"``: the explained score.
-    wrt
-        Name of the explained input.
-    layer
-        Node of the layer of class activation maps; ``None`` if none were exported.
-    layer_is_default
-        Whether that layer is the default of the methods.
-    methods
-        Label -> name and parameters of a method, as in JSON.
-    """
-
-    source: str
-    score: str
-    wrt: str
-    layer: str | None
-    layer_is_default: bool
-    methods: Mapping[str, Mapping]
+    source: str  # fingerprint of the SavedModel that was exported
+    score: str  # the explained score, "logits" or "probabilities"
+    wrt: str  # name of the explained input
+    layer: str | None  # node of the layer of class activation maps; None if none were exported
+    layer_is_default: bool  # whether that layer is the default of the methods
+    methods: Mapping[str, Mapping]  # label -> name and parameters of a method, as in JSON
 
 
-def read_sheet(text: bytes) -> Sheet:
-    """Return the description from its JSON form; unknown keys are ignored.
+def _parse_sheet(text: bytes) -> _Sheet:
+    """Return the description from its JSON form; raise ``ServerError`` if it is invalid.
 
-    Raises
-    ------
-    ServerError
-        If it is not a description of this version.
+    Unknown keys are ignored.
+
     """
     try:
         plain = json.loads(text)
         if plain["sheet"] != SHEET_VERSION:
             raise ServerError("INVALID_REPLY", f"the description of the explanations has version {plain['sheet']} "
                               f"instead of {SHEET_VERSION}; export the model again")  # fmt: skip
-        sheet = Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(Sheet)})
+        sheet = _Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(_Sheet)})
         _check_types(sheet)
         return sheet
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -88,7 +70,7 @@ def read_sheet(text: bytes) -> Sheet:
         raise ServerError("INVALID_REPLY", f"the description of the explanations cannot be read: {error}") from error
 
 
-def _check_types(sheet: Sheet) -> None:
+def _check_types(sheet: _Sheet) -> None:
     """Raise TypeError for a description whose parts are not of their types."""
     if not all(isinstance(text, str) for text in (sheet.source, sheet.score, sheet.wrt, sheet.layer or "")):
         raise TypeError("a text is something else")
@@ -124,10 +106,9 @@ class ServedModel:
 
     Raises
     ------
-    ServerError
-        If the server refuses or is unavailable.
     BadInput
-        If the model has no signature of scores, or explains another score.
+        If the model has no signature of scores, or explains another score; a ``ServerError`` if the server refuses or
+        is unavailable.
     """
 
     live = live_source = None
@@ -168,14 +149,14 @@ class ServedModel:
         """Return the label of a method exported with these parameters, or ``None``."""
         if self.sheet is None:
             return None
-        wanted = self._comparable(_as_json(parameters))
+        wanted = self._comparable(json.loads(json.dumps(plain(parameters), default=repr)))
         for label, known in self.sheet.methods.items():
             if known["method"] == method and self._comparable(known["parameters"]) == wanted:
                 return label
         return None
 
     def maps(self, label: str, inputs: Inputs, targets: Any) -> np.ndarray:
-        """Return the maps of an exported method.
+        """Return the maps of an exported method, float32 as from ``attribution.explain``.
 
         Parameters
         ----------
@@ -185,11 +166,6 @@ class ServedModel:
             See ``feed``; N rows.
         targets
             ``(N,)`` int, -1 for the predicted class.
-
-        Returns
-        -------
-        np.ndarray
-            Float32, as from ``attribution.explain``.
         """
         arrays = self._with_targets(self.feed(inputs), targets)
         self.counts.update(explained=len(targets), requests=1)
@@ -268,9 +244,9 @@ class ServedModel:
         arrays = self._with_targets(feed, targets)
         answers = {}
         if of_input or not layers:
-            answers[""] = self._ask(EXPLAIN + label, arrays, ["map", "target", "score"])
+            answers[""] = self.client.predict(self.name, EXPLAIN + label, arrays, ["map", "target", "score"])
         for layer in layers:
-            answers[layer] = self._ask(LAYER, arrays, ["values", "gradients", "target", "score"])
+            answers[layer] = self.client.predict(self.name, LAYER, arrays, ["values", "gradients", "target", "score"])
         self.counts.update(backward=len(targets), backward_passes=len(answers))
         first = next(iter(answers.values()))
         scores = np.full((len(targets), self.num_classes), -np.inf, np.float32)
@@ -307,10 +283,7 @@ class ServedModel:
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the default layer of class activation maps.
 
-        Raises
-        ------
-        BadInput
-            If no such layer was exported.
+        Raises ``BadInput`` if no such layer was exported.
         """
         if self.sheet is None or self.sheet.layer is None:
             raise BadInput(
@@ -332,9 +305,6 @@ class ServedModel:
 
     def __repr__(self):
         return f"ServedModel({self.path!r}, score={self.score!r}, version={self.version})"
-
-    def _ask(self, signature, arrays, outputs):
-        return self.client.predict(self.name, signature, arrays, outputs)
 
     def _gradient_under(self, rules: Mapping[str, str]) -> str:
         """Return the label of the exported gradient, the plain one or that of rules for ReLUs."""
@@ -365,12 +335,12 @@ class ServedModel:
         named = "layer" in parameters and self._is_layer(parameters["layer"])
         return {**parameters, "layer": self.sheet.layer} if named else dict(parameters)
 
-    def _read_sheet(self) -> Sheet | None:
+    def _read_sheet(self) -> _Sheet | None:
         if SHEET not in self.signatures:
             return None
         rows = self.client.predict(self.name, SHEET, {"rows": np.zeros(1, np.int32)}, ["sheet"])["sheet"]
         try:
-            sheet = read_sheet(rows[0])
+            sheet = _parse_sheet(rows[0])
             promised = [SCORES, *(EXPLAIN + label for label in sheet.methods)]
             missing = [name for name in promised if name not in self.signatures]
             if missing or sheet.wrt not in self.signatures[SCORES].inputs:
@@ -421,21 +391,11 @@ class ServedModel:
         return fixed[0] if fixed else None
 
 
-def _as_json(parameters: Mapping) -> dict:
-    """Return parameters as in the description of an exported model."""
-    return json.loads(json.dumps(plain(parameters), default=repr))
-
-
 def as_served(method: str | Method) -> Method:
-    """Return a method that requests complete maps if a served model has them for the same parameters.
+    """Return a method, given by itself or its name, that requests complete maps if a served model has them.
 
-    Otherwise, and for local models, the method itself requests scores and gradients. The maps are the same; one request
-    replaces many.
-
-    Parameters
-    ----------
-    method : str or attribution.Method
-        A method, or the name of one.
+    That is for the same parameters; otherwise, and for local models, the method itself requests scores and gradients.
+    The maps are the same; one request replaces many.
     """
     if isinstance(method, str):
         method = resolve_method(method)
@@ -451,11 +411,6 @@ def as_served(method: str | Method) -> Method:
             return method.function(passes, **parameters)
         return passes.model.maps(label, passes.inputs, passes.targets)
 
-    return dataclasses.replace(method, function=_with_defaults_of(function, method))
-
-
-def _with_defaults_of(function, method):
-    """Return the function with the signature of the method, which has its defaults."""
-    function.__signature__ = inspect.signature(method.function)
+    function.__signature__ = inspect.signature(method.function)  # it has the method's defaults
     function.__doc__ = method.function.__doc__
-    return function
+    return dataclasses.replace(method, function=function)

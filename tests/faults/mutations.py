@@ -342,7 +342,7 @@ MUTATIONS = [
          "test_a_second_path_for_the_same_asset_must_be_the_models_own"),
     ),
     *_of(
-        "attribution_benchmarks/serving/grpc_protocol.py",
+        "attribution_benchmarks/serving/protocols.py",
         "attribution_benchmarks/serving/test_hostile_grpc.py",
         ("sizes that a reply names", "if min(shape, default=0) < 0 or", "if False and",
          "test_shapes_that_the_description_does_not_limit"),
