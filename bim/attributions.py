@@ -42,7 +42,7 @@ def _noisy_copies(passes, sample: int, rows=None) -> np.ndarray:
     return with_noise(passes, NOISE, rows, generators)
 
 
-def smoothgrad(passes, *, samples=SAMPLES, squared=True):
+def _smoothgrad(passes, *, samples=SAMPLES, squared=True):
     """Gradient SmoothGrad as in BIM: the mean of the squared gradients at noisy copies."""
     moments = passes.gradient_moments(
         samples, lambda sample, rows: _noisy_copies(passes, sample, rows), key=("bim smoothgrad", samples)
@@ -50,12 +50,12 @@ def smoothgrad(passes, *, samples=SAMPLES, squared=True):
     return moments.mean_square if squared else moments.mean
 
 
-def smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
+def _smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
     """Gradient SmoothGrad times the input minus the channel means."""
-    return smoothgrad(passes, samples=samples, squared=squared) * passes.inputs
+    return _smoothgrad(passes, samples=samples, squared=squared) * passes.inputs
 
 
-def integrated_gradients(passes, *, points=POINTS):
+def _integrated_gradients(passes, *, points=POINTS):
     """Integrated Gradients from black: (x - b) times the plain mean of the gradients at ``points`` points."""
     difference = passes.inputs + CHANNEL_MEANS
     total = np.zeros(passes.inputs.shape)
@@ -66,7 +66,7 @@ def integrated_gradients(passes, *, points=POINTS):
     return difference * total / points
 
 
-def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
+def _integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
     """Mean of the squared Integrated Gradients of noisy copies, each with its own path from black."""
     kept = {}
 
@@ -93,7 +93,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
     return squares / samples
 
 
-def grad_cam(passes, *, layer=CAM_LAYER):
+def _grad_cam(passes, *, layer=CAM_LAYER):
     """Grad-CAM divided by its maximum, resized as ``skimage.transform.resize`` does, without channels."""
     values, gradients = passes.layer_gradient(layer)
     cam = np.maximum(np.einsum("nhwc,nc->nhw", values, gradients.mean(axis=(1, 2))), 0)
@@ -102,19 +102,19 @@ def grad_cam(passes, *, layer=CAM_LAYER):
     return resize_like_skimage(np.moveaxis(cam, 0, -1), passes.inputs.shape[1:3]).transpose(2, 0, 1)
 
 
-def grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
+def _grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Mean of the squared Grad-CAM maps of noisy copies."""
     total = 0.0
     for sample in range(samples):
         copies = _noisy_copies(passes, sample)
         maps = explain(
-            lambda inner: grad_cam(inner, layer=layer), passes.model, copies, passes.targets, batch_size=len(copies)
+            lambda inner: _grad_cam(inner, layer=layer), passes.model, copies, passes.targets, batch_size=len(copies)
         )
         total = total + np.square(maps, dtype=np.float64)
     return total / samples
 
 
-def guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
+def _guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
     """Mean of the squared Guided Backprop maps of noisy copies."""
     total = np.zeros(passes.inputs.shape)
     for _, rows, maps in passes.variant_gradients(
@@ -124,15 +124,15 @@ def guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
     return total / samples
 
 
-def guided_grad_cam(passes, *, layer=CAM_LAYER):
+def _guided_grad_cam(passes, *, layer=CAM_LAYER):
     """Guided Backprop times Grad-CAM, with its sign."""
-    return guided_backprop(passes) * grad_cam(passes, layer=layer)[..., None]
+    return guided_backprop(passes) * _grad_cam(passes, layer=layer)[..., None]
 
 
-def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
+def _guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Guided Backprop SmoothGrad times Grad-CAM SmoothGrad."""
-    guided = guided_backprop_smoothgrad(passes, samples=samples)
-    return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
+    guided = _guided_backprop_smoothgrad(passes, samples=samples)
+    return guided * _grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
 
 
 def on_random_networks(control: Control, names: Iterable[str]) -> list[str]:
@@ -142,24 +142,10 @@ def on_random_networks(control: Control, names: Iterable[str]) -> list[str]:
 
 
 def cam_layer(model, wanted: str = "") -> str | None:
-    """Return the layer of a model's class activation maps.
+    """Return the layer of a model's class activation maps, or None for the model's default.
 
-    Parameters
-    ----------
-    model
-        The model.
-    wanted
-        The user's; empty for the authors' ``block_layer4``.
-
-    Returns
-    -------
-    str or None
-        None for the model's default, where it is no model of BIM's architecture.
-
-    Raises
-    ------
-    BadInput
-        If the user's layer is none.
+    ``wanted`` is the user's (``BadInput`` if the model has none of this name); empty for the authors' ``block_layer4``,
+    which only models of BIM's architecture have.
     """
     if wanted:
         model.layer(wanted)
@@ -187,24 +173,24 @@ def _twelve() -> dict[str, Method]:
     """Return the authors' twelve methods, in their order, with the names that the registry prints."""
     methods = [
         _authors("gradient", "Vanilla Gradient"),
-        _authors("smoothgrad", "SmoothGrad", smoothgrad),
+        _authors("smoothgrad", "SmoothGrad", _smoothgrad),
         _authors("guided_backprop", "Guided Backprop"),
         _authors(
-            "guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad, "guided_backprop"
+            "guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", _guided_backprop_smoothgrad, "guided_backprop"
         ),
-        _authors("integrated_gradients", "Integrated Gradients", integrated_gradients),
+        _authors("integrated_gradients", "Integrated Gradients", _integrated_gradients),
         _authors(
-            "integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", integrated_gradients_smoothgrad,
+            "integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", _integrated_gradients_smoothgrad,
             "integrated_gradients",
         ),
-        _authors("grad_cam", "Grad-CAM", grad_cam),
-        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", grad_cam_smoothgrad, "grad_cam"),
-        _authors("guided_grad_cam", "Guided Grad-CAM", guided_grad_cam),
+        _authors("grad_cam", "Grad-CAM", _grad_cam),
+        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", _grad_cam_smoothgrad, "grad_cam"),
+        _authors("guided_grad_cam", "Guided Grad-CAM", _guided_grad_cam),
         _authors(
-            "guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", guided_grad_cam_smoothgrad, "guided_grad_cam"
+            "guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", _guided_grad_cam_smoothgrad, "guided_grad_cam"
         ),
         _authors("gradient_x_input", "Gradient x Input"),
-        _authors("smoothgrad_x_input", "SmoothGrad x Input", smoothgrad_x_input, "gradient_x_input"),
+        _authors("smoothgrad_x_input", "SmoothGrad x Input", _smoothgrad_x_input, "gradient_x_input"),
     ]  # fmt: skip
     return {method.name: method for method in methods}
 

@@ -24,38 +24,21 @@ LABEL_SETS = ("obj", "scene")  # the same images with two kinds of labels
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """Results of two models on the same N images.
-
-    Attributes
-    ----------
-    names
-        Names of the models.
-    kinds
-        Labels that each model predicts, ``"obj"`` or ``"scene"``.
-    predicted, labels
-        (2, N) int64.
-    attributions
-        Method name -> (2, N) float64 in [0, 1]: mean of each scaled map over the object.
-    correlations
-        Method name -> (N,) Spearman correlation between the two models' scaled maps of an image; NaN if a map is
-        constant.
-    """
+    """Results of two models on the same N images."""
 
     names: tuple[str, str]
-    kinds: tuple[str, str]
-    predicted: np.ndarray
-    labels: np.ndarray
-    attributions: dict[str, np.ndarray]
+    kinds: tuple[str, str]  # labels that each model predicts, "obj" or "scene"
+    predicted: np.ndarray  # (2, N) int64
+    labels: np.ndarray  # (2, N) int64
+    attributions: dict[str, np.ndarray]  # method -> (2, N) float64 in [0, 1]: mean of each scaled map over the object
+    # Method -> (N,) Spearman correlation between the models' scaled maps of an image; NaN if a map is constant.
     correlations: dict[str, np.ndarray]
 
 
 def kinds_of(names: Sequence[str], given: Sequence[str]) -> tuple[str, str]:
     """Return the labels that each of two models predicts, objects or scenes, as given or from BIM's names of models.
 
-    Raises
-    ------
-    BadInput
-        If neither gives them.
+    Raises ``BadInput`` if neither gives them.
     """
     if given:
         if len(given) != 2 or not set(given) <= set(LABEL_SETS):
@@ -89,14 +72,10 @@ def compare(
         Two served or loaded models.
     names, kinds
         See ``Compared``.
-    sets
-        ``obj`` and ``scene``, with the same images.
-    rows
-        Indices of the images.
+    sets, rows
+        ``obj`` and ``scene``, with the same images, and indices of the images to compare.
     methods
-        Name -> method; each explains the model's own predictions.
-    seed
-        Seed of the methods, the same for both models.
+        Name -> method; each explains the model's own predictions, with the same ``seed`` for both models.
     batch_size
         Images in one request.
     progress
@@ -155,21 +134,8 @@ def _compare_batch(
 def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_counter) -> np.ndarray:
     """Measure the seconds of requests for the scores of the same inputs, alternating between two models.
 
-    Parameters
-    ----------
-    models
-        Two served models.
-    inputs
-        (rows, side, side, 3) float32 of one request.
-    requests
-        Timed requests to each model, after one to warm up.
-    clock
-        Function that returns seconds.
-
-    Returns
-    -------
-    numpy.ndarray
-        (2, requests) seconds, including the connection and both conversions.
+    Each model answers ``requests`` timed requests of ``inputs``, (rows, side, side, 3) float32, after one to warm up.
+    Returns (2, requests) seconds, including the connection and both conversions; ``clock`` returns seconds.
     """
     seconds = np.empty((2, requests + 1))
     for request in range(requests + 1):
@@ -183,20 +149,9 @@ def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_cou
 def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int) -> list[dict]:
     """Return all results in long form, with intervals over the images.
 
-    Parameters
-    ----------
-    compared
-        From ``compare``.
-    seconds
-        From ``time_requests``.
-    batch_size
-        Images in each of those requests.
-
-    Returns
-    -------
-    list of dict
-        Keys of ``core.tables`` and ``model``: a name, or both names for a comparison. Latencies are in milliseconds,
-        the throughput in images per second of one connection.
+    ``seconds`` are from ``time_requests``, of requests of ``batch_size`` images. Rows have the keys of ``core.tables``
+    and ``model``: a name, or both names for a comparison. Latencies are in milliseconds, the throughput in images per
+    second of one connection.
     """
     both = ", ".join(compared.names)
     correct = compared.predicted == compared.labels

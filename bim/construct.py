@@ -40,24 +40,9 @@ TOGETHER = 32  # pictures that a process draws or pastes at a time, each in mill
 def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, list[dict]]:
     """Find the first ``count`` images of each object class and the largest instance in each.
 
-    Parameters
-    ----------
-    annotation_file
-        COCO's ``instances_train2017.json``, or one of the same form.
-    image_dir
-        The folder of its images.
-    count
-        How many images of each class are needed.
-
-    Returns
-    -------
-    dict
-        Object name -> list of {"path", "segmentation", "height", "width"}, in the order of image numbers.
-
-    Raises
-    ------
-    BadInput
-        If the file is missing, a category is absent or has too few images.
+    ``annotation_file`` is COCO's ``instances_train2017.json``, or one of the same form, ``image_dir`` the folder of its
+    images. Returns object name -> list of {"path", "segmentation", "height", "width"}, in the order of image numbers.
+    Raises ``BadInput`` if the file is missing, or a category is absent or has too few images.
     """
     if not os.path.lexists(annotation_file):
         raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
@@ -153,12 +138,7 @@ def _is_runs(outline, height: int, width: int) -> bool:
 def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
     """Cut one object out of its photograph.
 
-    Returns
-    -------
-    image : numpy.ndarray
-        (h, w, 3) uint8, the bounding box of the object.
-    mask : numpy.ndarray
-        (h, w) bool, where the object is.
+    Returns the bounding box of the object, (h, w, 3) uint8, and where in it the object is, (h, w) bool.
     """
     mask, box = _cutout_mask(entry)
     image = read_image(entry["path"])
@@ -183,12 +163,7 @@ def _cutout_mask(entry: dict) -> tuple[np.ndarray, tuple[slice, slice]]:
 def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
     """Find the first ``count`` images of each scene in MiniPlaces' training folders.
 
-    Parameters
-    ----------
-    miniplaces_dir
-        The folder that holds ``images/train/b/bedroom`` and so on, or one of the folders between.
-    count
-        How many images of each scene are needed.
+    ``miniplaces_dir`` holds ``images/train/b/bedroom`` and so on, or is one of the folders between.
     """
     found = {}
     for scene in layout.SCENES:
@@ -205,26 +180,11 @@ def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
 
 
 def placement(name: str, shape: tuple[int, int], side: int, seed: int) -> tuple[int, int, int, int]:
-    """Sample an object's size and place on a square scene, from the image's name and the seed alone.
+    """Sample an object's box on a square scene, from the image's name and the seed alone: row0, col0, row1, col1.
 
-    The longer side of the object becomes U{int(s / sqrt 3) .. int(s / sqrt 2) - 1} for a scene of side s,
-    the other keeps the proportion; the place is uniform over where the object fits.
-
-    Parameters
-    ----------
-    name
-        Name of the image, such as ``dog-bedroom-0901``.
-    shape
-        Height and width of the cut-out object.
-    side
-        Side of the scene in pixels.
-    seed
-        The run's seed.
-
-    Returns
-    -------
-    tuple of int
-        Box row0, col0, row1, col1; the ends are exclusive.
+    The longer side of the object becomes U{int(s / sqrt 3) .. int(s / sqrt 2) - 1} for a scene of side s pixels, the
+    other keeps the proportion; the place is uniform over where the object fits. ``shape`` is the height and width of
+    the cut-out object; the ends of the box are exclusive.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     longest = int(rng.integers(int(side / math.sqrt(3)), int(side / math.sqrt(2))))
@@ -240,21 +200,9 @@ def _placements(object_name: str, scenes: Iterable[str], index: int, shape: tupl
 
 
 def paste(scene: np.ndarray, image: np.ndarray, mask: np.ndarray, box) -> np.ndarray:
-    """Return the scene with the object resized bilinearly into a box.
+    """Return a scene with an object resized bilinearly into a box, (H, W, 3) uint8; outside the box it is unchanged.
 
-    Parameters
-    ----------
-    scene
-        (H, W, 3) uint8.
-    image, mask
-        The cut-out object, (h, w, 3) uint8 and (h, w) bool.
-    box
-        row0, col0, row1, col1 in the scene.
-
-    Returns
-    -------
-    numpy.ndarray
-        (H, W, 3) uint8; outside the box the scene unchanged.
+    The cut-out object is ``image``, (h, w, 3) uint8, where ``mask``, (h, w) bool, is true.
     """
     row0, col0, row1, col1 = box
     cutout = Image.fromarray(np.dstack([image, mask * np.uint8(255)]))  # Pillow weighs colours by the alpha
@@ -351,15 +299,7 @@ def _validation(num_val: int) -> range:
 
 
 def list_drawn(data_dir: str, num_val: int, seed: int = 0) -> None:
-    """Write the lists and masks of sets of drawings, whose validation images ``draw_images`` makes.
-
-    Parameters
-    ----------
-    data_dir
-        Folder to write.
-    num_val, seed
-        As for ``construct``.
-    """
+    """Write the lists and masks of sets of drawings; see ``construct``. ``draw_images`` makes the images."""
     with locked_directory(data_dir, "BIM's lists"):
         if completeness(data_dir):  # by another process, for which this one has waited
             return
@@ -381,16 +321,10 @@ def _drawn_entry(drawn: dict) -> dict:
 
 
 def draw_images(data_dir: str, folder: str, names: Iterable[str]) -> None:
-    """Draw validation images of listed sets, if they are missing, as ``construct`` does.
+    """Draw validation images of the sets of ``list_drawn``, if they are missing, as ``construct`` does.
 
-    Parameters
-    ----------
-    data_dir
-        Folder in which ``list_drawn`` has written the lists.
-    folder
-        Folder of images in it, such as ``obj/val`` or ``tcav/random_0``.
-    names
-        Names of files in this folder, with suffix.
+    ``folder`` is one of images, such as ``obj/val`` or ``tcav/random_0``; ``names`` are names of files in it, with
+    suffix.
     """
     place = os.path.abspath(data_dir)
     directory = os.path.join(place, *folder.split("/"))
@@ -432,12 +366,8 @@ def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> 
 def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
     """Record, and return, the parameters of ``data_dir``, before its synthetic sources are made.
 
-    Existing images are kept, so those of another seed or number must not get mixed with them.
-
-    Raises
-    ------
-    BadInput
-        If ``data_dir`` was begun with other parameters.
+    Existing images are kept, so those of another seed or number must not get mixed with them: ``BadInput`` if
+    ``data_dir`` was begun with other parameters.
     """
     with locked_directory(data_dir, "BIM's sets"):
         record = _checked_record(data_dir, num_train, num_val, seed)

@@ -25,7 +25,7 @@ from bim.layout import define_compat
 from bim.scores import METRICS
 
 
-class Bim(Benchmark):
+class _Bim(Benchmark):
     """The hooks of BIM; modules that need TensorFlow are imported inside."""
 
     def define_flags(self, flag_values: flags.FlagValues) -> None:
@@ -238,7 +238,7 @@ def _any_bundled(run: Run) -> bool:
 _FURTHER = tuple((f"--models_dir=saved_models/bim/seed{seed}",) for seed in range(1, 5))  # pairs of networks
 
 
-def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
+def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     """Return the commands of a quick run, or of a full run on a share of its images."""
     images, contrast_images, counterparts = (
         (6, 4, 4) if quick else (max(6, round(24 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
@@ -277,7 +277,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
     ]  # fmt: skip
 
 
-BENCHMARK = Bim(
+BENCHMARK = _Bim(
     name="bim",
     title="BIM",
     about="Objects are pasted on scenes, and networks are trained to name one or the other. So it is known beforehand "
@@ -290,7 +290,7 @@ BENCHMARK = Bim(
     method_titles={name: method.title for name, method in MAPS.items()},
     method_families={name: method.family for name, method in MAPS.items()},
     method_note="BIM the mean of squared noisy gradients",
-    report_tasks=report_tasks,
+    report_tasks=_report_tasks,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",
         COSTLY[0]: "625 gradients an explanation; left out of the quick run",

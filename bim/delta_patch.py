@@ -36,30 +36,15 @@ RECORD = "patches.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class PatchRecord:
-    """The results for each patch.
+class _PatchRecord:
+    """The results for each patch."""
 
-    Attributes
-    ----------
-    model
-        Fingerprint of the model the patches were made for.
-    names
-        Images, without suffix.
-    before, after
-        Logit distance from the scene alone: of the dog as it was pasted, and of the finished patch as it was
-        saved, in whole pixel values.
-    change
-        Root mean square change of the patch's pixels against the scene, in pixel values.
-    accepted
-        Whether the class is that of the scene alone.
-    """
-
-    model: str
-    names: list[str]
-    before: list[float]
-    after: list[float]
-    change: list[float]
-    accepted: list[bool]
+    model: str  # fingerprint of the model the patches were made for
+    names: list[str]  # of images, without suffix
+    before: list[float]  # logit distance from the scene alone: of the dog as it was pasted
+    after: list[float]  # and of the finished patch as it was saved, in whole pixel values
+    change: list[float]  # root mean square change of the patch's pixels against the scene, in pixel values
+    accepted: list[bool]  # whether the class is that of the scene alone
 
     def summary(self) -> str:
         """Return two lines about all patches."""
@@ -79,7 +64,7 @@ def construct(
     batch_size: int = 25,
     progress: bool = False,
     tensors: bool = False,
-) -> PatchRecord:
+) -> _PatchRecord:
     """Make ``bamboo_forest_patch`` of ``bamboo_forest`` and the dogs that were pasted on the same images.
 
     The set has the layout of the others: ``val/`` with lossless PNG files, ``val.txt``, ``val_loc.txt``,
@@ -92,15 +77,11 @@ def construct(
     model
         The model whose logits the patches should not change: ``scene_only``, from ``measure.load_classifier``.
     steps, step_size, batch_size
-        Of ``optimise``.
+        Of the search: the number of steps, their length in pixel values, and images at a time.
     progress
         Whether to show a progress bar.
     tensors
         Address the model by the authors' tensor names instead of its signature.
-
-    Returns
-    -------
-    PatchRecord
 
     Raises
     ------
@@ -130,7 +111,7 @@ def construct(
             columns["accepted"] += (logits[2].argmax(axis=1) == logits[0].argmax(axis=1)).tolist()
             for row, image in zip(rows, images, strict=True):
                 save_picture(os.path.join(directory, "val", stems[row] + ".png"), image)
-        record = PatchRecord(model.fingerprint, stems, **columns)
+        record = _PatchRecord(model.fingerprint, stems, **columns)
         _write_lists(str(directory), plain, record)
         atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
     return record
@@ -143,7 +124,7 @@ def _load_images(data_dir: str, plain: BimSet, rows: range) -> tuple[np.ndarray,
     return plain.images(rows), pasted, masks
 
 
-def _write_lists(directory: str, plain: BimSet, record: PatchRecord) -> None:
+def _write_lists(directory: str, plain: BimSet, record: _PatchRecord) -> None:
     """Write the lists and the masks of the accepted patches."""
     used = [row for row, accepted in enumerate(record.accepted) if accepted]
     if not used:
@@ -156,32 +137,15 @@ def _write_lists(directory: str, plain: BimSet, record: PatchRecord) -> None:
 
 
 def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, side=None, tensors=False) -> np.ndarray:
-    """Search for patches by gradient descent on the pixels of the dogs.
+    """Search for patches by gradient descent on the pixels of the dogs; return (N, H, W, 3) uint8.
 
     Each step moves every image by ``step_size`` pixel values (root mean square over its patch) against the
     gradient, less and less along half a cosine; the patch with the smallest logit distance is kept. The
     authors take steps of 500 times the raw gradient, which suits the logits of their ResNet-50 only. The paper's
     penalty for leaving the range of pixels is not needed: pixels are clipped to it after each step.
 
-    Parameters
-    ----------
-    model
-        From ``measure.load_classifier``; its logits are f.
-    scenes, pasted
-        (N, H, W, 3) uint8: the scenes alone and with the dogs.
-    masks
-        (N, H, W) bool: the dogs' pixels.
-    steps, step_size
-        Of the descent.
-    side
-        Side of the model's input; the images are resized to it.
-    tensors
-        As for ``construct``.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, H, W, 3) uint8; the scene outside the masks, whole pixel values inside.
+    ``scenes`` and ``pasted`` are (N, H, W, 3) uint8, the scenes alone and with the dogs, whose pixels are ``masks``,
+    (N, H, W) bool. Images are resized to ``side``, that of the model's input.
     """
     import tensorflow as tf
 
@@ -240,12 +204,7 @@ def logit_function(model, tensors: bool = False):
 def check_gives_logits(model, logits) -> None:
     """Refuse a model whose file does not output logits, but for example probabilities.
 
-    Parameters
-    ----------
-    model
-        From ``measure.load_classifier``, which finds the logits before a softmax.
-    logits
-        Its ``logit_function``.
+    ``logits`` is its ``logit_function``; ``measure.load_classifier`` finds the logits before a softmax.
     """
     shape = (2, *model.inputs[model.explained_input()].shape[1:])
     sample = np.random.default_rng(0).normal(0, 50, shape).astype(np.float32)
@@ -254,13 +213,13 @@ def check_gives_logits(model, logits) -> None:
         raise BadInput(f"'{model.path}' does not give logits; the patches need them, export it without its softmax")
 
 
-def read_record(directory: str) -> PatchRecord | None:
+def read_record(directory: str) -> _PatchRecord | None:
     """Return the record of a folder's patches; None if there is none, as in the authors' data."""
     path = os.path.join(directory, RECORD)
     if not os.path.isfile(path):
         return None
     try:
-        return PatchRecord(**read_json(path))
+        return _PatchRecord(**read_json(path))
     except (BadInput, TypeError) as error:
         raise BadInput(f"{path} is damaged; make the patches again with scripts/construct_delta_patch.py") from error
 
@@ -268,18 +227,9 @@ def read_record(directory: str) -> PatchRecord | None:
 def patches_for(run: BimRun, made_here: bool):
     """Return the record of the delta patches; None where there is none, as in the authors' data.
 
-    Parameters
-    ----------
-    run
-        The models and sets.
-    made_here
-        Whether to make patches when there are none for this model; of a served model, if its file is in
-        ``models_dir``.
-
-    Raises
-    ------
-    BadInput
-        If the patches were made for another model than the one to be scored and are not made here.
+    With ``made_here``, patches are made when there are none for this model; of a served model, if its file is in
+    ``models_dir``. Raises ``BadInput`` if they were made for another model than the one to be scored and are not made
+    here.
     """
     directory = os.path.join(run.data_dir, PATCH_SET)
     model = run.model("scene_only")

@@ -58,19 +58,9 @@ def members(metric: str) -> tuple[tuple[str, str], ...]:
 def own_models(entries: Iterable[str], metrics: Iterable[str], served: bool = False) -> dict[str, str]:
     """Return the models that the user scores in place of members, ``obj=DIR`` as ``{"obj": "DIR"}``.
 
-    Parameters
-    ----------
-    entries
-        Sequence of ``name=directory``.
-    metrics
-        Names of the metrics of the run.
-    served
-        Whether they are names of a server's models instead of directories.
-
-    Raises
-    ------
-    BadInput
-        If an entry has another form or comes twice, or its name is no member of these metrics.
+    ``metrics`` are the metrics of the run; if ``served``, the entries have names of a server's models instead of
+    directories. Raises ``BadInput`` if an entry has another form or comes twice, or its name is no member of these
+    metrics.
     """
     used = {name for metric in metrics for name, _ in members(metric)}
     found = {}
@@ -91,42 +81,18 @@ def own_models(entries: Iterable[str], metrics: Iterable[str], served: bool = Fa
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One method under one metric.
+    """One method under one metric."""
 
-    Attributes
-    ----------
-    metric
-        ``mcs``, ``idr``, ``iir``, ``rmcs``, or the name of a metric of all benchmarks.
-    scene_model
-        For RMCS the number i of the model scene_i; None otherwise.
-    method
-        Name of the method or control.
-    values
-        (n,) one value per counted image; their mean is the score.
-    rows
-        (n,) places of these images among those drawn.
-    drawn
-        How many images were drawn.
-    flat
-        How many of the counted images had a map without a scale for either member.
-    clusters
-        (n,) which of these images are not independent, by ``bim.layout.cluster``; None where that is not known.
-    curves
-        (n, points) what is behind the values of a metric with a curve; None for another.
-    label
-        What ``method`` is, where it is a method under a control; None for any other.
-    """
-
-    metric: str
-    scene_model: int | None
-    method: str
-    values: np.ndarray
-    rows: np.ndarray
-    drawn: int
-    flat: int
-    clusters: tuple[str, ...] | None = None
-    curves: np.ndarray | None = None
-    label: MapSource | None = None
+    metric: str  # "mcs", "idr", "iir", "rmcs", or a metric of all benchmarks
+    scene_model: int | None  # for RMCS the number i of the model scene_i
+    method: str  # or control
+    values: np.ndarray  # (n,) one value per counted image; their mean is the score
+    rows: np.ndarray  # (n,) places of these images among those drawn
+    drawn: int  # number of images drawn
+    flat: int  # number of counted images with a map without a scale for either member
+    clusters: tuple[str, ...] | None = None  # (n,) ``bim.layout.cluster``
+    curves: np.ndarray | None = None  # (n, points), behind the values of a metric with a curve
+    label: MapSource | None = None  # of a method under a control
 
 
 def map_folders(run: Run) -> dict[str, pathlib.Path]:
@@ -328,13 +294,7 @@ class BimRun:
         return self.shared if member.name == "-".join(SHARED_MEMBER) else {}
 
     def compare(self, metric: str) -> list[Comparison]:
-        """Score every method by one metric.
-
-        Raises
-        ------
-        BadInput
-            If a model or a set is missing, or the two sets of a pair do not match.
-        """
+        """Score every method by one metric; raise ``BadInput`` if the two sets of a pair do not match."""
         if metric == "rmcs":
             return self._contrasts()
         if metric not in PAIRS:

@@ -64,12 +64,9 @@ def cluster(name: str) -> str:
 
 
 def object_and_number(name: str) -> tuple[str, int] | None:
-    """Return the object and the number in an image's name, ``("dog", 901)``; None for a name without an object.
+    """Return the object and the number in an image's name, ``("dog", 901)`` of ``dog-bedroom-0901.jpg``.
 
-    Parameters
-    ----------
-    name
-        Name of the image, with its suffix or without: ``dog-bedroom-0901.jpg``.
+    None for a name without an object. The suffix may be absent.
     """
     parts = os.path.splitext(name)[0].split("-")
     if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdecimal() and len(parts[2]) <= 9):
@@ -92,15 +89,7 @@ def scenes_with_dog(set_name: str) -> tuple[str, ...]:
 
 
 def define_compat(flag_values: flags.FlagValues, also: str = "") -> None:
-    """Define ``--compat`` on a command: this project's models, or those of BIM's authors.
-
-    Parameters
-    ----------
-    flag_values
-        The flag values of the command.
-    also
-        What "upstream" changes besides.
-    """
+    """Define ``--compat``: models of this project, or of BIM's authors; ``also`` is what "upstream" changes besides."""
     flags.DEFINE_enum(
         "compat",
         "default",

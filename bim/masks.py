@@ -32,14 +32,8 @@ _ALLOWED = {
 def save_masks(path: str, masks, keys) -> None:
     """Write masks of different shapes, (h, w) bool each, as packed bits without pickles.
 
-    Parameters
-    ----------
-    path
-        File to write, ``val_mask.npz`` in BIM's sets.
-    masks
-        Sequence of (h, w) bool arrays.
-    keys
-        As many names, ``layout.mask_key`` of object and number: a mask is found by it, whatever else a set holds.
+    ``keys`` are as many names, ``layout.mask_key`` of object and number: a mask is found by it, whatever else a set
+    holds.
     """
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
@@ -59,25 +53,11 @@ def unpacked(record: list) -> np.ndarray:
 
 
 def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:
-    """Read the masks of a set from ``val_mask.npz``, or from the authors' pickled ``val_mask``.
+    """Read the masks of a set, (h, w) bool each, from ``val_mask.npz``, or from the authors' pickled ``val_mask``.
 
-    Parameters
-    ----------
-    folder
-        The set's folder.
-
-    Returns
-    -------
-    masks : list of numpy.ndarray
-        (h, w) bool each.
-    keys : list of str or None
-        The masks' names; None where the file has none, as the authors' has not. There are a hundred of each object
-        class then, in the order of the images' numbers, classes in alphabetical order.
-
-    Raises
-    ------
-    BadInput
-        If neither file exists, or the pickled one needs anything beyond NumPy arrays.
+    Also returns their names; None where the file has none, as the authors' has not. There are a hundred of each object
+    class then, in the order of the images' numbers, classes in alphabetical order. Raises ``BadInput`` if neither file
+    exists, or the pickled one needs anything beyond NumPy arrays.
     """
     safe, pickled = os.path.join(folder, "val_mask.npz"), os.path.join(folder, "val_mask")
     if os.path.lexists(safe):

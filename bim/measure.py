@@ -30,31 +30,18 @@ TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What one model does on n images of one set.
+    """What one model does on n images of one set."""
 
-    Attributes
-    ----------
-    predicted, labels
-        (n,) int64.
-    attributions
-        Method or control -> (n,) float64 in [0, 1], the mean of the scaled map over the object.
-    flat
-        Method or control -> (n,) bool, maps without a scale (see ``regions.two_dimensional``).
-    shared
-        Metric of all benchmarks -> method or control -> (n,) float64.
-    curves
-        Such a metric with a curve -> method or control -> (n, points) float64.
-    made_by
-        Name of a method, a control, or a method under one -> what it is.
-    """
-
-    predicted: np.ndarray
-    labels: np.ndarray
+    predicted: np.ndarray  # (n,) int64
+    labels: np.ndarray  # (n,) int64
+    # By method or control: (n,) float64 in [0, 1], the mean of the scaled map over the object; (n,) bool, maps without
+    # a scale (see ``regions.two_dimensional``).
     attributions: dict[str, np.ndarray]
     flat: dict[str, np.ndarray]
+    # Metric of all benchmarks -> method or control -> (n,) float64; if it has a curve, (n, points) float64.
     shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
     curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
-    made_by: dict[str, MapSource] = dataclasses.field(default_factory=dict)
+    made_by: dict[str, MapSource] = dataclasses.field(default_factory=dict)  # by name
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -63,21 +50,7 @@ class Measured:
 
 
 def load_classifier(models_dir: str, name: str, tensors: bool = False):
-    """Load one of BIM's models.
-
-    Parameters
-    ----------
-    models_dir
-        Folder of the models.
-    name
-        ``obj``, ``scene``, ...
-    tensors
-        Address it by the authors' tensor names instead of its signature.
-
-    Returns
-    -------
-    attribution.model.model.Model
-    """
+    """Load one of BIM's models, such as ``obj``, from a folder of models; see ``classifier_at``."""
     models_dir = os.fspath(given_or_bundled(models_dir))
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
@@ -91,23 +64,10 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
 
 
 def classifier_at(path: str, tensors: bool = False):
-    """Load any SavedModel that can classify BIM's images.
+    """Load any SavedModel that can classify BIM's images; return an ``attribution.model.model.Model``.
 
-    Parameters
-    ----------
-    path
-        Its directory.
-    tensors
-        Address it by the authors' tensor names instead of its signature.
-
-    Returns
-    -------
-    attribution.model.model.Model
-
-    Raises
-    ------
-    BadInput
-        If it cannot be loaded, takes no square colour images of one size, or has not ten classes.
+    ``tensors`` addresses it by the authors' tensor names instead of its signature. Raises ``BadInput`` if it cannot be
+    loaded, takes no square colour images of one size, or has not ten classes.
     """
     return checked_classifier(attribution.load_model(path, score="logits", **(TENSORS if tensors else {})), path)
 
@@ -124,19 +84,9 @@ def checked_classifier(model, path: str):
 
 
 def network_inputs(images: np.ndarray, side: int) -> np.ndarray:
-    """Return images as BIM's models take them.
+    """Return images as BIM's models take them, (N, side, side, 3) float32 RGB minus the channel means.
 
-    Parameters
-    ----------
-    images
-        (N, H, W, 3) uint8 RGB.
-    side
-        Of the model's input; images of another size are resized bilinearly by Pillow, as the authors do.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, side, side, 3) float32: RGB minus the channel means.
+    Images, (N, H, W, 3) uint8 RGB, of another side are resized bilinearly by Pillow, as the authors do.
     """
     if images.shape[1:3] != (side, side):
         images = np.stack(
@@ -150,26 +100,16 @@ def input_side(model) -> int:
     return int(model.inputs[model.explained_input()].shape[1])
 
 
-def object_attribution(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
+def _object_attribution(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
     """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2)."""
     values, flat = map_attributions(np.asarray(maps, np.float32), batch.masks["object"])
     return np.stack([values, flat], axis=1)
 
 
 def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the object's attribution in each map and which maps are flat.
+    """Return the object's attribution in each map, (N,) in [0, 1], and which maps are flat, (N,) bool.
 
-    Parameters
-    ----------
-    maps
-        (N, H, W, C) or (N, H, W), of the masks' size.
-    masks
-        (N, H, W) bool.
-
-    Raises
-    ------
-    BadInput
-        If the maps have another size.
+    Maps are (N, H, W, C) or (N, H, W), of the size of the masks, (N, H, W) bool; else ``BadInput``.
     """
     if maps.shape[1:3] != masks.shape[1:]:
         raise BadInput(f"maps of {maps.shape[1:]}; BIM reads maps of the network's input size, {masks.shape[1:]}")
@@ -177,7 +117,7 @@ def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, n
     return regions.object_attribution(scaled, masks), flat
 
 
-OBJECT = PerSampleMetric("object_attribution", object_attribution, width=2)
+OBJECT = PerSampleMetric("object_attribution", _object_attribution, width=2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,18 +168,9 @@ class Member:
 
 
 def measured(member: Member, rows: Sequence[int], results: Results, shared: Mapping[str, Metric]) -> Measured:
-    """Return the numbers of a member's images.
+    """Return the numbers of a member's images, some rows of its set.
 
-    Parameters
-    ----------
-    member
-        Model and set.
-    rows
-        Which of its images.
-    results
-        Of ``member_evaluator`` for these images.
-    shared
-        Metrics of all benchmarks in the results, by name.
+    ``results`` are of ``member_evaluator`` for these images, with the metrics of all benchmarks, ``shared``, by name.
     """
     numbers = {source.name: results.numbers(source, OBJECT) for source in results.sources}
     of_all = {
@@ -283,16 +214,8 @@ def member_evaluator(
 ) -> Evaluator:
     """Return what explains a model's predictions and measures how much falls on the objects.
 
-    Parameters
-    ----------
-    member
-        Model and set.
-    explainer, store, maps_directory
-        See ``evaluator.Evaluator``.
-    shared
-        Metrics of all benchmarks to compute as well, by name.
-    batch_size
-        Images in one pass.
+    ``shared`` are metrics of all benchmarks to compute as well, by name; ``batch_size`` images are in one pass. For
+    ``explainer``, ``store`` and ``maps_directory`` see ``evaluator.Evaluator``.
     """
     return Evaluator(
         explainer,

@@ -24,19 +24,9 @@ ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "fi
 def small_resnet(side: int = 128, normalized: bool = True, widths=(16, 32, 64, 96)):
     """Build the small residual network: a stem of stride 4, then one basic block a stage.
 
-    Parameters
-    ----------
-    side
-        Height and width of the input in pixels.
-    normalized
-        With batch normalization, for training; without, for the exported network (see ``folded``).
-    widths
-        Channels of the four stages. The last keeps the third's resolution, so that Grad-CAM has 8 x 8 cells.
-
-    Returns
-    -------
-    keras.Model
-        (N, side, side, 3) float32 -> (N, 10) float32 logits.
+    From (N, side, side, 3) float32 to (N, 10) float32 logits. ``normalized`` is with batch normalization, for training;
+    the exported network is without (see ``folded``). The last of the four stages keeps the third's resolution, so that
+    Grad-CAM has 8 x 8 cells; ``widths`` are their channels.
     """
     import keras
 
@@ -57,23 +47,10 @@ def small_resnet(side: int = 128, normalized: bool = True, widths=(16, 32, 64, 9
 
 
 def resnet50(side: int = 224, normalized: bool = True, width: int = 64, blocks=(3, 4, 6, 3)):
-    """Build ResNet-50 (He et al. 2016; strides on the 3x3 convolutions) with BIM's endpoints.
+    """Build ResNet-50 (He et al. 2016; strides on the 3x3 convolutions) with BIM's endpoints; see ``small_resnet``.
 
-    Parameters
-    ----------
-    side
-        Height and width of the input in pixels.
-    normalized
-        With batch normalization, for training; without, for the exported network.
-    width
-        Channels of the stem; 64 in the paper. Less makes a test quick.
-    blocks
-        Bottleneck blocks of each of the four stages.
-
-    Returns
-    -------
-    keras.Model
-        (N, side, side, 3) float32 -> (N, 10) float32 logits.
+    ``width`` is the number of channels of the stem, 64 in the paper; less makes a test quick. ``blocks`` are the
+    bottleneck blocks of each of the four stages.
     """
     import keras
 
@@ -148,17 +125,14 @@ def train(
     windows: float = 0.0,
     log=None,
 ) -> None:
-    """Train with Adam and a cosine schedule on images held in memory.
+    """Train a network of this file in place, with Adam and a cosine schedule on images held in memory.
+
+    Built under a ``tf.distribute`` strategy, it trains on the strategy's devices.
 
     Parameters
     ----------
-    model
-        A network of this file; trained in place. Built under a ``tf.distribute`` strategy, it trains on the
-        strategy's devices.
-    images
-        (N, H, W, 3) uint8 RGB.
-    labels
-        (N,) integers.
+    images, labels
+        (N, H, W, 3) uint8 RGB; (N,) integers.
     epochs
         Passes over the images; may be a fraction.
     batch_size, learning_rate
@@ -211,18 +185,12 @@ def train(
 
 
 def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return an image seen through a random window, the channel means around it.
+    """Return an image, (H, W, 3) uint8, seen through a random window, the channel means around it.
 
     Whatever tells the class must then be learnt, not the easiest of it alone: a dog that stands in one scene
-    only counts for something, although the scene could be told without it. Chosen by looking at the score of the
-    contrast models: see ``bim.train.CHOICE_OF_WINDOWS``.
-
-    Parameters
-    ----------
-    image
-        (H, W, 3) uint8.
-    rng
-        Source of the window: its sides are U[0.3, 0.8] of the image's, its place is uniform.
+    only counts for something, although the scene could be told without it. The window's sides are U[0.3, 0.8] of the
+    image's, its place is uniform. Chosen by looking at the score of the contrast models: see
+    ``bim.train.CHOICE_OF_WINDOWS``.
     """
     covered = np.empty_like(image)
     covered[:] = np.rint(CHANNEL_MEANS)
@@ -248,18 +216,9 @@ def network_input(images, side: int):
 
 
 def folded(model, build):
-    """Return the network without batch normalization that computes the same in inference.
+    """Return the network without batch normalization that computes the same as a trained one in inference.
 
-    Parameters
-    ----------
-    model
-        A trained network with normalization.
-    build
-        Function that builds the same network with ``normalized=False``.
-
-    Returns
-    -------
-    keras.Model
+    ``build()`` returns the same network with ``normalized=False``.
     """
     plain = build()
     names = {layer.name for layer in model.layers}
@@ -308,23 +267,12 @@ def export(model, directory: str, card: str) -> None:
     atomic_write(os.path.join(directory, "MODEL_CARD.md"), card)  # what has a card is complete
 
 
-def live_network(build, side: int):
+def _live_network(build, side: int):
     """Build a network whose ReLUs are Keras activations, for libraries that look for them.
 
     tf-keras-vis replaces the activations it finds by their guided form; in a layer of another kind it finds none,
-    and its Guided Backprop would be a plain gradient without a word.
-
-    Parameters
-    ----------
-    build
-        ``small_resnet`` or ``resnet50``.
-    side
-        Height and width of the input in pixels.
-
-    Returns
-    -------
-    keras.Model
-        Without batch normalization, its variables in the order of the exported file's.
+    and its Guided Backprop would be a plain gradient without a word. The network is without batch normalization, its
+    variables in the order of the exported file's.
     """
     import keras
 
@@ -339,10 +287,7 @@ def live_network(build, side: int):
 def attach_live_network(model) -> None:
     """Give a model of one of these architectures the live network that other libraries' methods need.
 
-    Raises
-    ------
-    BadInput
-        If it was exported from another architecture, so that no live network is known.
+    Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
     """
     import keras
 
@@ -352,7 +297,7 @@ def attach_live_network(model) -> None:
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
         try:
-            return third_party.attach(model, live_network(build, side))
+            return third_party.attach(model, _live_network(build, side))
         except BadInput:
             continue
     raise BadInput(

@@ -45,29 +45,20 @@ _REPORT_EXAMPLES = 4  # of a metric
 def write_pictures(
     directory: str, run: BimRun, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
-    """Write figures for the metrics of a run.
+    """Write figures for the metrics of a run and return the files, as ``mcs_scores.png`` and ``mcs_examples.png``.
+
+    The methods of the run are explained once more on a few of its images. RMCS has no examples.
 
     Parameters
     ----------
-    directory
-        Folder to write to; made where it is missing.
-    run
-        The run, whose methods are explained once more on a few of its images.
-    metrics
-        Names of metrics.
-    rows
-        Scores in long form (``bim.table.score_rows``).
+    metrics, rows
+        Names of metrics, and their scores in long form (``bim.table.score_rows``).
     titles
         Method name -> what to print.
     places
         Metric -> images to show, from ``example_places``; evenly spread where None.
     formats
         Of ``cli.figures.FORMATS``.
-
-    Returns
-    -------
-    list of str
-        The files: ``mcs_scores.png``, ``mcs_examples.png`` and so on; RMCS has no examples.
     """
     written = []
     for metric in metrics:
@@ -83,21 +74,8 @@ def write_pictures(
 def example_maps(metric: str, run: BimRun, places=None):
     """Explain a few images of a metric's two members.
 
-    Parameters
-    ----------
-    metric, run
-        "mcs", "idr" or "iir", and the run.
-    places
-        Among the images that both sets have; evenly spread when None.
-
-    Returns
-    -------
-    images : numpy.ndarray
-        (2, n, H, W, 3) uint8.
-    maps : dict
-        Method name -> (2, n, side, side) in [0, 1].
-    masks : numpy.ndarray
-        (n, side, side) bool.
+    ``places`` are among the images that both sets have; evenly spread when None. Returns the images, (2, n, H, W, 3)
+    uint8, method name -> maps, (2, n, side, side) in [0, 1], and the masks, (n, side, side) bool.
     """
     sets = [run.images(set_name) for _, set_name in PAIRS[metric]]
     matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
@@ -212,14 +190,7 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
 def save_report_examples(directory: str, run: BimRun, comparisons: Sequence) -> str:
     """Write the images that tell the methods apart under each metric, and return the file.
 
-    Parameters
-    ----------
-    directory
-        Where to write.
-    run
-        The run.
-    comparisons
-        Of all its metrics.
+    ``comparisons`` are those of all metrics of the run.
     """
     groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
     examples, pictures = [], []

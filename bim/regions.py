@@ -14,26 +14,12 @@ PERCENTILE = 99.0
 
 
 def two_dimensional(maps: np.ndarray, percentile: float = PERCENTILE) -> tuple[np.ndarray, np.ndarray]:
-    """Return maps without channels, scaled to [0, 1].
+    """Return maps without channels, scaled to [0, 1], (N, H, W) float64, and which maps are flat, (N,) bool.
 
-    Negative values are cut off in each channel, the channels summed, and (v - min) / (p99 - min) clipped to
-    [0, 1], p99 being the 99th percentile of the map's pixels.
-
-    Parameters
-    ----------
-    maps
-        (N, H, W, C) or (N, H, W).
-    percentile
-        Which percentile becomes 1.
-
-    Returns
-    -------
-    scaled : numpy.ndarray
-        (N, H, W) float64 in [0, 1].
-    flat : numpy.ndarray
-        (N,) bool: maps whose percentile equals their minimum, such as an all-zero map, or one with under
-        1 % of active pixels. Scaling has no meaning for them: here they are 1 where the map is above its
-        minimum and 0 elsewhere.
+    Negative values of maps, (N, H, W, C) or (N, H, W), are cut off in each channel, the channels summed, and (v - min)
+    / (p - min) clipped to [0, 1], p being the percentile of the map's pixels. A map is flat if p equals its minimum,
+    such as an all-zero map, or one with under 1 % of active pixels. Scaling has no meaning for it: it is 1 where it is
+    above its minimum and 0 elsewhere.
     """
     maps = np.maximum(np.asarray(maps, np.float64), 0)
     if maps.ndim == 4:
@@ -47,19 +33,9 @@ def two_dimensional(maps: np.ndarray, percentile: float = PERCENTILE) -> tuple[n
 
 
 def object_attribution(scaled: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return each map's mean over its object's pixels.
+    """Return each map's mean over its object's pixels, (N,) float64; 0 for an empty mask.
 
-    Parameters
-    ----------
-    scaled
-        (N, H, W), from ``two_dimensional``.
-    masks
-        (N, H, W) bool, or weights; see ``place_mask``.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N,) float64; 0 for an empty mask.
+    ``scaled`` is (N, H, W), from ``two_dimensional``; ``masks`` (N, H, W) bool, or weights; see ``place_mask``.
     """
     masks = np.asarray(masks, np.float64)
     sums = (np.asarray(scaled, np.float64) * masks).sum(axis=(1, 2))
@@ -68,24 +44,11 @@ def object_attribution(scaled: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 
 def place_mask(mask: np.ndarray, box: Sequence[float], side: int, image_side: int = 128) -> np.ndarray:
-    """Return an object's mask where the object is in the map.
+    """Return an object's mask, (h, w) bool as cut out, where the object is in the map: (side, side) bool.
 
-    As the authors do it: the box's corners are scaled by ``int(v * side / image_side)``, and the mask, as
-    uint8 of 0 and 1, is resized into it bilinearly by Pillow, which rounds.
-
-    Parameters
-    ----------
-    mask
-        (h, w) bool, as cut out.
-    box
-        row0, col0, row1, col1 in pixels of the image.
-    side, image_side
-        Sides of the map and of the image.
-
-    Returns
-    -------
-    numpy.ndarray
-        (side, side) bool.
+    As the authors do it: the box's corners, row0, col0, row1, col1 in pixels of the image, are scaled by
+    ``int(v * side / image_side)``, and the mask, as uint8 of 0 and 1, is resized into it bilinearly by Pillow, which
+    rounds.
     """
     from PIL import Image
 
@@ -99,22 +62,10 @@ def place_mask(mask: np.ndarray, box: Sequence[float], side: int, image_side: in
 
 
 def resize_like_skimage(image: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Resize bilinearly as ``skimage.transform.resize`` does without anti-aliasing.
+    """Resize (H, W) or (H, W, C) bilinearly as ``skimage.transform.resize`` does without anti-aliasing; float64.
 
     Pixel centres are aligned, and beyond the border the picture is mirrored about its edge pixels
     (mode "reflect" of skimage), rather than extended as TensorFlow and Pillow do.
-
-    Parameters
-    ----------
-    image
-        (H, W) or (H, W, C).
-    shape
-        New height and width.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64.
     """
     image = np.asarray(image, np.float64)
     for axis, (old, new) in enumerate(zip(image.shape[:2], shape, strict=True)):

@@ -89,13 +89,15 @@ def main(flag_values: flags.FlagValues) -> None:
         found[name] = tcav.score_concept(
             model, targets[name], images, layers, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
-        rows += score_rows(name, found[name])
-        printed.append(table(name, found[name], rows[-len(found[name]) :], flag_values.level, flag_values.counterparts))
+        rows += _score_rows(name, found[name])
+        printed.append(
+            _table(name, found[name], rows[-len(found[name]) :], flag_values.level, flag_values.counterparts)
+        )
         print_text(printed[-1] + "\n", flush=True)
     if len(names) == 2:
-        contrast = contrast_rows(names, found)
+        contrast = _contrast_rows(names, found)
         rows += contrast
-        printed.append(contrast_table(names, contrast))
+        printed.append(_contrast_table(names, contrast))
         print_text(printed[-1] + "\n")
     if flag_values.output:
         command = manifest.command_of("python -m bim.run_tcav", flag_values)
@@ -105,7 +107,7 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, rows, description, text="\n".join(printed) + "\n")
 
 
-def score_rows(model_name: str, found: list[tcav.ConceptScores]) -> list[dict]:
+def _score_rows(model_name: str, found: list[tcav.ConceptScores]) -> list[dict]:
     """Return one row a layer in long form; the interval is over the random counterparts."""
     corrected = comparisons.holm([scores.p_value for scores in found])
     rows = []
@@ -123,7 +125,7 @@ def score_rows(model_name: str, found: list[tcav.ConceptScores]) -> list[dict]:
     return rows
 
 
-def contrast_rows(names, found) -> list[dict]:
+def _contrast_rows(names, found) -> list[dict]:
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
     rows = []
     for first, second in zip(found[names[0]], found[names[1]], strict=True):
@@ -140,7 +142,7 @@ def contrast_rows(names, found) -> list[dict]:
     return rows
 
 
-def table(name: str, found, rows, level: float, counterparts: str = "objects") -> str:
+def _table(name: str, found, rows, level: float, counterparts: str = "objects") -> str:
     """Return one model's scores for reading."""
     body = [
         [
@@ -158,7 +160,7 @@ def table(name: str, found, rows, level: float, counterparts: str = "objects") -
     return f"{heading}\n{tables.text_table(header, body)}{LEFT_OUT}"
 
 
-def contrast_table(names, rows) -> str:
+def _contrast_table(names, rows) -> str:
     """Return the contrast for reading."""
     body = [
         [row["layer"], f"{row['value']:.3f}", f"{row['low']:.3f}, {row['high']:.3f}", f"{row['p_value']:.2g}"]

@@ -22,19 +22,9 @@ def served_name(member: str) -> str:
 
 
 def served_classifier(client: serving.Client, name: str) -> serving.ServedModel:
-    """Return a served model that can classify BIM's images.
+    """Return a served model, ``name`` or ``name@version``, that can classify BIM's images.
 
-    Parameters
-    ----------
-    client
-        Of the server.
-    name
-        The model there, as ``name`` or ``name@version``.
-
-    Raises
-    ------
-    BadInput
-        If the server refuses or is away, or the model takes other inputs or tells other classes.
+    Raises ``BadInput`` if the server refuses or is away, or the model takes other inputs or tells other classes.
     """
     model = serving.ServedModel(client, name, score="logits")
     return checked_classifier(model, model.path)
@@ -53,19 +43,8 @@ def local_twin(models_dir: str, name: str, model) -> str | None:
 def check_methods(models: Iterable[serving.ServedModel], methods: Mapping[str, Method]) -> None:
     """Refuse methods that a served model cannot answer, before anything is asked of it.
 
-    Each method is rehearsed on one made-up input, with made-up answers of the shapes that the server promises.
-
-    Parameters
-    ----------
-    models
-        Served models.
-    methods
-        Name -> method.
-
-    Raises
-    ------
-    BadInput
-        If a method asks for what a model does not carry, or needs the network itself.
+    Each method is rehearsed on one made-up input, with made-up answers of the shapes that the server promises. Raises
+    ``BadInput`` if a method asks for what a model does not carry, or needs the network itself.
     """
     rehearsed = set()
     for model in models:

@@ -25,16 +25,8 @@ TCAV_FOLDERS = ("dog_scene", *(f"random_{number}" for number in range(10)))
 def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
     """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of all sets.
 
-    Parameters
-    ----------
-    data_dir
-        Folder of the sets.
-    validation
-        Indices of the validation images of each pair.
-    boxes
-        Image name -> row0, col0, row1, col1.
-    masks
-        Object name -> list of (h, w) bool, one per validation index.
+    ``validation`` are the indices of the validation images of each pair, ``boxes`` image name -> row0, col0, row1,
+    col1, and ``masks`` object name -> list of (h, w) bool, one per validation index.
     """
     triples = list(itertools.product(layout.OBJECTS, layout.SCENES, validation))
     names = [layout.pair_name(*triple) for triple in triples]
@@ -66,12 +58,8 @@ def write_boxes(folder: str, names, boxes, suffix: str = ".jpg") -> None:
 def origin(set_name: str, name: str) -> tuple[str, str]:
     """Return the set that an image was made for, ``scene`` or ``scene_only``, and the image's name there.
 
-    Parameters
-    ----------
-    set_name
-        The set that it is in, such as ``obj`` or ``scene3``.
-    name
-        Its name in this set, without suffix: ``dog-bedroom-0901``, or ``bedroom-0901`` in the contrast sets.
+    Its name in the set that it is in, such as ``obj`` or ``scene3``, is ``dog-bedroom-0901``, without suffix, or
+    ``bedroom-0901`` in the contrast sets.
     """
     if layout.object_and_number(name) is None:
         return "scene_only", f"{layout.COMMON_FEATURE}-{name}"
@@ -81,14 +69,7 @@ def origin(set_name: str, name: str) -> tuple[str, str]:
 def link_subsets(data_dir: str, indices, seed: int) -> None:
     """Make scene1 .. scene10, dog_bedroom, bamboo_forest and tcav of the images of scene and scene_only.
 
-    Parameters
-    ----------
-    data_dir
-        Folder of the sets.
-    indices
-        All indices of a pair, training and validation.
-    seed
-        Seed of TCAV's choice of images.
+    ``indices`` are all of a pair, training and validation; ``seed`` is that of TCAV's choice of images.
     """
     for set_name in layout.CONTRAST_SETS:
         for scene in layout.SCENES:
@@ -127,20 +108,8 @@ def _images_of(set_name: str, indices) -> list[tuple[str, str, int]]:
 def tcav_images(folder: str, indices, seed: int) -> list[tuple[str, str, int]]:
     """Choose images for TCAV: dogs on scenes as the concept, or a random set of other objects on scenes.
 
-    The target is ``dog_bedroom``, so none of the images shows a bedroom.
-    Training images are used if there are any.
-
-    Parameters
-    ----------
-    folder
-        One of ``TCAV_FOLDERS``.
-    indices, seed
-        As for ``link_subsets``.
-
-    Returns
-    -------
-    list of tuple
-        Object, scene and index of each image.
+    The target is ``dog_bedroom``, so none of the images shows a bedroom. Training images are used if there are any.
+    ``folder`` is one of ``TCAV_FOLDERS``. Returns object, scene and index of each image.
     """
     pool = [index for index in indices if index < layout.FIRST_VALIDATION] or list(indices)
     scenes = [scene for scene in layout.SCENES if scene != "bedroom"]

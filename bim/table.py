@@ -36,10 +36,7 @@ CHOSEN_BY_SCORE = (
 def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
     """Return the scores of every image: a group for each metric, and for each contrast model of relative MCS.
 
-    Parameters
-    ----------
-    comparisons
-        From ``BimRun.compare``; those of one group count the same images.
+    The comparisons of one group count the same images.
     """
     groups: dict[tuple, list[Comparison]] = {}
     for comparison in comparisons:
@@ -58,20 +55,9 @@ def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
 def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> list[dict]:
     """Return scores in long form, one dictionary per method and metric.
 
-    Parameters
-    ----------
-    comparisons
-        From ``BimRun.compare``.
-    compared_with
-        Method whose values the others' are compared with, image by image; without effect where it was not
-        scored.
-
-    Returns
-    -------
-    list of dict
-        Keys of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
-        ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
-        rows of methods' own maps under a control, see ``core.rows.control_row``.
+    Keys are those of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps, ``difference`` and
+    ``p_value`` against the method ``compared_with``, image by image, if it was scored, ``reason`` where there is no
+    value. Behind them are the rows of methods' own maps under a control, see ``core.rows.control_row``.
     """
     asked = [each for each in comparisons if each.label is None]
     tests = _tests(asked, compared_with)

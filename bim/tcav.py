@@ -29,45 +29,20 @@ HELD_OUT = 1 / 3  # of the images, to report the accuracy of a CAV
 
 @dataclasses.dataclass(frozen=True)
 class ConceptScores:
-    """TCAV scores of a concept in one layer.
-
-    Attributes
-    ----------
-    layer
-        Name of the layer.
-    scores
-        (R,) one TCAV score per random counterpart, in [0, 1].
-    random_scores
-        (R,) scores of CAVs between two random sets.
-    accuracies
-        (R,) share of held-out images that the concept's classifier gets right.
-    p_value
-        Of the two-sided t-test that both kinds of scores have the same mean.
-    """
+    """TCAV scores of a concept in one layer."""
 
     layer: str
-    scores: np.ndarray
-    random_scores: np.ndarray
-    accuracies: np.ndarray
-    p_value: float
+    scores: np.ndarray  # (R,) one TCAV score per random counterpart, in [0, 1]
+    random_scores: np.ndarray  # (R,) scores of CAVs between two random sets
+    accuracies: np.ndarray  # (R,) share of held-out images that the concept's classifier gets right
+    p_value: float  # of the two-sided t-test that both kinds of scores have the same mean
 
 
 def concept_activation_vector(concept: np.ndarray, counterpart: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
-    """Fit one CAV.
+    """Fit one CAV of (N, D) and (M, D) activations.
 
-    Parameters
-    ----------
-    concept, counterpart
-        (N, D) and (M, D) activations.
-    seed
-        Of the classifier and of what it holds out.
-
-    Returns
-    -------
-    vector : numpy.ndarray
-        (D,) float64 of length 1, towards the concept.
-    accuracy : float
-        On the third of the images that was held out, in [0, 1].
+    Returns the vector, (D,) float64 of length 1, towards the concept, and the accuracy on the third of the images that
+    was held out, in [0, 1]. ``seed`` is that of the classifier and of what it holds out.
     """
     from sklearn.linear_model import SGDClassifier
 
@@ -90,14 +65,9 @@ def concept_activation_vector(concept: np.ndarray, counterpart: np.ndarray, seed
 
 
 def tcav_score(gradients: np.ndarray, vector: np.ndarray) -> float:
-    """Return the share of images whose directional derivative along a CAV is positive.
+    """Return the share of images whose directional derivative along a CAV, (D,), is positive.
 
-    Parameters
-    ----------
-    gradients
-        (N, D) gradient of the class's logit with respect to the layer.
-    vector
-        (D,) CAV.
+    ``gradients`` are (N, D), of the class's logit with respect to the layer.
     """
     return float(np.mean(gradients @ vector > 0))
 
@@ -122,20 +92,14 @@ def score_concept(
 
     Parameters
     ----------
-    model
-        From ``measure.load_classifier``.
-    target
-        The class whose logit is meant.
+    model, target
+        From ``measure.load_classifier``, and the class whose logit is meant.
     images
         "target", "concept" and "random_0", "random_1", ...: (N, H, W, 3) uint8 each, at least two random sets.
     layers
         Names of layers; ``final_dense`` are the logits.
     seed, batch_size
         Of the classifiers, and of the passes through the model.
-
-    Returns
-    -------
-    list of ConceptScores
     """
     randoms = [name for name in images if name.startswith("random_")]
     if len(randoms) < 2:
@@ -167,18 +131,9 @@ def score_concept(
 def layers_of(models: Mapping[str, object], wanted: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the layers in which concepts are scored, the same in all models.
 
-    Parameters
-    ----------
-    models
-        Name -> model.
-    wanted
-        The user's, ``final_dense`` being the logits; empty for the authors' five. Of models without these, the default
-        layer of class activation maps stands for them, if it has one name in all.
-
-    Raises
-    ------
-    BadInput
-        If a model has no layer of a name that the user gave.
+    ``wanted`` are the user's, ``final_dense`` being the logits; empty for the authors' five. Of models without these,
+    the default layer of class activation maps stands for them, if it has one name in all. Raises ``BadInput`` if a
+    model has no layer of a name that the user gave.
     """
     if wanted:
         for model in models.values():
@@ -197,13 +152,7 @@ def layers_of(models: Mapping[str, object], wanted: Sequence[str] = ()) -> tuple
 
 
 def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int = 32):
-    """Return layers' activations, and the gradients of a logit with respect to them.
-
-    Returns
-    -------
-    values, gradients : dict
-        Layer -> (N, D) float32.
-    """
+    """Return layers' activations, and the gradients of a logit with respect to them, as layer -> (N, D) float32."""
     inputs = network_inputs(images, input_side(model))
     inner = [layer for layer in layers if layer != LOGITS]
     nodes = {layer: model.layer(layer) for layer in inner}
@@ -227,27 +176,17 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
 def load_images(data_dir: str, num_random: int, counterparts: str = "objects", seed: int = 0) -> dict[str, np.ndarray]:
     """Read TCAV's images: the concept, its random counterparts and the class's images, ``dog_bedroom``.
 
+    Returns "concept", "target", "random_0", ... -> (N, H, W, 3) uint8; raises ``BadInput`` if there are none.
+
     Parameters
     ----------
-    data_dir
-        Folder of the constructed sets.
-    num_random
-        How many counterparts.
+    data_dir, num_random
+        Folder of the constructed sets, and number of counterparts.
     counterparts
         ``"objects"``: other objects on scenes without bedrooms, which differ from the concept in the dog alone;
         ``"scenes"``: such scenes with nothing on them, as the authors have it, which lets a CAV point to any object.
     seed
         Of the scenes drawn for each counterpart.
-
-    Returns
-    -------
-    dict
-        "concept", "target", "random_0", ...: (N, H, W, 3) uint8.
-
-    Raises
-    ------
-    BadInput
-        If there are no such images.
     """
     folders = {"concept": "tcav/dog_scene", "target": "dog_bedroom/val"}
     if counterparts == "objects":
@@ -292,19 +231,8 @@ def fingerprint(images: dict[str, np.ndarray]) -> str:
 def target_class(model: str, target: str = "", flag: str = "target") -> int:
     """Return the class of ``dog_bedroom`` for a model: the dog for object models, the bedroom for scene models.
 
-    Parameters
-    ----------
-    model
-        Name or directory of the model.
-    target
-        ``dog`` or ``bedroom``; when empty, what the model's name says.
-    flag
-        Name of the flag that gives ``target``, for the message.
-
-    Raises
-    ------
-    BadInput
-        If the target is another, or the name is none of BIM's.
+    ``target`` is ``dog`` or ``bedroom``; when empty, what the model's name or directory says. ``flag`` is its flag, for
+    the message. Raises ``BadInput`` if the target is another, or the name is none of BIM's.
     """
     classes = {"dog": layout.OBJECTS.index("dog"), "bedroom": layout.SCENES.index("bedroom")}
     if target:

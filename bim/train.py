@@ -59,10 +59,8 @@ def train_models(
         ``small_resnet`` or ``resnet50``.
     epochs
         Passes over the images; 0 for the recipe of the committed models.
-    batch_size, learning_rate, seed
-        Of the training.
-    threads
-        Threads of one operation.
+    batch_size, learning_rate, seed, threads
+        Of the training; ``threads`` of one operation.
     """
     for name in names:
         if name not in layout.MODEL_NAMES:
@@ -93,7 +91,7 @@ def train_models(
             network = build()
             models.train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
         plain = models.folded(network, lambda: build(normalized=False))
-        accuracy = validation_accuracy(plain, validation)
+        accuracy = _validation_accuracy(plain, validation)
         print_line(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {
             "architecture": architecture,
@@ -108,11 +106,11 @@ def train_models(
             "TensorFlow": tf.__version__,
             "Keras": keras.__version__,
         }
-        models.export(plain, directory, model_card(name, data_dir, record, recipe, accuracy))
+        models.export(plain, directory, _model_card(name, data_dir, record, recipe, accuracy))
         keras.backend.clear_session()
 
 
-def validation_accuracy(model, images, batch_size: int = 100) -> float:
+def _validation_accuracy(model, images, batch_size: int = 100) -> float:
     """Return the share of a set's validation images whose highest logit is the label's."""
     from bim import models
 
@@ -136,7 +134,7 @@ def _construction(data_dir: str) -> dict:
         raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
 
 
-def model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
+def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
     """Return the text of a model's card; ``record`` is what the sets were constructed with."""
     classes = layout.OBJECTS if name == "obj" else layout.SCENES
     drawn = os.path.isdir(os.path.join(data_dir, "corpora"))

@@ -16,21 +16,9 @@ _CIRCLE = np.stack([np.cos(_TURN), np.sin(_TURN)], axis=1)
 
 
 def spline(points, closed: bool = False, steps: int = 7) -> np.ndarray:
-    """Return points along the Catmull-Rom spline through ``points``.
+    """Return points along the Catmull-Rom spline through control points, (P, 2), with ``steps`` samples between two.
 
-    Parameters
-    ----------
-    points
-        Control points, shape (P, 2); the curve passes through each.
-    closed
-        Whether the last point joins the first.
-    steps
-        Samples between two control points.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (P * steps, 2) when closed, else ((P - 1) * steps + 1, 2).
+    (P * steps, 2) when ``closed``, so that the last point joins the first, else ((P - 1) * steps + 1, 2).
     """
     points = _points(points)
     if closed:
@@ -47,19 +35,11 @@ def spline(points, closed: bool = False, steps: int = 7) -> np.ndarray:
 
 
 class Canvas:
-    """An RGB picture and the silhouette of its shapes.
+    """An RGB picture of ``size`` x ``size`` pixels and the silhouette of its shapes.
 
-    Parameters
-    ----------
-    size
-        Side of the square picture in pixels.
-    background
-        Colour, three numbers of 0 to 255.
-    pose
-        Affine map of shape (2, 3) from drawing coordinates (x to the right, y down) to the unit square;
-        the identity when None.
-    outline
-        Factor that darkens a shape's colour for its outline; None draws no outlines.
+    ``pose`` is an affine map, (2, 3), from drawing coordinates (x to the right, y down) to the unit square; the
+    identity when None. ``outline`` is the factor that darkens a shape's colour for its outline; None draws no outlines.
+    Colours are three numbers of 0 to 255.
     """
 
     def __init__(self, size: int, background=(0, 0, 0), pose=None, outline: float | None = None):

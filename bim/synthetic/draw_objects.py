@@ -12,10 +12,10 @@ import numpy as np
 
 from bim.synthetic.canvas import Canvas
 
-DARK = (28, 26, 30)
+_DARK = (28, 26, 30)
 
 
-def palette(rng: np.random.Generator) -> list[np.ndarray]:
+def _palette(rng: np.random.Generator) -> list[np.ndarray]:
     """Return three contrasting colours of any hue; half of the palettes are muted, half vivid."""
     vivid = rng.random() < 0.5
     hue = rng.random()
@@ -30,7 +30,7 @@ def palette(rng: np.random.Generator) -> list[np.ndarray]:
     ]
 
 
-def backpack(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _backpack(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a backpack from the front: rounded body, handle, flap, front pocket, straps at its sides."""
     main, second, light = colours
     width, top = rng.uniform(0.52, 0.64), rng.uniform(-0.72, -0.62)
@@ -45,18 +45,18 @@ def backpack(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     canvas.blob([*body, (-width * 0.8, 0.84), *[(-x, y) for x, y in body[:0:-1][1:]]], main)
     zip_height = rng.uniform(-0.42, -0.3)
     arch = [(-width * 0.85, 0.0), (-width * 0.6, zip_height), (0, zip_height - 0.1), (width * 0.6, zip_height)]
-    canvas.stroke([*arch, (width * 0.85, 0.0)], 0.045, DARK)
+    canvas.stroke([*arch, (width * 0.85, 0.0)], 0.045, _DARK)
     pocket = rng.uniform(0.1, 0.2)
     inset = width * 0.72
     canvas.blob([(-inset, pocket), (0, pocket - 0.05), (inset, pocket), (inset, 0.7), (-inset, 0.7)], light)
-    canvas.stroke([(-inset * 0.85, pocket + 0.13), (inset * 0.85, pocket + 0.13)], 0.04, DARK)
-    canvas.stroke([(inset * 0.5, pocket + 0.13), (inset * 0.5, pocket + 0.27)], 0.05, DARK)
+    canvas.stroke([(-inset * 0.85, pocket + 0.13), (inset * 0.85, pocket + 0.13)], 0.04, _DARK)
+    canvas.stroke([(inset * 0.5, pocket + 0.13), (inset * 0.5, pocket + 0.27)], 0.05, _DARK)
     if rng.random() < 0.5:
         for side in (-1, 1):
             canvas.stroke([(side * 0.3, top + 0.2), (side * 0.3, 0.05)], 0.06, second)
 
 
-def bird(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _bird(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a bird from the side: drop-shaped body, round head, pointed beak, feathered wing, fan tail."""
     main, second, light = colours
     flying = rng.random() < 0.5
@@ -69,24 +69,24 @@ def bird(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.limb([(-0.35, 0.12), (-0.95, tail + spread + 0.12)], 0.12, 0.15, second)
     if not flying:
         for x in (-0.05, 0.12):
-            canvas.line([(x, 0.35), (x + 0.03, 0.82)], 0.05, DARK)
-            canvas.line([(x - 0.07, 0.86), (x + 0.03, 0.8), (x + 0.18, 0.86)], 0.05, DARK)
+            canvas.line([(x, 0.35), (x + 0.03, 0.82)], 0.05, _DARK)
+            canvas.line([(x - 0.07, 0.86), (x + 0.03, 0.8), (x + 0.18, 0.86)], 0.05, _DARK)
     canvas.blob("-0.6,0.1 -0.25,-0.15 0.25,-0.28 0.52,-0.15 0.42,0.2 0.1,0.42 -0.3,0.34", main)
     canvas.blob("0.0,0.3 0.35,0.0 0.42,0.16 0.12,0.38", light, outlined=False)
     canvas.polygon([(0.72, -0.48), (0.74 + beak, -0.3), (0.7, -0.24)], second)
     canvas.ellipse((0.55, -0.36), rng.uniform(0.22, 0.27), main)
     canvas.ellipse((0.62, -0.42), 0.055, (245, 245, 245), outlined=False)
-    canvas.ellipse((0.63, -0.42), 0.032, DARK, outlined=False)
+    canvas.ellipse((0.63, -0.42), 0.032, _DARK, outlined=False)
     if flying:
         edge = [(-0.1, -lift * 0.8), (-0.35, -lift), (-0.42, -lift * 0.75), (-0.5, -lift * 0.6)]
         canvas.polygon([(0.25, -0.05), *edge, (-0.4, -0.3), (-0.25, 0.1)], second)
     else:
         canvas.blob("0.25,-0.12 0.18,0.18 -0.25,0.28 -0.68,0.14 -0.2,-0.08", second)
         for y in (0.08, 0.18):
-            canvas.line([(0.05, y - 0.04), (-0.45, y)], 0.03, DARK)
+            canvas.line([(0.05, y - 0.04), (-0.45, y)], 0.03, _DARK)
 
 
-def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a dog from the side: level body, long snout, hanging or pricked ear, raised tail."""
     main, second, light = colours
     length, leg = rng.uniform(0.48, 0.62), rng.uniform(0.6, 0.78)
@@ -118,9 +118,9 @@ def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     snout = rng.uniform(0.3, 0.46)
     canvas.limb([(head_x + 0.02, head_y + 0.06), (head_x + snout, head_y + 0.14)], 0.3, 0.17, light)
     canvas.ellipse((head_x, head_y), (0.26, 0.23), main)
-    canvas.ellipse((head_x + snout, head_y + 0.1), 0.065, DARK)
-    canvas.ellipse((head_x + 0.1, head_y - 0.06), 0.04, DARK)
-    canvas.stroke([(head_x + 0.16, head_y + 0.18), (head_x + snout - 0.04, head_y + 0.2)], 0.03, DARK)
+    canvas.ellipse((head_x + snout, head_y + 0.1), 0.065, _DARK)
+    canvas.ellipse((head_x + 0.1, head_y - 0.06), 0.04, _DARK)
+    canvas.stroke([(head_x + 0.16, head_y + 0.18), (head_x + snout - 0.04, head_y + 0.2)], 0.03, _DARK)
     if rng.random() < 0.6:
         ear = rng.uniform(0.32, 0.46)
         base = [(head_x - 0.16, head_y - 0.2), (head_x + 0.0, head_y - 0.12)]
@@ -133,13 +133,13 @@ def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     canvas.stroke([(head_x - 0.2, head_y + 0.32), (head_x + 0.12, head_y + 0.36)], 0.07, second)
 
 
-def elephant(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _elephant(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw an elephant from the side: heavy body, pillar legs, large ear, trunk, tusk."""
     main, _, light = colours
     leg = rng.uniform(0.72, 0.84)
     shade = main * 0.78
     canvas.stroke([(-0.75, -0.15), (-0.9, 0.1), (-0.86, 0.35)], 0.05, shade)
-    canvas.ellipse((-0.86, 0.4), (0.05, 0.08), DARK)
+    canvas.ellipse((-0.86, 0.4), (0.05, 0.08), _DARK)
     for x in (-0.32, 0.2):
         canvas.limb([(x, 0.2), (x, leg - 0.03)], 0.27, 0.24, shade)
     rise = rng.uniform(-0.62, -0.5)
@@ -160,10 +160,10 @@ def elephant(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     ear = rng.uniform(0.9, 1.12)
     outline = np.array([(0.3, -0.55), (0.05, -0.6), (-0.14, -0.32), (-0.04, 0.05), (0.18, 0.22), (0.34, -0.05)])
     canvas.blob(outline * ear + (0.02 * ear, 0), main * 0.88)
-    canvas.ellipse((0.64, -0.36), 0.045, DARK)
+    canvas.ellipse((0.64, -0.36), 0.045, _DARK)
 
 
-def kite(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _kite(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a kite: a diamond of four panels with crossed spars and a winding tail with bows."""
     main, second, light = colours
     across, height = rng.uniform(0.45, 0.6), rng.uniform(-0.5, -0.4)
@@ -171,7 +171,7 @@ def kite(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     top, left, right, low = (x0, -0.95), (x0 - across, height), (x0 + across, height), (x0, bottom)
     sway = rng.uniform(0.12, 0.26) * rng.choice([-1, 1])
     tail = [(x0, bottom), (x0 + sway, bottom + 0.18), (x0 - sway, bottom + 0.38), (x0 + sway * 0.8, 0.98)]
-    canvas.stroke(tail, 0.045, DARK)
+    canvas.stroke(tail, 0.045, _DARK)
     for x, y in tail[1:]:
         for side in (-1, 1):
             canvas.polygon([(x, y), (x + side * 0.17, y - 0.09), (x + side * 0.17, y + 0.09)], second)
@@ -183,13 +183,13 @@ def kite(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         strict=True,
     ):
         canvas.polygon([middle, *corner], panel if four else other)
-    canvas.line([top, low], 0.035, DARK)
-    canvas.line([left, right], 0.035, DARK)
+    canvas.line([top, low], 0.035, _DARK)
+    canvas.line([left, right], 0.035, _DARK)
     if rng.random() < 0.35:
         canvas.ellipse(middle, 0.14, light)
 
 
-def pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a pizza from above, whole or a slice: crust, cheese, round toppings, cuts."""
     main, second, light = colours
     if rng.random() < 0.65:
@@ -205,7 +205,7 @@ def pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         with canvas.inside():
             count = 6 if missing else 8
             for angle in np.arange(count) * (np.ptp(turn) / count) + start:
-                canvas.line([(0, 0), (np.cos(angle) * 0.9, squash * np.sin(angle) * 0.9)], 0.03, DARK)
+                canvas.line([(0, 0), (np.cos(angle) * 0.9, squash * np.sin(angle) * 0.9)], 0.03, _DARK)
             for angle in np.arange(9) * (np.ptp(turn) / 9) + start + 0.25:
                 reach = rng.choice([0.3, 0.56]) + rng.uniform(-0.06, 0.06)
                 spot = (np.cos(angle) * reach, squash * np.sin(angle) * reach)
@@ -220,7 +220,7 @@ def pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.blob(crust, main)
         for _ in range(3):
             x = rng.uniform(-0.3, 0.3)
-            canvas.line([(x, -0.35), (x + 0.08, -0.25)], 0.045, DARK)
+            canvas.line([(x, -0.35), (x + 0.08, -0.25)], 0.045, _DARK)
 
 
 _LETTERS = {  # strokes in a box of 0 to 1
@@ -231,7 +231,7 @@ _LETTERS = {  # strokes in a box of 0 to 1
 }
 
 
-def stop_sign(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _stop_sign(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a stop sign: an octagon with a border and four letters, on a post or without."""
     main, second, _ = colours
     post = rng.random() < 0.6
@@ -251,25 +251,25 @@ def stop_sign(canvas: Canvas, rng: np.random.Generator, colours) -> None:
             canvas.stroke(points, radius * 0.085, (248, 248, 248), smooth=len(line) > 4)
 
 
-def toilet(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _toilet(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a toilet: cistern, seat with its hole, bowl on a pedestal; from the front or the side."""
     main, second, light = colours
     if rng.random() < 0.5:
         wide = rng.uniform(0.48, 0.58)
         canvas.rectangle(-wide, -0.85, wide, -0.25, main)
         canvas.rectangle(-wide - 0.05, -0.95, wide + 0.05, -0.8, light)
-        canvas.rectangle(-wide + 0.08, -0.7, -wide + 0.26, -0.63, DARK)
+        canvas.rectangle(-wide + 0.08, -0.7, -wide + 0.26, -0.63, _DARK)
         if rng.random() < 0.5:  # raised lid
             canvas.ellipse((0, -0.22), (0.44, 0.42), second)
         canvas.blob("-0.5,0.1 0.5,0.1 0.42,0.45 0.25,0.62 0.3,0.92 -0.3,0.92 -0.25,0.62 -0.42,0.45", main)
         canvas.ellipse((0, 0.1), (0.55, 0.3), light)
-        canvas.ellipse((0, 0.1), (0.37, 0.18), DARK)
+        canvas.ellipse((0, 0.1), (0.37, 0.18), _DARK)
         canvas.ellipse((0, 0.16), (0.26, 0.09), (150, 175, 190), outlined=False)
     else:
         tall = rng.uniform(-0.95, -0.8)
         canvas.rectangle(-0.82, tall + 0.08, -0.38, 0.12, main)
         canvas.rectangle(-0.87, tall, -0.33, tall + 0.14, light)
-        canvas.rectangle(-0.5, tall + 0.22, -0.4, tall + 0.3, DARK)
+        canvas.rectangle(-0.5, tall + 0.22, -0.4, tall + 0.3, _DARK)
         lid = rng.uniform(-0.95, -0.7)
         if rng.random() < 0.6:
             canvas.limb([(-0.32, 0.0), (-0.15, lid)], 0.1, 0.09, second)
@@ -278,12 +278,12 @@ def toilet(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.limb([(-0.42, 0.06), (0.92, 0.04)], 0.13, 0.13, light)
 
 
-def truck(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _truck(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a truck from the side: cargo box or tank or open bed, cab with a window, wheels with hubs."""
     main, second, light = colours
     kind = rng.choice(["box", "tank", "bed"], p=[0.6, 0.2, 0.2])
     cab_top = rng.uniform(-0.42, -0.3)
-    canvas.rectangle(-0.95, 0.3, 0.9, 0.42, DARK)
+    canvas.rectangle(-0.95, 0.3, 0.9, 0.42, _DARK)
     if kind == "box":
         roof = rng.uniform(-0.72, -0.5)
         canvas.rectangle(-0.97, roof, 0.35, 0.32, main)
@@ -304,11 +304,11 @@ def truck(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     wheels = [-0.68, -0.3, 0.66] if rng.random() < 0.55 else [-0.58, 0.66]
     radius = rng.uniform(0.17, 0.22)
     for x in wheels:
-        canvas.ellipse((x, 0.46), radius, DARK)
+        canvas.ellipse((x, 0.46), radius, _DARK)
         canvas.ellipse((x, 0.46), radius * 0.45, (200, 200, 205))
 
 
-def zebra(canvas: Canvas, rng: np.random.Generator, colours) -> None:
+def _zebra(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     """Draw a zebra from the side: a horse's build with stripes across body, neck and legs, and a mane."""
     main, second, _ = colours
     base = 0.45 * main + 0.55 * 245
@@ -342,8 +342,8 @@ def zebra(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         for share in (0.3, 0.5):
             middle = poll * (1 - share) + np.array(nose) * share
             canvas.line([middle + (0.08, -0.16), middle + (-0.06, 0.16)], gap * 0.32, stripe)
-        canvas.ellipse(nose, (0.09, 0.1), DARK)
-        canvas.ellipse(poll + (0.12, 0.02), 0.035, DARK)
+        canvas.ellipse(nose, (0.09, 0.1), _DARK)
+        canvas.ellipse(poll + (0.12, 0.02), 0.035, _DARK)
     for point in _along(neck)[1:]:
         canvas.line([point + (-0.17, 0.0), point + (-0.28, -0.05)], 0.06, stripe)
 
@@ -356,32 +356,17 @@ def _along(points, count: int = 7) -> np.ndarray:
     return np.stack([np.interp(places, steps, points[:, axis]) for axis in (0, 1)], axis=1)
 
 
-_OBJECTS = (backpack, bird, dog, elephant, kite, pizza, stop_sign, toilet, truck, zebra)
-OBJECTS = {draw.__name__: draw for draw in _OBJECTS}
+_OBJECTS = (_backpack, _bird, _dog, _elephant, _kite, _pizza, _stop_sign, _toilet, _truck, _zebra)
+OBJECTS = {draw.__name__.removeprefix("_"): draw for draw in _OBJECTS}
 
 
 def draw_object(
     name: str, rng: np.random.Generator, size: int = 208, finished: bool = True
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Draw one object on a plain, uneven ground.
+    """Draw one of ``OBJECTS`` on a plain, uneven ground.
 
-    Parameters
-    ----------
-    name
-        One of ``OBJECTS``.
-    rng
-        Source of all variation.
-    size
-        Side of the picture in pixels.
-    finished
-        Whether to light the picture; without it, only the silhouette is returned.
-
-    Returns
-    -------
-    image : numpy.ndarray or None
-        (size, size, 3) uint8.
-    silhouette : numpy.ndarray
-        (size, size) bool, where the object is.
+    Returns the picture, (size, size, 3) uint8, and where the object is, (size, size) bool. Unless ``finished``, the
+    picture is not lit and None is returned for it.
     """
     symmetric = name in ("backpack", "pizza")
     tilt = rng.uniform(-0.6, 0.6) if name == "kite" else rng.uniform(-0.16, 0.16)
@@ -392,9 +377,9 @@ def draw_object(
     shear = np.array([[1.0, rng.uniform(-0.1, 0.1)], [0.0, 1.0]])
     turn = np.array([[np.cos(tilt), -np.sin(tilt)], [np.sin(tilt), np.cos(tilt)]])
     pose = np.concatenate([0.44 * turn @ shear @ stretch, [[0.5], [0.5]]], axis=1)
-    ground = palette(rng)[0]
+    ground = _palette(rng)[0]
     canvas = Canvas(size, ground, pose, outline=rng.uniform(0.3, 0.7))
-    OBJECTS[name](canvas, rng, palette(rng))
+    OBJECTS[name](canvas, rng, _palette(rng))
     if not finished:
         return None, canvas.silhouette()
     image = canvas.picture() * _light(size, rng)[..., None]

@@ -34,7 +34,7 @@ def _between(a, b, share: float) -> tuple[float, float]:
     return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
 
 
-def bamboo_forest(canvas: Canvas, rng) -> None:
+def _bamboo_forest(canvas: Canvas, rng) -> None:
     """Draw dense upright stalks with nodes, thin ones far and thick ones near, and leaves."""
     far = _shade(rng, (70, 110, 50))
     canvas.rectangle(0, 0, 1, 1, far)
@@ -60,7 +60,7 @@ def bamboo_forest(canvas: Canvas, rng) -> None:
         canvas.polygon([(x, y), middle + side, tip, middle - side], _shade(rng, (110, 160, 60), 22))
 
 
-def bedroom(canvas: Canvas, rng) -> None:
+def _bedroom(canvas: Canvas, rng) -> None:
     """Draw a room with a bed against the wall: headboard, pillows, blanket, lamp, window or picture."""
     wall = _shade(rng, rng.choice([(205, 190, 165), (170, 190, 205), (205, 175, 175), (190, 200, 170)]))
     floor = _shade(rng, (150, 110, 75))
@@ -103,7 +103,7 @@ def bedroom(canvas: Canvas, rng) -> None:
         canvas.line([(middle + x * 0.85, 0.7), (middle + x * 1.1, 0.94)], 0.014, cloth * 0.8)
 
 
-def bowling_alley(canvas: Canvas, rng) -> None:
+def _bowling_alley(canvas: Canvas, rng) -> None:
     """Draw lanes of boards running to racks of pins under a bright panel, with gutters and arrows."""
     canvas.rectangle(0, 0, 1, 1, _shade(rng, (60, 50, 70)))
     far = rng.uniform(0.36, 0.44)
@@ -142,7 +142,7 @@ def bowling_alley(canvas: Canvas, rng) -> None:
                 canvas.line([(x - pin * 0.2, y - 0.042), (x + pin * 0.2, y - 0.042)], 0.008, (210, 40, 40))
 
 
-def bus_interior(canvas: Canvas, rng) -> None:
+def _bus_interior(canvas: Canvas, rng) -> None:
     """Draw the aisle of a bus: rows of high seats left and right, side windows, ceiling rails with straps."""
     vanish = np.array([rng.uniform(0.44, 0.56), rng.uniform(0.36, 0.44)])
     canvas.rectangle(0, 0, 1, 1, _shade(rng, (190, 190, 185)))
@@ -187,7 +187,7 @@ def bus_interior(canvas: Canvas, rng) -> None:
     canvas.line([(pole, 0.0), (pole, 0.95)], 0.02, (240, 200, 60))
 
 
-def cockpit(canvas: Canvas, rng) -> None:
+def _cockpit(canvas: Canvas, rng) -> None:
     """Draw an aeroplane's cockpit: windscreen panes over a dark panel of round instruments, levers, yokes."""
     sill = rng.uniform(0.36, 0.46)
     _sky(canvas, rng, sill + 0.02)
@@ -240,7 +240,7 @@ def _instrument(canvas: Canvas, rng, x: float, y: float, radius: float) -> None:
     canvas.line([(x, y), (x + reach * np.cos(turn), y + reach * np.sin(turn))], 0.013, (250, 245, 235))
 
 
-def corn_field(canvas: Canvas, rng) -> None:
+def _corn_field(canvas: Canvas, rng) -> None:
     """Draw rows of tall leafy plants with cobs and tassels, close by and shrinking towards the horizon."""
     horizon = rng.uniform(0.22, 0.36)
     _sky(canvas, rng, horizon + 0.02)
@@ -273,7 +273,7 @@ def corn_field(canvas: Canvas, rng) -> None:
                 canvas.ellipse(*cob, (235, 205, 70), angle=0.3)
 
 
-def laundromat(canvas: Canvas, rng) -> None:
+def _laundromat(canvas: Canvas, rng) -> None:
     """Draw rows of washing machines with round doors and control strips over a tiled floor."""
     canvas.rectangle(0, 0, 1, 1, _shade(rng, (205, 215, 215)))
     floor = rng.uniform(0.84, 0.9)
@@ -321,7 +321,7 @@ def _washing_machine(canvas: Canvas, rng, x: float, top: float, bottom: float, w
     canvas.line(reflection, 0.012, (200, 220, 230))
 
 
-def runway(canvas: Canvas, rng) -> None:
+def _runway(canvas: Canvas, rng) -> None:
     """Draw an airport's runway from the approach: asphalt to the horizon, piano keys, dashes, edge lights."""
     horizon = rng.uniform(0.28, 0.42)
     _sky(canvas, rng, horizon + 0.02)
@@ -361,7 +361,7 @@ def runway(canvas: Canvas, rng) -> None:
             canvas.ellipse(at(across, depth), 0.014 * (1 - depth) + 0.004, (255, 225, 120))
 
 
-def ski_slope(canvas: Canvas, rng) -> None:
+def _ski_slope(canvas: Canvas, rng) -> None:
     """Draw a white slope with fir trees, far peaks, a chair lift and curved tracks."""
     _sky(canvas, rng, 0.6)
     peaks = _shade(rng, (130, 145, 170))
@@ -413,7 +413,7 @@ def ski_slope(canvas: Canvas, rng) -> None:
         canvas.line([(x - 0.04, y + 0.012), (x + 0.05, y + 0.02)], 0.007, (30, 30, 30))
 
 
-def track(canvas: Canvas, rng) -> None:
+def _track(canvas: Canvas, rng) -> None:
     """Draw an outdoor running track: lanes with white lines bending round a lawn, a stand behind."""
     horizon = rng.uniform(0.26, 0.36)
     lawn = _shade(rng, (90, 150, 70))
@@ -447,27 +447,16 @@ def track(canvas: Canvas, rng) -> None:
 
 
 _SCENES = (
-    bamboo_forest, bedroom, bowling_alley, bus_interior, cockpit, corn_field, laundromat, runway, ski_slope, track,
+    _bamboo_forest, _bedroom, _bowling_alley, _bus_interior, _cockpit, _corn_field, _laundromat, _runway, _ski_slope,
+    _track,
 )  # fmt: skip
-SCENES = {draw.__name__: draw for draw in _SCENES}
+SCENES = {draw.__name__.removeprefix("_"): draw for draw in _SCENES}
 
 
 def draw_scene(name: str, rng: np.random.Generator, size: int = 128) -> np.ndarray:
-    """Draw one scene with random brightness, tint, crop and grain.
+    """Draw one of ``SCENES`` with random brightness, tint, crop and grain, (size, size, 3) uint8.
 
-    Parameters
-    ----------
-    name
-        One of ``SCENES``.
-    rng
-        Source of all variation.
-    size
-        Side of the picture in pixels; drawn at twice that and reduced.
-
-    Returns
-    -------
-    numpy.ndarray
-        (size, size, 3) uint8.
+    It is drawn at twice that size and reduced.
     """
     mirror, zoom, tilt = rng.choice([-1.0, 1.0]), rng.uniform(1.0, 1.18), rng.uniform(-0.04, 0.04)
     turn = np.array([[np.cos(tilt), -np.sin(tilt)], [np.sin(tilt), np.cos(tilt)]]) * (zoom + 1.2 * abs(tilt))

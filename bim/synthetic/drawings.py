@@ -27,18 +27,10 @@ ANNOTATIONS = os.path.join("coco", "annotations", "instances_train2017.json")
 
 
 def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: ParallelMap = serial_map) -> None:
-    """Draw both corpora below ``directory``, in ``coco/`` and ``miniplaces/``.
+    """Draw both corpora below ``directory``, in ``coco/`` and ``miniplaces/``; pictures that are there are kept.
 
-    Parameters
-    ----------
-    directory
-        Where to write; pictures that are there already are kept.
-    indices
-        Which drawings of each class to make; drawing i is the same whatever the others.
-    seed
-        Seed of everything.
-    each
-        Applies functions to many items.
+    ``indices`` are the drawings of each class to make; drawing i is the same whatever the others. ``each`` applies
+    functions to many items.
     """
     with locked_directory(directory, "drawings"):
         place = os.path.abspath(directory)  # a process on another machine works elsewhere
@@ -68,19 +60,10 @@ _CLASSES = [("object", name) for name in OBJECTS] + [("scene", name) for name in
 
 
 def draw_source(task, saved: bool = True) -> dict:
-    """Draw one picture of one class.
+    """Draw one picture of one class; return "path", the file, and of an object "annotation", as COCO has it.
 
-    Parameters
-    ----------
-    task
-        Directory of the corpora, ``"object"`` or ``"scene"``, class, index and seed.
-    saved
-        Whether to write the picture, if it is missing.
-
-    Returns
-    -------
-    dict
-        "path", the file; and of an object "annotation", as COCO has it.
+    ``task`` is the directory of the corpora, ``"object"`` or ``"scene"``, class, index and seed. The picture is written
+    if it is missing and ``saved``.
     """
     directory, kind, name, index, seed = task
     rng = np.random.default_rng([seed, zlib.crc32(f"{kind}/{name}/{index}".encode())])
