@@ -25,7 +25,7 @@ from svea.metrics import METRICS
 _DEFAULT_MODEL = default_model("svea/baseline")
 
 
-class Svea(Benchmark):
+class _Svea(Benchmark):
     """The hooks of SVEA; modules that need TensorFlow or scikit-learn are imported inside."""
 
     def define_flags(self, flag_values: flags.FlagValues) -> None:
@@ -203,7 +203,7 @@ def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> No
         )
 
 
-def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
+def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     """Return the command of a quick or a full run; the test needs all signals, whatever the ``share``."""
     masks = 200 if quick else 1000
     return [
@@ -223,7 +223,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
     ]  # fmt: skip
 
 
-BENCHMARK = Svea(
+BENCHMARK = _Svea(
     name="svea",
     title="SVEA",
     about="Signals of 40 points carry one of ten shapes. A small network tells them apart; the question is whether "
@@ -238,7 +238,7 @@ BENCHMARK = Svea(
     "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence; "
     "softmax in double precision, which raises Grad-CAM and XGrad-CAM. "
     "Why the paper's Score-CAM is lower is not known.",
-    report_tasks=report_tasks,
+    report_tasks=_report_tasks,
     reasons={
         "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
         "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",

@@ -43,7 +43,7 @@ def paper_figure(method: str, metric: str) -> float | None:
     return TABLE_1.get(CANDIDATES.get(method, method), {}).get(metric)
 
 
-def values_of(networks: Sequence[NetworkScores], source: MapSource, metric: str) -> np.ndarray:
+def _values_of(networks: Sequence[NetworkScores], source: MapSource, metric: str) -> np.ndarray:
     """Return one value per network and test signal, (networks, 1000) float64; KeyError where there is none."""
     return np.stack([network.sources[source].values[metric] for network in networks])
 
@@ -70,7 +70,7 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) 
             if any(name not in networks[0].sources[member].values for member in members):
                 continue
             if source.method and source.control:
-                values = np.array([values_of(networks, member, name).mean(axis=0) for member in members])
+                values = np.array([_values_of(networks, member, name).mean(axis=0) for member in members])
                 defined = values[:, np.isfinite(values).all(axis=0)]
                 of_controls.append(control_row(source, name, defined, metric.hit, bounds=metric.bounds))
             else:
@@ -80,7 +80,7 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) 
 
 def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metric) -> list[dict]:
     """Return the row of a method or control by a metric, and the points of its curve."""
-    values = values_of(networks, source, metric.name)
+    values = _values_of(networks, source, metric.name)
     defined = np.isfinite(values).all(axis=0)
     estimate = statistics.mean_interval(values[:, defined].T, rate=metric.hit, bounds=metric.bounds)
     row = {
@@ -108,7 +108,7 @@ def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric
             {"metric": metric},
             inputs,
             {
-                source.name: values_of(networks, source, metric).T.squeeze()
+                source.name: _values_of(networks, source, metric).T.squeeze()
                 for source, scores in networks[0].sources.items()
                 if metric in scores.values
             },
@@ -141,7 +141,7 @@ def rank_correlation(
     if len(names) < 3:
         return None
     paper = [paper_figure(name, metric) for name in names]
-    columns = np.stack([values_of(networks, MapSource(name), metric).T for name in names], axis=-1)
+    columns = np.stack([_values_of(networks, MapSource(name), metric).T for name in names], axis=-1)
     drawn = correlation.spearman(statistics.bootstrap_means(columns, seed=seed), paper)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     value = correlation.spearman(columns.mean(axis=(0, 1)), paper)
@@ -215,8 +215,8 @@ def _compared(names: Iterable[str]) -> list[str]:
 def _comparisons(networks, score, titles, where) -> list[str]:
     """Return which methods do not differ from the best one, and which beat the window that uses no network."""
     names = _compared(networks[0].methods)
-    values = {name: values_of(networks, MapSource(name), "roe_test").T for name in names}
-    values["argmax_abs"] = values_of(networks, MapSource(control="argmax_abs"), "roe_test").T
+    values = {name: _values_of(networks, MapSource(name), "roe_test").T for name in names}
+    values["argmax_abs"] = _values_of(networks, MapSource(control="argmax_abs"), "roe_test").T
     best = max(names, key=lambda name: score[name, "roe_test"])
     against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names])
     better = [

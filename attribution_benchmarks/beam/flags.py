@@ -37,16 +37,8 @@ def define_beam_flags(
 ) -> None:
     """Define ``--runner`` and its options.
 
-    Parameters
-    ----------
-    flag_values
-        Of the command.
-    what
-        Its results, which do not depend on the runner.
-    block_size
-        Help of this flag.
-    blocks_dir
-        Where blocks are by default, for the help.
+    ``what`` are the results of the command, which do not depend on the runner; ``block_size`` is the help of this flag,
+    and ``blocks_dir`` says where blocks are by default.
     """
     flags.DEFINE_enum(
         "runner", _LOCAL, [_LOCAL, _BEAM],
@@ -69,11 +61,8 @@ def define_beam_flags(
 def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
     """Check, before any work, that the flags fit together; return whether Beam computes.
 
-    Raises
-    ------
-    BadInput
-        If Beam's options are invalid or given without it, it is not installed, or the directory of blocks cannot be
-        used.
+    Raises ``BadInput`` if Beam's options are invalid or given without it, it is not installed, or the directory of
+    blocks cannot be used.
     """
     if flag_values.runner == _BEAM:
         for name in _PRECOMPUTED:
@@ -83,19 +72,10 @@ def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
 
 
 def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") -> bool:
-    """Check the flags of ``define_beam_flags``; return whether Beam computes.
+    """Check the flags of ``define_beam_flags``, as ``check_precompute_flags``; return whether Beam computes.
 
-    Parameters
-    ----------
-    flag_values
-        Of the command.
-    processes_flag
-        Its flag for the number of processes with ``--runner=local``; empty if there is none.
-
-    Raises
-    ------
-    BadInput
-        As ``check_precompute_flags``.
+    ``processes_flag`` is the command's flag for the number of processes with ``--runner=local``; empty if there is
+    none.
     """
     if flag_values.runner == _LOCAL:
         for name in HOW_RUN:

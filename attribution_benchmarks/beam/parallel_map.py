@@ -52,14 +52,9 @@ class ParallelMap(Protocol):
 
 @contextlib.contextmanager
 def local_map(number: int = 1, chunk: int = 1) -> Iterator[ParallelMap]:
-    """Yield a ``ParallelMap`` over ``number`` processes of this machine.
+    """Yield a ``ParallelMap`` over ``number`` processes of this machine; 1 is this process.
 
-    Parameters
-    ----------
-    number
-        Number of processes; 1 for this process.
-    chunk
-        Largest number of items that a process takes at a time. Fewer than two chunks are computed in this process.
+    A process takes at most ``chunk`` items at a time. Fewer than two chunks are computed in this process.
     """
     import tqdm
 
@@ -80,26 +75,14 @@ def serial_map(title: str, function: Callable[[Any], Any], items: Sequence, file
 
 @dataclasses.dataclass(frozen=True)
 class BeamMap:
-    """A ``ParallelMap`` in blocks on Beam.
+    """A ``ParallelMap`` in blocks on Beam."""
 
-    Attributes
-    ----------
-    code
-        Function of a module, from a function to a hash of its code and of the libraries that it uses.
-    claim
-        A file in the directory that functions write to. A worker that sees other content there computes nothing.
-    directory
-        Of the shards.
-    workers, block_size, options
-        Settings of the run; ``options`` are Beam's.
-    """
-
-    code: Callable[[Callable], str]
-    claim: str
-    directory: str
+    code: Callable[[Callable], str]  # of a module: a hash of a function's code and of the libraries that it uses
+    claim: str  # a file in the directory that functions write to; a worker that sees other content computes nothing
+    directory: str  # of the shards
     workers: int = 1
     block_size: int = 0
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # Beam's
 
     def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterator[Any]:
         """Compute all items, then yield their return values; see ``ParallelMap``."""
@@ -115,21 +98,9 @@ def parallel_map_from_flags(
 ) -> contextlib.AbstractContextManager[ParallelMap]:
     """Return a context with the ``ParallelMap`` that a command's flags describe.
 
-    Parameters
-    ----------
-    flag_values
-        Of the command.
-    processes_flag
-        Flag for the number of processes with ``--runner=local``; 0 is one per core.
-    chunk
-        As for ``local_map``.
-    code, claim
-        As for ``BeamMap``.
-
-    Raises
-    ------
-    BadInput
-        As ``flags.check_beam_flags``, or if ``claim`` is on a file system that cannot be mounted.
+    ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
+    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``flags.check_beam_flags``,
+    or if ``claim`` is on a file system that cannot be mounted.
     """
     if not check_beam_flags(flag_values, processes_flag):
         return local_map(flag_values[processes_flag].value or available_cores(), chunk)

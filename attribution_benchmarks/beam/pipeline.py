@@ -133,10 +133,8 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
 
     Parameters
     ----------
-    job
-        What workers need.
-    blocks
-        Number of blocks in the plan.
+    job, blocks
+        What workers need, and the number of blocks in the plan.
     workers
         Number of processes on this machine, if no option names a runner, or if Dask has no address.
     options
@@ -162,10 +160,7 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
 def pipeline_of(options: Sequence[str]) -> Any:
     """Return an empty pipeline of the runner that the options name, or of Beam's runner in this process.
 
-    Raises
-    ------
-    BadInput
-        If Beam does not accept the options, or they name no runner.
+    Raises ``BadInput`` if Beam does not accept the options, or they name no runner.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner

@@ -31,18 +31,12 @@ _SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
 
 @dataclasses.dataclass(frozen=True)
 class _CommandFactory:
-    """A ``work.WorkFactory`` that creates the works of a command from its flags.
+    """A ``work.WorkFactory`` that creates the works of a command from its flags."""
 
-    Attributes
-    ----------
-    name
-        Module with ``FLAGS`` and ``works(flag_values)``, which returns a function from a work's name to the work.
-    arguments
-        Serialized flags of the command.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
+    name: (
+        str  # module with ``FLAGS`` and ``works(flag_values)``, which returns a function from a work's name to the work
+    )
+    arguments: tuple[str, ...]  # serialized flags of the command
 
     def __call__(self) -> Callable[[str], Work]:
         """Return the function from names to works."""
@@ -56,40 +50,21 @@ class _CommandFactory:
 
 @dataclasses.dataclass(frozen=True)
 class Precompute:
-    """Computes works in blocks on Beam.
-
-    Attributes
-    ----------
-    factory
-        Creates the works in workers.
-    directory
-        Shards go into a subdirectory that is named by the plan's fingerprint.
-    workers, block_size, allow_failures, options
-        Settings of the run; ``options`` are Beam's.
-    resumes
-        Whether shards remain, so that another run does not compute them again.
-    """
+    """Computes works in blocks on Beam."""
 
     factory: WorkFactory
-    directory: str
+    directory: str  # shards go into a subdirectory that is named by the plan's fingerprint
     workers: int = 1
     block_size: int = 0
     allow_failures: int = 0
-    options: tuple[str, ...] = ()
-    resumes: bool = True
+    options: tuple[str, ...] = ()  # Beam's
+    resumes: bool = True  # whether shards remain, so that another run does not compute them again
 
     def __call__(self, works: Sequence[Work]) -> dict[str, list]:
         """Plan, compute the blocks without a shard, and save all results to the works.
 
-        Returns
-        -------
-        dict
-            Work's name -> items of its failed blocks; empty if none failed.
-
-        Raises
-        ------
-        BadInput
-            If more blocks failed than allowed, or a worker died. Shards remain, so that another run resumes.
+        Returns work's name -> items of its failed blocks; empty if none failed. Raises ``BadInput`` if more blocks
+        failed than allowed, or a worker died. Shards remain, so that another run resumes.
         """
         fingerprint = plan_fingerprint(self.factory.name, works, self.block_size)
         directory = join(self.directory, fingerprint)
@@ -136,16 +111,9 @@ class Precompute:
 
 
 def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute:
-    """Return what computes the blocks of a command with ``--runner=beam``.
+    """Return what computes the blocks of a command, of some module, with ``--runner=beam``.
 
-    Parameters
-    ----------
-    flag_values
-        Of the command, checked by ``flags.check_precompute_flags``.
-    module
-        Its module, see ``_CommandFactory``.
-    scores_dir
-        Its store of scores; empty for none.
+    Its flags are checked by ``flags.check_precompute_flags``; ``scores_dir`` is its store of scores, empty for none.
     """
     directory = flag_values.blocks_dir
     if not directory:

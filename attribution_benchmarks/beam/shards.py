@@ -43,10 +43,7 @@ def write_shard(directory: str, task: Task, shard: Shard) -> None:
 def read_shard(directory: str, task: Task) -> Shard | None:
     """Return the shard of a block, or None if there is none.
 
-    Raises
-    ------
-    DamagedShard
-        If the file is incomplete or belongs to another block.
+    Raises ``DamagedShard`` if the file is incomplete or belongs to another block.
     """
     content = read(join(directory, task.file))
     if content is None:

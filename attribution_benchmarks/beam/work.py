@@ -17,37 +17,20 @@ Results = Mapping[str, Mapping[str, Any]]  # series -> input -> record of plain 
 
 @dataclasses.dataclass(frozen=True)
 class MissingWork:
-    """Names of a block's inputs, of which some lack results.
+    """Names of a block's inputs, of which some lack results."""
 
-    Attributes
-    ----------
-    names
-        One for each input. A name changes with everything that the results of its input depend on.
-    held
-        Results that exist already, as plain JSON that the work itself understands; empty if there are none.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # one for each input. A name changes with everything that the results of its input depend on.
+    # Results that exist already, as plain JSON that the work itself understands; empty if there are none.
     held: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """Results of a block.
+    """Results of a block."""
 
-    Attributes
-    ----------
-    names
-        Of its inputs, as in ``MissingWork``.
-    results
-        Series -> input -> record, in the order in which a single process would have written them.
-    passes
-        Number of forward and backward passes of a model.
-    """
-
-    names: Sequence[str]
-    results: Results
-    passes: int = 0
+    names: Sequence[str]  # of its inputs, as in ``MissingWork``
+    results: Results  # series -> input -> record, in the order in which a single process would have written them
+    passes: int = 0  # number of forward and backward passes of a model
 
 
 class Work(Protocol):
@@ -101,28 +84,14 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One block of one work.
+    """One block of one work."""
 
-    Attributes
-    ----------
-    place
-        Its number in the plan; shards are merged in this order.
-    work, key
-        Name and key of the work.
-    items
-        Inputs of the block.
-    names
-        Hash of the inputs' names.
-    held
-        As in ``MissingWork``.
-    """
-
-    place: int
-    work: str
+    place: int  # its number in the plan; shards are merged in this order
+    work: str  # name and key of the work
     key: str
-    items: Sequence
-    names: str
-    held: Mapping[str, Any]
+    items: Sequence  # inputs of the block
+    names: str  # hash of the inputs' names
+    held: Mapping[str, Any]  # as in ``MissingWork``
 
     @property
     def digest(self) -> str:
@@ -152,10 +121,7 @@ def digest_of(value: Any) -> str:
 def _block_size_of(work: Work, requested: int) -> int:
     """Return the number of inputs of a block, ``BATCHES`` batches if ``requested`` is 0.
 
-    Raises
-    ------
-    BadInput
-        If the requested size is not a multiple of the batch size: other batches would change the last digits.
+    Raises ``BadInput`` if it is not a multiple of the batch size: other batches would change the last digits.
     """
     if requested % work.rows:
         raise BadInput(

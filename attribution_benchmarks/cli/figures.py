@@ -40,27 +40,10 @@ def save_figure(
     dpi: int = 110,
     trim: bool = True,
 ) -> list[str]:
-    """Write a matplotlib figure in some formats, each file completely or not at all.
+    """Write a matplotlib figure in some of ``FORMATS``, each file completely or not at all; return their paths.
 
-    Parameters
-    ----------
-    figure
-        A ``matplotlib.figure.Figure``.
-    directory
-        Created if it is missing.
-    stem
-        File name without suffix.
-    formats
-        Of ``FORMATS``.
-    dpi
-        Pixels per inch.
-    trim
-        Whether to fit the edges to the content, which draws the figure twice.
-
-    Returns
-    -------
-    list of str
-        Paths of the files.
+    ``stem`` is the file name without suffix; ``directory`` is created if it is missing. ``trim`` fits the edges to the
+    content, which draws the figure twice.
     """
     import matplotlib
 

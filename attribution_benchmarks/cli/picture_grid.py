@@ -11,23 +11,11 @@ import numpy as np
 
 
 class PictureGrid:
-    """A figure of square pictures.
+    """A ``figure`` of square pictures in ``lines`` and ``columns``.
 
-    Parameters
-    ----------
-    lines, columns
-        Numbers of rows and columns of pictures.
-    side, gap, above
-        Side of a picture, gap between two, and height of its title, in inches.
-    left, top, right, bottom
-        Margins in inches; the colour scale is in the right one.
-    font
-        Font size of titles.
-
-    Attributes
-    ----------
-    figure : matplotlib.figure.Figure
-        Its first axes have the pictures in drawing order, and their titles.
+    ``side``, ``gap`` and ``above`` are the side of a picture, the gap between two, and the height of its title;
+    ``left``, ``top``, ``right`` and ``bottom`` are margins, in inches; the colour scale is in the right one. The
+    figure's first axes have the pictures in drawing order, and their titles.
     """
 
     def __init__(

@@ -28,18 +28,13 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
     """Yield ``map(function, tasks, chunksize)``, which computes in worker processes and keeps the order of the tasks.
 
     Workers are spawned, because threads of TensorFlow or of a renderer do not survive a fork. They are killed if the
-    block of code fails. With ``number <= 1``, this process computes.
-
-    Raises
-    ------
-    BadInput
-        If the system killed a worker.
+    block of code fails; ``BadInput`` if the system killed one. With ``number <= 1``, this process computes.
     """
     if number <= 1:
         yield _in_this_process
         return
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
+    pool = concurrent.futures.ProcessPoolExecutor(number, context, _end_with_parent, (os.getpid(),))
     started = pool._processes
 
     def parallel_map(function, tasks, chunksize=1):
@@ -78,14 +73,8 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def end_with_parent(parent: int) -> None:
-    """Ignore Ctrl-C in this process, and end it when its parent ends, even by SIGKILL.
-
-    Parameters
-    ----------
-    parent
-        Process id of the parent. If it has ended already, this process ends at once.
-    """
+def _end_with_parent(parent: int) -> None:
+    """Ignore Ctrl-C in this process, and end it when its parent, a process id, ends, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -51,18 +51,18 @@ class Control:
     depends_on: str = ""
 
 
-def uniform(batch: Batch, seed: int) -> np.ndarray:
+def _uniform(batch: Batch, seed: int) -> np.ndarray:
     """Return maps of ones, (N, positions...) float64."""
     return np.ones((len(batch), *positions(batch.pictures.shape)))
 
 
-def random(batch: Batch, seed: int) -> np.ndarray:
+def _random(batch: Batch, seed: int) -> np.ndarray:
     """Return maps of uniform random numbers in [0, 1), (N, positions...), from the seed and each input's name."""
     spatial = positions(batch.pictures.shape)
     return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in batch.seeds])
 
 
-def centre_prior(batch: Batch, seed: int) -> np.ndarray:
+def _centre_prior(batch: Batch, seed: int) -> np.ndarray:
     """Return a Gaussian around the middle, with a quarter of each side as its standard deviation; (N, H, W)."""
     count, height, width = batch.pictures.shape[:3]
     rows, columns = (np.exp(-0.5 * np.square(np.linspace(-2, 2, size))) for size in (height, width))
@@ -77,46 +77,34 @@ def edge_detector(batch: Batch, seed: int) -> np.ndarray:
     return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
 
 
-def ground_truth(batch: Batch, seed: int) -> np.ndarray:
+def _ground_truth(batch: Batch, seed: int) -> np.ndarray:
     """Return the batch's first mask as maps, (N, positions...) float64 of zeros and ones."""
     return mask_of(batch).astype(np.float64)
 
 
-def other_class(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
+def _other_class(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
     """Explain the highest-scored class that is not the target."""
     return model, dataclasses.replace(batch, targets=runner_up(model.scores(batch.inputs), batch.targets))
 
 
 def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the highest-scored class that is not the target.
-
-    Parameters
-    ----------
-    scores
-        (N, classes).
-    targets
-        (N,) classes to exclude.
-
-    Returns
-    -------
-    (N,) int64
-    """
+    """Return the highest-scored class that is not the target, (N,) int64, of (N, classes) scores and (N,) targets."""
     others = np.array(scores, np.float64)
     others[np.arange(len(others)), targets] = -np.inf
     return others.argmax(axis=1)
 
 
-UNIFORM = Control("uniform", "Uniform map", "a map that is the same everywhere", uniform)
-RANDOM = Control("random", "Random map", "a map of random numbers", random)
+UNIFORM = Control("uniform", "Uniform map", "a map that is the same everywhere", _uniform)
+RANDOM = Control("random", "Random map", "a map of random numbers", _random)
 CENTRE_PRIOR = Control(
-    "centre_prior", "Center prior", "a soft spot in the middle of the image, the same for all images", centre_prior
+    "centre_prior", "Center prior", "a soft spot in the middle of the image, the same for all images", _centre_prior
 )
 EDGE_DETECTOR = Control(
     "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector
 )
 GROUND_TRUTH = Control(
-    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", ground_truth, oracle=True
+    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", _ground_truth, oracle=True
 )
 WRONG_CLASS = Control(
-    "wrong_class", "wrong class", "the method's map for another answer than the network gives", disturb=other_class
+    "wrong_class", "wrong class", "the method's map for another answer than the network gives", disturb=_other_class
 )

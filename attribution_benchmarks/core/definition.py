@@ -304,7 +304,7 @@ class Benchmark:
     # Hooks of core.runner, in the order of their calls. The defaults are those of a benchmark with ``examples``.
 
     def define_flags(self, flag_values: flags.FlagValues) -> None:
-        """Define the benchmark's own flags and change defaults of shared ones; see ``runner.define_flags``."""
+        """Define the benchmark's own flags and change defaults of shared ones; see ``core.runner``."""
         from attribution import cli
 
         cli.define_common_flags(flag_values, model="", num_imgs=100)

@@ -24,21 +24,12 @@ from attribution_benchmarks.core.store import ScoreStore, Series
 
 @dataclasses.dataclass(frozen=True)
 class PredictionFilter:
-    """A query of the model that decides which inputs are explained; its answers are stored like scores.
+    """A query of the model that decides which inputs are explained; its answers are stored like scores."""
 
-    Attributes
-    ----------
-    name
-        In the keys of the store.
-    query
-        ``query(batch)`` returns N records of plain JSON, such as predicted classes.
-    judge
-        ``judge(records, lazy_batch)`` returns which inputs count, (N,) bool, and the classes to explain, (N,) int;
-        None for the batch's targets.
-    """
-
-    name: str
-    query: Callable[[Batch], Sequence]
+    name: str  # in the keys of the store
+    query: Callable[[Batch], Sequence]  # returns N records of plain JSON, such as predicted classes
+    # ``judge(records, lazy_batch)`` returns which inputs count, (N,) bool, and the classes to explain, (N,) int; None
+    # for the batch's targets.
     judge: Callable[[Sequence, LazyBatch], tuple[np.ndarray, np.ndarray | None]]
 
 
@@ -119,14 +110,9 @@ class Evaluator:
         return not any(self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist())
 
     def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Results:
-        """Explain and measure what the store lacks, and return all numbers.
+        """Explain and measure what the store lacks, batch by batch, and return all numbers.
 
-        Parameters
-        ----------
-        lazy_batches
-            The inputs, batch by batch.
-        progress
-            Called with the number of inputs of each batch that is done.
+        ``progress`` is called with the number of inputs of each batch that is done.
         """
         names, counted, predictions = [], [], []
         for part in lazy_batches:
@@ -211,16 +197,12 @@ class Results:
 
     Attributes
     ----------
-    names
-        (N,) names of the inputs in the store.
-    counted
-        (N,) bool, which were explained.
+    names, counted
+        (N,) names of the inputs in the store, and (N,) bool, which were explained.
     predictions
         (N,) records of ``PredictionFilter.query``; empty without it.
-    sources
-        The sources of maps that were scored.
-    evaluator
-        What measured them.
+    sources, evaluator
+        The sources of maps that were scored, and what measured them.
     """
 
     def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence, evaluator: Evaluator):
@@ -231,12 +213,8 @@ class Results:
     def numbers(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
         """Return the numbers of one source, (N, width) float64; NaN for inputs that do not count or were not measured.
 
-        One source is read at a time, so that memory need not hold them all.
-
-        Raises
-        ------
-        BadInput
-            If what is stored is damaged.
+        One source is read at a time, so that memory need not hold them all. Raises ``BadInput`` if what is stored is
+        damaged.
         """
         numbers = np.full((len(self.names), measure.width), np.nan)
         if not measure.applies_to(source):
@@ -255,20 +233,8 @@ class ShardedRun:
     """An evaluator and its inputs, as work in blocks: it implements ``beam.work.Work``.
 
     A block holds whole batches and is computed by ``Evaluator.run``, so its numbers equal those of a run in one
-    process.
-
-    Parameters
-    ----------
-    name
-        Unique among the sharded runs of the command.
-    evaluator
-        Explains and measures.
-    items
-        All inputs, as integers or strings; may be empty in a worker.
-    rows
-        Inputs of a batch.
-    batches
-        ``batches(items, rows)`` yields the inputs of some items in batches of that size.
+    process. ``name`` is unique among the sharded runs of the command. ``items`` are all inputs, as integers or strings,
+    and may be empty in a worker; ``batches(items, rows)`` yields the inputs of some items in batches of ``rows``.
     """
 
     def __init__(

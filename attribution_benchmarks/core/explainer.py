@@ -76,9 +76,9 @@ class Explainer:
         """Return a batch with its targets, by default the classes that the model predicts."""
         return with_targets(batch, self.scores)
 
-    def explain_function(self, source: MapSource) -> ExplainFunction:
+    def explain_function(self, source: MapSource) -> _ExplainFunction:
         """Return a function that explains other inputs, targets or networks by the method of a source."""
-        return ExplainFunction(self, source.method)
+        return _ExplainFunction(self, source.method)
 
     def key(self, source: MapSource) -> dict:
         """Return what the maps of a source depend on besides model and inputs: method, parameters, control, seed."""
@@ -118,7 +118,7 @@ class Explainer:
         )  # fmt: skip
 
 
-class ExplainFunction:
+class _ExplainFunction:
     """Explains by one method, for metrics that compare maps; equal to another of the same explainer and method."""
 
     def __init__(self, explainer: Explainer, method: str):
@@ -137,7 +137,7 @@ class ExplainFunction:
         return self.explainer._explained(model or self.model, [self.method], batch)[self.method]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExplainFunction) and (other.explainer, other.method) == (self.explainer, self.method)
+        return isinstance(other, _ExplainFunction) and (other.explainer, other.method) == (self.explainer, self.method)
 
     def __hash__(self) -> int:
         return hash((id(self.explainer), self.method))

@@ -39,17 +39,9 @@ _REPORT = _TOP / "attribution_benchmarks" / "report"  # computes no scores
 def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike[str]] = ()) -> str:
     """Return the SHA-256, in hexadecimal digits, of the code behind some objects and of some data files.
 
-    Parameters
-    ----------
-    *objects
-        Functions, classes, modules, instances (their class counts), ``"module"`` or ``"module:name"``.
-    files
-        Data that the code reads: files, and folders with all their files.
-
-    Raises
-    ------
-    ValueError
-        If there is no such module.
+    Objects are functions, classes, modules, instances (their class counts), ``"module"`` or ``"module:name"``;
+    ``ValueError`` if there is no such module. ``files`` are data that the code reads: files, and folders with all their
+    files.
     """
     digest = hashlib.sha256()
     for each in objects:

@@ -62,10 +62,7 @@ class InputScores:
 def stack(groups: Sequence[InputScores]) -> InputScores:
     """Return the scores of several networks as one group of (N, K) values, NaN where a network has no score.
 
-    Parameters
-    ----------
-    groups
-        One per network, the same metric. Inputs are those of all groups, methods those of the first.
+    Of one group per network and the same metric. Inputs are those of all groups, methods those of the first.
     """
     inputs = list(dict.fromkeys(name for group in groups for name in group.inputs))
     values = {name: np.stack([_at(group, name, inputs) for group in groups], axis=1) for name in groups[0].values}
@@ -83,29 +80,13 @@ def _at(group: InputScores, name: str, inputs: Sequence[str]) -> npt.NDArray[np.
 
 
 def save(path: str | os.PathLike[str], benchmark: str, groups: Sequence[InputScores]) -> None:
-    """Write groups to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        File to write; an existing one is replaced.
-    benchmark
-        Its name.
-    groups
-        Scores; float64 values are saved exactly.
-    """
+    """Write groups of a benchmark to a file, whole or not at all; float64 values are saved exactly."""
     document = {"benchmark": benchmark, "groups": [_plain(group) for group in groups]}
     atomic_write(path, json.dumps(document, allow_nan=False) + "\n")
 
 
 def load(path: str | os.PathLike[str]) -> list[InputScores]:
-    """Read what ``save`` wrote.
-
-    Raises
-    ------
-    BadInput
-        If the file is damaged.
-    """
+    """Read what ``save`` wrote; raise ``BadInput`` if the file is damaged."""
     try:
         document = read_json(path)
         return [

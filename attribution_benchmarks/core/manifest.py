@@ -28,23 +28,8 @@ def describe_run(
 ) -> dict[str, object]:
     """Return the provenance of a table, without dates or machine names: equal runs have equal manifests.
 
-    Parameters
-    ----------
-    benchmark
-        Its name; ``tables.save`` writes it at the top of the file.
-    models
-        Path or name of each model and its fingerprint.
-    data
-        Name of each data set and its fingerprint.
-    seed
-        Seed of the run.
-    command
-        The command line, as of ``command_of``.
-
-    Returns
-    -------
-    dict
-        ``benchmark``, ``versions``, ``models``, ``data``, ``seed``, ``command``.
+    ``models`` and ``data`` are fingerprints by path or name; ``command`` is the result of ``command_of``. The keys of
+    the result are the names of the arguments and ``versions``.
     """
     return {
         "benchmark": benchmark,
@@ -75,16 +60,10 @@ _FILES = (
 
 
 def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:
-    """Return the command line that reproduces the numbers.
+    """Return the command line of a program, such as "python -m module", that reproduces the numbers.
 
-    Parameters
-    ----------
-    program
-        For instance "python -m module".
-    flag_values
-        Parsed flags; only flags that were given are repeated, aliases under their current name.
-    without
-        Flags to skip, by default those of output paths. Those of ``HOW_RUN`` are always skipped.
+    Only flags that were given are repeated, aliases under their current name. The flags ``without``, by default those
+    of output paths, and those of ``HOW_RUN`` are skipped.
     """
     from attribution.file_io.remote_files import serialized
 

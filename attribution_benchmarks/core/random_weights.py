@@ -28,27 +28,19 @@ MOST = 20  # cached in memory
 def with_shuffled_weights(
     path: str | pathlib.Path, seed: int, score: str = "logits", which: Container[int] | None = None, number: int = 1
 ) -> Any:
-    """Return a SavedModel with the values of each variable in random order.
+    """Return a SavedModel of a directory with the values of each variable in random order.
 
     Works with any SavedModel of TensorFlow 2; a newly built network would need its code. Shuffling keeps each
     variable's distribution, so variances stay positive and activations in range. Constants stay as they are.
 
     Parameters
     ----------
-    path
-        Directory with ``saved_model.pb``.
-    seed
-        Of the order; it differs between variables.
-    score
-        Score to explain, "logits" or "probabilities".
+    path, score
+        Directory with ``saved_model.pb``, and the score to explain, "logits" or "probabilities".
+    seed, number
+        Of the order, which differs between variables; index of the network among several of one seed, from 1.
     which
         Numbers of the variables to shuffle, as in ``graph_order``; all where None.
-    number
-        Index of the network among several of one seed, from 1.
-
-    Returns
-    -------
-    attribution.model.model.Model
 
     Raises
     ------
@@ -108,13 +100,8 @@ def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int
 def graph_order(model: Any) -> list[int]:
     """Return the numbers of a model's variables in the order of their first use in its graph, from the input on.
 
-    A variable is identified in the frozen graph by its values. One that is not found, because it was folded into
-    others, follows the variable before it in the file.
-
-    Parameters
-    ----------
-    model
-        Of a file.
+    The model is of a file. A variable is identified in the frozen graph by its values. One that is not found, because
+    it was folded into others, follows the variable before it in the file.
     """
     from attribution.graph.nodes import node_of  # it imports TensorFlow
 
@@ -159,14 +146,10 @@ def has_variables(path: str | pathlib.Path) -> bool:
 
 
 def network(number: int, place: int = 0) -> Control:
-    """Return the control of one random network.
+    """Return the control of one random network, the ``number``-th, from 1, of one trained network.
 
-    Parameters
-    ----------
-    number
-        Index among several of one trained network, from 1.
-    place
-        Index of the trained network among several whose maps are compared, so that no two share their draws.
+    ``place`` is the index of the trained network among several whose maps are compared, so that no two share their
+    draws.
     """
     draw = number + MOST * place
     return Control(

@@ -29,19 +29,10 @@ _HERE = pathlib.Path(__file__).resolve().parents[2]  # where our packages are, i
 
 
 def benchmark_named(name: str, flag: str = "--benchmarks") -> Benchmark:
-    """Return a benchmark.
+    """Return a benchmark of ``BENCHMARKS``, or a custom one, ``module:NAME`` or ``file.py:NAME``.
 
-    Parameters
-    ----------
-    name
-        Of ``BENCHMARKS``; or ``module:NAME`` or ``file.py:NAME`` of a custom one.
-    flag
-        The flag that names it, for messages.
-
-    Raises
-    ------
-    BadInput
-        If it does not exist, or another package has the name of the benchmark's.
+    Raises ``BadInput``, with the ``flag`` that names it, if it does not exist, or another package has the name of the
+    benchmark's.
     """
     refuse_file_alone(name, flag, functions=False)
     if name not in BENCHMARKS and ":" not in name:

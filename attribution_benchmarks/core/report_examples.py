@@ -35,49 +35,23 @@ _CUSTOM_METHODS = 1
 
 @dataclasses.dataclass(frozen=True)
 class ExampleView:
-    """One picture under one network.
+    """One picture under one network."""
 
-    Attributes
-    ----------
-    title
-        Such as the name of the network.
-    picture
-        (H, W, 3) uint8, or (T,) numbers of a signal.
-    truth
-        (positions...) bool, where a map should be; None where unknown.
-    maps
-        Method -> (positions...) uint8, as ``MapPicture`` has them.
-    facts
-        A few words, such as the predicted class.
-    """
-
-    title: str
-    picture: np.ndarray
-    truth: np.ndarray | None
-    maps: Mapping[str, np.ndarray]
-    facts: str = ""
+    title: str  # such as the name of the network
+    picture: np.ndarray  # (H, W, 3) uint8, or (T,) numbers of a signal
+    truth: np.ndarray | None  # (positions...) bool, where a map should be; None where unknown
+    maps: Mapping[str, np.ndarray]  # method -> (positions...) uint8, as ``MapPicture`` has them
+    facts: str = ""  # a few words, such as the predicted class
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """An input with its views.
+    """An input with its views."""
 
-    Attributes
-    ----------
-    input
-        Its name among the input scores.
-    metrics
-        Metrics whose input scores have this name.
-    title
-        A few words.
-    views
-        One, or two where a metric compares two networks or two pictures.
-    """
-
-    input: str
-    metrics: tuple[str, ...]
+    input: str  # its name among the input scores
+    metrics: tuple[str, ...]  # whose input scores have this name
     title: str
-    views: tuple[ExampleView, ...]
+    views: tuple[ExampleView, ...]  # two where a metric compares two networks or two pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,23 +109,10 @@ def maps_of(
     store: ScoreStore | None = None,
     shape: Sequence[int] = (),
 ) -> dict[str, np.ndarray]:
-    """Return the maps of a run's methods as pictures; stored ones are not computed again.
+    """Return the maps of a run's methods as pictures, method -> (N, *shape) uint8; stored ones are not computed again.
 
-    Parameters
-    ----------
-    explainer, key, code, store
-        As of ``evaluator.Evaluator``.
-    measure
-        Makes the pictures.
-    lazy_batches
-        The inputs.
-    shape
-        The shape of one map.
-
-    Returns
-    -------
-    dict
-        Method -> (N, *shape) uint8.
+    ``measure`` makes the pictures of the inputs ``lazy_batches``. For ``explainer``, ``key``, ``code`` and ``store``
+    see ``evaluator.Evaluator``.
     """
     measure = dataclasses.replace(measure, of_controls=False)
     scored = Evaluator(explainer, [measure], key, code, store).run(lazy_batches)
@@ -173,9 +134,7 @@ def choose(
     Parameters
     ----------
     groups
-        Scores of the same inputs under some metrics.
-    less_is_better
-        Metrics of which less is better.
+        Scores of the same inputs under some metrics, of which less is better for ``less_is_better``.
     methods
         Names of the methods.
     count
@@ -259,13 +218,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Seque
 
 
 def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
-    """Read what ``save`` wrote.
-
-    Raises
-    ------
-    BadInput
-        If the file is damaged.
-    """
+    """Read what ``save`` wrote; raise ``BadInput`` if the file is damaged."""
     try:
         with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
             index = json.loads(str(arrays["index"]))

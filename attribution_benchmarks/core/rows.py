@@ -37,24 +37,10 @@ def control_row(
 ) -> dict:
     """Return the row of a method under the controls of one kind: of each input's mean over them.
 
-    Parameters
-    ----------
-    source
-        Of the kind.
-    metric
-        Its name in the row.
-    values : (K, N)
-        Of K controls of the kind and N inputs, all of them defined.
-    rate
-        See ``statistics.mean_interval``.
-    settings
-        Others of ``statistics.mean_interval``.
-
-    Returns
-    -------
-    dict
-        Keys of ``tables``. ``of`` is the method and ``control`` the control. With several controls, ``networks`` holds
-        the mean of each, in the order of their numbers; NaN where there are no values.
+    ``values`` are (K, N), of K controls of the kind and N inputs, all of them defined; ``rate`` and ``settings`` are
+    those of ``statistics.mean_interval``. In the row, which has the keys of ``tables``, ``of`` is the method and
+    ``control`` the control. With several controls, ``networks`` holds the mean of each, in the order of their numbers;
+    NaN without values.
     """
     values = np.asarray(values, np.float64)
     several = len(values) > 1
@@ -102,21 +88,11 @@ def curve_name(metric: Metric) -> str:
 
 
 def curve_points(metric: Metric, curves: np.ndarray, clusters: statistics.Clusters = None) -> list[dict[str, Any]]:
-    """Return the mean curve of some inputs with its intervals, one row per point.
+    """Return the mean curve of some inputs with its intervals, one row per point; none without inputs.
 
-    Parameters
-    ----------
-    metric
-        With ``curve``.
-    curves
-        (N, points) numbers; inputs with NaN are dropped.
-    clusters
-        (N,) cluster of each input; None for independent inputs.
-
-    Returns
-    -------
-    list of dict
-        ``metric``, ``value``, ``low``, ``high``, ``n``, ``paper`` and ``removed``; none without inputs.
+    ``curves`` are (N, points) numbers of a metric with ``curve``; inputs with NaN are dropped. ``clusters`` is the
+    cluster of each input; None for independent inputs. Rows have ``metric``, ``value``, ``low``, ``high``, ``n``,
+    ``paper`` and ``removed``.
     """
     curves = np.asarray(curves, np.float64)
     known = np.isfinite(curves).all(axis=1)

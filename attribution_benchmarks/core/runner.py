@@ -15,7 +15,7 @@ is a subclass that overrides hooks, and a command module of a few lines::
 ``Command.main`` calls the hooks in this order. All take the ``Run``, which holds the state of the command.
 
 1. ``define_flags(flag_values)``, at import: the benchmark's own flags, and other defaults of the shared flags, which
-   ``define_flags`` below defines for all benchmarks. A new shared flag is one line there. Do not import TensorFlow.
+   ``_define_flags`` below defines for all benchmarks. A new shared flag is one line there. Do not import TensorFlow.
 2. ``select_metrics(names)`` -> ``run.metrics``; ``check(run)``; ``select_methods(run)`` -> ``run.methods``. Nothing is
    loaded yet; with ``--precomputed_maps`` there are no methods to select.
 3. ``load(run)`` sets ``run.models`` and ``run.data``. ``describe_models(run)`` prints ``--check_model`` and ends there.
@@ -58,15 +58,10 @@ from attribution_benchmarks.core.random_weights import MOST
 from attribution_benchmarks.core.store import ScoreStore
 
 
-def define_flags(benchmark: Benchmark, networks: int = 0) -> flags.FlagValues:
+def _define_flags(benchmark: Benchmark, networks: int = 0) -> flags.FlagValues:
     """Return the flags of a benchmark's command: the shared ones, then its own.
 
-    Parameters
-    ----------
-    benchmark
-        Its ``define_flags`` is called last.
-    networks
-        Default of ``--random_networks``.
+    ``networks`` is the default of ``--random_networks``.
     """
     flag_values = flags.FlagValues()
     cli.define_common_flags(
@@ -152,14 +147,8 @@ class Run:
     ) -> Any:
         """Return what makes a model's maps, or reads them with ``--precomputed_maps``.
 
-        Parameters
-        ----------
-        model
-            What is explained; None for precomputed maps that need no model.
-        controls, controlled
-            As of ``Explainer``; precomputed maps have model-independent controls only.
-        methods
-            The methods of the run where None.
+        ``controls`` and ``controlled`` are as of ``Explainer``; precomputed maps have model-independent controls only,
+        and need no model. ``methods`` are those of the run where None.
         """
         if self.flags.precomputed_maps:
             from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
@@ -175,12 +164,8 @@ class Run:
     def maps_directory(self, reduce: Callable | None = None, **origin: Any) -> Any:
         """Return where maps are saved; None without ``--save_maps``.
 
-        Parameters
-        ----------
-        reduce
-            Function of a map that is applied before it is saved; None saves it whole.
-        origin
-            What the maps depend on besides benchmark and seed; a directory holds maps of one origin.
+        ``reduce`` is applied to a map before it is saved; None saves it whole. ``origin`` is what the maps depend on
+        besides benchmark and seed; a directory holds maps of one origin.
         """
         if not self.flags.save_maps:
             return None
@@ -200,19 +185,13 @@ class Run:
 class Command:
     """The command of a benchmark.
 
-    Parameters
-    ----------
-    module
-        Its module, which has ``FLAGS`` and ``works``.
-    benchmark
-        What it evaluates; None for the one of the flag ``--benchmark``.
-    random_networks
-        Default of ``--random_networks``.
+    ``module`` has ``FLAGS`` and ``works``. ``benchmark`` is None for the one of the flag ``--benchmark``.
+    ``random_networks`` is the default of that flag.
     """
 
     def __init__(self, module: str, benchmark: Benchmark | None = None, random_networks: int = 0):
         self.module, self.benchmark = module, benchmark
-        self.flags = define_flags(benchmark or Benchmark("", ""), random_networks)
+        self.flags = _define_flags(benchmark or Benchmark("", ""), random_networks)
 
     def main(self, flag_values: flags.FlagValues) -> None:
         """Evaluate the benchmark; print and write its results."""

@@ -27,21 +27,10 @@ _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes ne
 
 
 class MapsDirectory:
-    """A directory that maps are written to.
+    """A directory that maps are written to, created when the first map is written.
 
-    Parameters
-    ----------
-    directory
-        Created when the first map is written.
-    origin
-        What the maps depend on besides method and input, plain JSON.
-    reduced
-        Function from a map, (positions..., channels), to the array to write; None writes whole maps.
-
-    Raises
-    ------
-    BadInput
-        If the directory holds maps of another origin.
+    ``origin`` is what the maps depend on besides method and input, plain JSON; ``BadInput`` if the directory holds maps
+    of another origin. ``reduced`` makes the array to write of a map, (positions..., channels); None writes whole maps.
     """
 
     def __init__(
@@ -84,10 +73,8 @@ class SavedMaps:
     ----------
     folders
         Method -> folder, from ``saved_methods``.
-    controls
-        Of these the model-independent baselines are scored.
-    seed
-        Of the controls.
+    controls, seed
+        Of these the model-independent baselines are scored, with this seed.
     scores
         Function from inputs to the model's scores, for metrics that need a model; None for a run without one.
     """
@@ -106,13 +93,7 @@ class SavedMaps:
         self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self._baselines))
 
     def scores(self, inputs: Inputs) -> np.ndarray:
-        """Return the model's scores of inputs, (N, classes).
-
-        Raises
-        ------
-        BadInput
-            If the run has no model.
-        """
+        """Return the model's scores of inputs, (N, classes); raise ``BadInput`` if the run has no model."""
         if self._scores is None:
             raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
         return self._scores(inputs)
@@ -122,13 +103,7 @@ class SavedMaps:
         return batch if self._scores is None else with_targets(batch, self._scores)
 
     def explain_function(self, source: MapSource) -> Any:
-        """Raise: precomputed maps cannot be recomputed.
-
-        Raises
-        ------
-        BadInput
-            Always.
-        """
+        """Raise ``BadInput``: precomputed maps cannot be recomputed."""
         raise BadInput("--precomputed_maps computes no maps, and a metric needs more of them; remove it from --metrics")
 
     def key(self, source: MapSource) -> dict[str, Any]:
@@ -156,19 +131,10 @@ def _folder_of(method: str) -> str:
 
 
 def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, pathlib.Path]:
-    """Return the folders of maps in a directory by method.
+    """Return the folders of maps in a directory by method: a folder per method, or the directory itself.
 
-    Parameters
-    ----------
-    directory
-        Contains a folder per method, or the maps of one method.
-    methods
-        Names of methods; all that are found when empty.
-
-    Raises
-    ------
-    BadInput
-        If there is no such directory, no map in it, or none of a method.
+    ``methods`` are their names; all that are found when empty. Raises ``BadInput`` if there is no such directory, no
+    map in it, or none of a method.
     """
     root = pathlib.Path(directory)
     if not root.is_dir():
@@ -195,21 +161,11 @@ def with_all_maps(names: Sequence[str], folders: Mapping[str, pathlib.Path]) -> 
 
 
 def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
-    """Return a map as (positions..., channels) or (positions...).
+    """Return the map of a ``.npy`` file as (positions..., channels) or (positions...).
 
-    Leading axes of size one are dropped, and channels may come first, as in PyTorch.
-
-    Parameters
-    ----------
-    path
-        A ``.npy`` file.
-    spatial
-        The required positions, such as (128, 128).
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, is of another size, or contains values that are not finite numbers.
+    Leading axes of size one are dropped, and channels may come first, as in PyTorch. ``spatial`` are the required
+    positions, such as (128, 128). Raises ``BadInput`` if the file cannot be read, is of another size, or contains
+    values that are not finite numbers.
     """
     stored = load_array(path)
     spatial = tuple(spatial)
@@ -238,13 +194,7 @@ def _in_single_precision(found: np.ndarray) -> np.ndarray:
 
 
 def load_array(path: pathlib.Path) -> np.ndarray:
-    """Return the array of an untrusted ``.npy`` file, of at most 64 MiB and without running code.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be read.
-    """
+    """Return the array of an untrusted ``.npy`` file, of at most 64 MiB and without running code; else ``BadInput``."""
     try:
         if path.stat().st_size > _LARGEST:
             raise BadInput(f"{path} has more than {_LARGEST // 2**20} MB; a map of one input is needed")

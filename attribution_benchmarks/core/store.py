@@ -33,13 +33,7 @@ CREATE TABLE IF NOT EXISTS records (
 
 
 class ScoreStore:
-    """A directory of series.
-
-    Parameters
-    ----------
-    directory
-        Created when the first score is written; None keeps scores in memory only.
-    """
+    """A directory of series, created when the first score is written; None keeps scores in memory only."""
 
     def __init__(self, directory: str | os.PathLike[str] | None):
         self.directory = None if directory is None else os.fspath(directory)
@@ -48,13 +42,7 @@ class ScoreStore:
         self._lock = threading.RLock()
 
     def series(self, **key: Any) -> Series:
-        """Return the series of scores with a key: all that they depend on except the input, as plain JSON.
-
-        Raises
-        ------
-        BadInput
-            If the key cannot be written as JSON.
-        """
+        """Return the series with a key, plain JSON (else ``BadInput``): all that scores depend on except the input."""
         return Series(self, key)
 
     def contents(self) -> dict[str, dict[str, Any]]:
@@ -68,26 +56,14 @@ class ScoreStore:
         return every
 
     def query(self, statement: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; none if nothing was written yet.
-
-        Raises
-        ------
-        BadInput
-            If the database is damaged or cannot be read.
-        """
+        """Return the rows of a query, none if nothing was written yet; ``BadInput`` if it cannot be read."""
         with self._errors("cannot read scores from", "remove the file to compute again"), self._lock:
             if self.path is not None and self._database is None and not os.path.lexists(self.path):
                 return []
             return self._open().execute(statement, tuple(values)).fetchall()
 
     def insert(self, series: Series, records: Mapping[str, str]) -> None:
-        """Write records, as JSON, of inputs that have none, in one transaction.
-
-        Raises
-        ------
-        BadInput
-            If they cannot be written.
-        """
+        """Write records, as JSON, of inputs that have none, in one transaction; raise ``BadInput`` if that fails."""
         rows = [(series.name, json.dumps(name), line, series.checksum(name, line)) for name, line in records.items()]
         with self._errors("cannot write scores to", "make room"), self._lock:
             if self.directory is not None:
@@ -130,14 +106,7 @@ class ScoreStore:
 class Series:
     """Scores of inputs under one key; an append-only mapping from input to record.
 
-    Attributes
-    ----------
-    key : dict
-        What the scores depend on.
-    header, name : str
-        The key as JSON, and its hash.
-    path : str or None
-        The store's file; None for scores in memory.
+    ``header`` and ``name`` are the key as JSON, and its hash; ``path`` is the store's file, None for scores in memory.
     """
 
     def __init__(self, store: ScoreStore, key: Mapping[str, Any]):
@@ -172,15 +141,7 @@ class Series:
         return [name for batch, rows in self._rows(names) for name in batch if name not in rows]
 
     def records(self, names: Iterable[str]) -> Iterator[Any]:
-        """Yield the records of inputs, in the order of the names.
-
-        Raises
-        ------
-        KeyError
-            If an input has none.
-        BadInput
-            If a record is damaged.
-        """
+        """Yield the records of inputs in the order of the names; ``KeyError`` without one, ``BadInput`` if damaged."""
         for batch, rows in self._rows(names):
             for name in batch:
                 line, checksum = rows[name]

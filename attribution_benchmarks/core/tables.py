@@ -31,21 +31,10 @@ SUFFIXES = (".json", ".csv", ".md", ".txt")
 
 
 def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "output") -> None:
-    """Raise, before any work is done, if ``save`` could not write a file.
+    """Raise ``BadInput``, before any work is done, if ``save`` could not write a file.
 
-    Parameters
-    ----------
-    path
-        The user's ``--output``; empty or None means no file.
-    suffixes
-        Allowed suffixes.
-    flag
-        Name of the flag.
-
-    Raises
-    ------
-    BadInput
-        If the suffix is none of these, the path is a directory, or its directory cannot be made or written to.
+    ``path`` is the user's ``--output``; empty or None means no file. Refused are another suffix, a directory, and a
+    directory that cannot be made or written to. ``flag`` is named in the message.
     """
     check_file(flag, path or "", suffixes)
 
@@ -53,13 +42,12 @@ def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "out
 def save(
     path: str, rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any], text: str, markdown: str | None = None
 ) -> None:
-    """Write rows to a file in the format of its suffix, whole or not at all.
+    """Write rows to a file in the format of its suffix, whole or not at all; one that exists is replaced.
 
     Parameters
     ----------
     path
-        File to write; one that exists is replaced. JSON and Markdown hold the manifest too; CSV and text hold
-        the rows alone.
+        Checked as by ``check_output``. JSON and Markdown hold the manifest too; CSV and text hold the rows alone.
     rows
         Scores in long form.
     manifest
@@ -67,11 +55,6 @@ def save(
     text, markdown
         Content of a ``.txt`` or ``.md`` file: what the command printed. Only ``.json`` and ``.csv`` hold the long form,
         which has thousands of rows. Without ``markdown`` the text is a code block.
-
-    Raises
-    ------
-    BadInput
-        As for ``check_output``.
     """
     check_output(path)
     file = pathlib.Path(path)
@@ -185,6 +168,9 @@ def wide(
 ) -> str:
     """Return a table for reading: a line per method, and per metric our figure, its interval, the paper's figure.
 
+    Missing figures are dashes; columns without a paper's figure are skipped. ``ValueError`` for two rows of the same
+    cell.
+
     Parameters
     ----------
     rows
@@ -200,16 +186,6 @@ def wide(
         Keys whose values identify a line, for instance ``("method", "pooling")``; a column each.
     decimals
         Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
-
-    Returns
-    -------
-    str
-        The table, with dashes for missing figures. Columns without a paper's figure are skipped.
-
-    Raises
-    ------
-    ValueError
-        If two rows belong in the same cell.
     """
     titles = titles or {}
     selected = _by_kind(rows, metrics)

@@ -74,7 +74,7 @@ CONTROLS = {  # of the meta-evaluation itself
 }
 
 
-class Counterpart(NamedTuple):
+class _Counterpart(NamedTuple):
     """The metric here that is nearest to one of Quantus, and the parameters that make them comparable."""
 
     ours: str
@@ -84,14 +84,14 @@ class Counterpart(NamedTuple):
 _SETS = f"subset_size={{fifth}}&nr_runs={SUBSETS}"
 # Metrics that compare with ours. MaxSensitivity is left out: it needs exact maps of noisy inputs one by one.
 QUANTUS = {
-    "quantus:FaithfulnessCorrelation": Counterpart("faithfulness_correlation", _SETS),
-    "quantus:FaithfulnessCorrelation?perturb_baseline=mean": Counterpart("faithfulness_correlation", _SETS),
-    "quantus:FaithfulnessEstimate": Counterpart("faithfulness_estimate"),
-    "quantus:FaithfulnessEstimate?perturb_baseline=mean": Counterpart("faithfulness_estimate"),
-    "quantus:PixelFlipping": Counterpart("deletion"),
-    "quantus:PixelFlipping?perturb_baseline=mean": Counterpart("deletion"),
-    "quantus:Sparseness": Counterpart("sparseness"),
-    "quantus:RelevanceRankAccuracy": Counterpart("iou_at_area"),
+    "quantus:FaithfulnessCorrelation": _Counterpart("faithfulness_correlation", _SETS),
+    "quantus:FaithfulnessCorrelation?perturb_baseline=mean": _Counterpart("faithfulness_correlation", _SETS),
+    "quantus:FaithfulnessEstimate": _Counterpart("faithfulness_estimate"),
+    "quantus:FaithfulnessEstimate?perturb_baseline=mean": _Counterpart("faithfulness_estimate"),
+    "quantus:PixelFlipping": _Counterpart("deletion"),
+    "quantus:PixelFlipping?perturb_baseline=mean": _Counterpart("deletion"),
+    "quantus:Sparseness": _Counterpart("sparseness"),
+    "quantus:RelevanceRankAccuracy": _Counterpart("iou_at_area"),
 }
 
 
@@ -127,16 +127,16 @@ def _differ(first: np.ndarray, second: np.ndarray) -> bool:
     return not np.array_equal(first, second, equal_nan=True)
 
 
-def wins(scores: np.ndarray, kind: str) -> np.ndarray:
+def _wins(scores: np.ndarray, kind: str) -> np.ndarray:
     """Return whether the truth has the better score than a map of grade 1, (N,): 1, 0, or 0.5 for equal scores."""
     truth, other = scores[:, 0], scores[:, MAPS.index((kind, GRADES[-1]))]
     return np.where(np.isfinite(truth - other), (truth > other) + (truth == other) / 2, np.nan)
 
 
-def summary(
+def _summary(
     measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], seed: int = 0
 ) -> dict[str, dict]:
-    """Return the figures of each metric on a group of networks, metric -> ``figures``.
+    """Return the figures of each metric on a group of networks, metric -> ``_figures``.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def summary(
     seed
         Of the bootstrap.
     """
-    found = {metric: figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
+    found = {metric: _figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
     found = {metric: row for metric, row in found.items() if row}
     for metric in QUANTUS.keys() & found.keys():
         found[metric].update(_beside_ours(measured, errors, metric))
@@ -157,12 +157,12 @@ def summary(
     return found
 
 
-def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, Any]:
+def _figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, Any]:
     """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
     first = {name: one.of_corruptions[0] for name, one in of_networks.items()}
     every = np.concatenate(list(first.values()))
     agreements = _agreements(of_networks, errors)
-    correlated = estimate(agreements)
+    correlated = _estimate(agreements)
     if correlated is None or not _differ(every, every[:, :1] + 0 * every):
         return {}
     return {
@@ -171,7 +171,7 @@ def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors
                        if np.isfinite(column).any()},
         "truth": float(np.nanmean(every[:, 0])),
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
-        "methods": estimate({name: agreement(one.of_methods, -errors[name].of_methods[: len(one.of_methods)])
+        "methods": _estimate({name: agreement(one.of_methods, -errors[name].of_methods[: len(one.of_methods)])
                              for name, one in of_networks.items()}),
         **_figures_of_use(list(of_networks.values()), of_networks),
         **_figures_of_kinds(first, {name: one.of_corruptions for name, one in errors.items()}),
@@ -198,14 +198,14 @@ def _beside_ours(
     if not same:
         return {}
     differences = {network: first[network] - each for network, each in same.items()}
-    return {"ours": ours, "of_ours": estimate(same), "difference": estimate(differences, bounds=(-2.0, 2.0))}
+    return {"ours": ours, "of_ours": _estimate(same), "difference": _estimate(differences, bounds=(-2.0, 2.0))}
 
 
 def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
     """Return the retest reliability and the cost of a metric."""
     repeated = {name: agreement(*one.of_corruptions) for name, one in zip(names, measured, strict=True)}
     return {
-        "retest": estimate(repeated),
+        "retest": _estimate(repeated),
         "deterministic": not any(_differ(*one.of_corruptions) for one in measured),
         "passes": float(np.mean([one.passes for one in measured])),
         "explanations": float(np.mean([one.explanations for one in measured])),
@@ -220,12 +220,12 @@ def _figures_of_kinds(
     for kind in KINDS:
         places = [0, *(place for place, (one, _) in enumerate(MAPS) if one == kind and place)]
         within = {name: agreement(one[:, places], -errors[name][: len(one), places]) for name, one in scores.items()}
-        found["by_kind"][kind] = estimate(within)
-        found["wins"][kind] = estimate({name: wins(one, kind) for name, one in scores.items()})
+        found["by_kind"][kind] = _estimate(within)
+        found["wins"][kind] = _estimate({name: _wins(one, kind) for name, one in scores.items()})
     return found
 
 
-def estimate(of_inputs: Mapping[str, np.ndarray], bounds: tuple[float, float] = (-1.0, 1.0)) -> list[float] | None:
+def _estimate(of_inputs: Mapping[str, np.ndarray], bounds: tuple[float, float] = (-1.0, 1.0)) -> list[float] | None:
     """Return the mean of one value for each input of some networks as [value, low, high, inputs, networks].
 
     The ends are those of a 95 % interval over networks. None where all values are NaN.
@@ -287,7 +287,7 @@ def shown(found: Sequence[float] | None, interval: bool = True) -> str:
     return "{:.2f} ({:.2f} to {:.2f})".format(*found) if interval else f"{found[0]:.2f}"
 
 
-def draw(found: Mapping[str, Mapping[str, Mapping]]) -> Any:
+def _draw(found: Mapping[str, Mapping[str, Mapping]]) -> Any:
     """Return the figure: correlations with intervals, and for each corruption whether a metric sees it."""
     from matplotlib.figure import Figure
 
@@ -342,7 +342,7 @@ def run(
     quantus_inputs: int = 0,
     folder: pathlib.Path | None = None,
 ) -> dict[str, dict[str, dict]]:
-    """Measure metrics on networks, and return the ``summary`` of each group of networks.
+    """Measure metrics on networks, and return the ``_summary`` of each group of networks.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def run(
         of_group = measured.setdefault(network.group, {name: {} for name in by_group[network.group]})
         for name, one in found.items():
             of_group[name][network.name] = one
-    summaries = {group: summary(of_group, errors, seed) for group, of_group in measured.items()}
+    summaries = {group: _summary(of_group, errors, seed) for group, of_group in measured.items()}
     for group, rows in summaries.items():
         for name, row in rows.items():
             row["called"], row["better"] = by_group[group][name].name, by_group[group][name].better
@@ -428,7 +428,7 @@ def main(flag_values: flags.FlagValues) -> None:
         }
         atomic_write(folder / "which_metric.json", json.dumps(record, indent=1) + "\n")
         atomic_write(folder / "which_metric.md", text + "\n")
-        save_figure(draw(found), folder, "which_metric")
+        save_figure(_draw(found), folder, "which_metric")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ _DIGITS = 6  # of a score; a smaller difference is rounding in single precision
 _ROWS = 4096  # of one request
 
 
-class KnownMap(NamedTuple):
+class _KnownMap(NamedTuple):
     """Maps of a network's inputs, (N, positions...), and what explains other inputs in the same way."""
 
     values: np.ndarray
@@ -42,8 +42,8 @@ class KnownMap(NamedTuple):
 class KnownMaps(NamedTuple):
     """The maps of ``MAPS``, and those of ``METHODS``."""
 
-    of_corruptions: Sequence[KnownMap]
-    of_methods: Sequence[KnownMap]
+    of_corruptions: Sequence[_KnownMap]
+    of_methods: Sequence[_KnownMap]
 
 
 class TrueErrors(NamedTuple):
@@ -77,12 +77,12 @@ def known_maps(network: KnownNetwork) -> KnownMaps:
     """Return the corrupted exact maps of a network's inputs, and the maps of attribution methods."""
     batch = network.batch
     corruptions = [
-        KnownMap(corrupted(*network.exact(batch), batch, kind, grade), ExactExplain(network, kind, grade))
+        _KnownMap(corrupted(*network.exact(batch), batch, kind, grade), ExactExplain(network, kind, grade))
         for kind, grade in MAPS
     ]
     explainer = _explainer(network.model)
     found = explainer.maps(explainer.sources, batch)
-    return KnownMaps(corruptions, [KnownMap(maps, _MethodExplain(explainer, source.method)) for source, maps in found])
+    return KnownMaps(corruptions, [_KnownMap(maps, _MethodExplain(explainer, source.method)) for source, maps in found])
 
 
 @functools.lru_cache(maxsize=1)
@@ -114,7 +114,7 @@ class _MethodExplain:
 def first_inputs(network: KnownNetwork, maps: KnownMaps, count: int) -> tuple[KnownNetwork, KnownMaps]:
     """Return a network and its maps with the first inputs only."""
     part = dataclasses.replace(network, batch=network.batch.take(range(count)))
-    return part, KnownMaps(*([KnownMap(one.values[:count], one.explain) for one in each] for each in maps))
+    return part, KnownMaps(*([_KnownMap(one.values[:count], one.explain) for one in each] for each in maps))
 
 
 def true_errors(network: KnownNetwork, maps: KnownMaps) -> TrueErrors:
@@ -122,7 +122,7 @@ def true_errors(network: KnownNetwork, maps: KnownMaps) -> TrueErrors:
     truth = flat(network.exact(network.batch)[0])
     return TrueErrors(
         *(
-            rounded(np.stack([distance(flat(each.values).astype(np.float64), truth) for each in part], axis=1))
+            _rounded(np.stack([distance(flat(each.values).astype(np.float64), truth) for each in part], axis=1))
             for part in maps
         )
     )
@@ -139,14 +139,14 @@ def measure(metric: Metric, network: KnownNetwork, maps: KnownMaps) -> Measured 
     return Measured(sign * repeats, sign * of_methods, *_cost(metric, network, maps.of_corruptions[0]))
 
 
-def _scores(metric: Metric, network: KnownNetwork, maps: Sequence[KnownMap], repeat: int) -> np.ndarray:
+def _scores(metric: Metric, network: KnownNetwork, maps: Sequence[_KnownMap], repeat: int) -> np.ndarray:
     """Return the scores of some maps, (N, maps) float64, rounded."""
     assert metric.measure is not None
     batch, found = _batch(metric, network, repeat), []
     for one in maps:
         queries = one.explain if metric.measure.needs_explainer else network.scores
         found.append(metric.measure.compute(one.values, batch, queries)[:, 0])
-    return rounded(np.stack(found, axis=1))
+    return _rounded(np.stack(found, axis=1))
 
 
 def _batch(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
@@ -156,14 +156,14 @@ def _batch(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
     return dataclasses.replace(batch, seeds=[f"{key} {repeat}" for key in batch.truth["key"]])
 
 
-def rounded(values: np.ndarray) -> np.ndarray:
+def _rounded(values: np.ndarray) -> np.ndarray:
     """Return numbers, (N, maps), rounded to a millionth of the largest of each row, so that equal scores are equal."""
     largest = np.nanmax(np.abs(values), axis=1, keepdims=True, initial=0, where=np.isfinite(values))
     unit = 10.0 ** (np.floor(np.log10(np.where(largest > 0, largest, 1.0))) - _DIGITS + 1)
     return np.where(np.isfinite(values), np.round(values / unit) * unit, np.nan)
 
 
-def _cost(metric: Metric, network: KnownNetwork, one: KnownMap) -> tuple[float, float]:
+def _cost(metric: Metric, network: KnownNetwork, one: _KnownMap) -> tuple[float, float]:
     """Return the forward passes and the explanations that one map of an input needs alone."""
     assert metric.measure is not None
     counted, batch = _Counted(network, one.explain), _batch(metric, network, "alone")

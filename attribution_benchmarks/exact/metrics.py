@@ -82,7 +82,7 @@ def shapley_values_of_outputs(inputs: np.ndarray, scores: Callable[[np.ndarray],
 
 
 @memoize_last
-def truth_of(batch: Batch, scores: Scores) -> np.ndarray:
+def _truth_of(batch: Batch, scores: Scores) -> np.ndarray:
     """Return the exact Shapley values of a batch's targets, (N, features) float64.
 
     They are ``batch.truth["shapley"]`` where a benchmark knows them, and else counted, at most twelve features.
@@ -132,7 +132,7 @@ def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 def _against_truth(name: str, function, **described) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        return function(_as_features(maps, batch), truth_of(batch, scores))
+        return function(_as_features(maps, batch), _truth_of(batch, scores))
 
     return of_maps(name, of_batch, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
 
@@ -141,7 +141,7 @@ def of_problem(place: int, name: str, about: str = "", classes: int = 1) -> Metr
     """Return the distance to the truth on one problem, the outputs from ``place * classes`` of the network."""
 
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = distance(_as_features(maps, batch), truth_of(batch, scores))
+        found = distance(_as_features(maps, batch), _truth_of(batch, scores))
         return np.where(batch.targets // classes == place, found, np.nan)
 
     return Metric(

@@ -28,7 +28,7 @@ from attribution_benchmarks.metrics.model_queries import Scores
 _MOST = 100  # images of a problem
 
 
-def examples(count: int, seed: int) -> Examples:
+def _examples(count: int, seed: int) -> Examples:
     """Draw images, as many of each problem and background, and of each class in turn; at most 100 of each.
 
     The targets are the true classes: outputs 2k and 2k + 1 of the network are those of ``tetrominoes.NAMES[k]``.
@@ -58,19 +58,19 @@ def mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray
     return np.asarray(shared_with_highest(magnitude(maps, batch), mask, size) / size)
 
 
-def exact_values(batch: Batch, seed: int) -> np.ndarray:
+def _exact_values(batch: Batch, seed: int) -> np.ndarray:
     """Return the exact Shapley values as maps, (N, 8, 8)."""
     return np.asarray(batch.truth["shapley"])[..., 0]
 
 
 EXACT_VALUES = Control(
-    "exact_values", "Exact Shapley values", "the truth itself as a map: what a metric gives to it", exact_values,
+    "exact_values", "Exact Shapley values", "the truth itself as a map: what a metric gives to it", _exact_values,
     oracle=True,
 )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class XaiTris(Benchmark):
+class _XaiTris(Benchmark):
     """The benchmark; its truth is that of the explained network, so it is computed when the network is known."""
 
     def load(self, run: Run) -> None:
@@ -83,7 +83,7 @@ class XaiTris(Benchmark):
         run.data = dataclasses.replace(run.data, truth={"shapley": values})
 
 
-_DEFINED = XaiTris(
+_DEFINED = _XaiTris(
     name="xai_tris",
     title="XAI-TRIS",
     about="Eight networks of 8 x 8 pixels, trained to tell tetrominoes in white and in correlated noise apart, whose "
@@ -108,7 +108,7 @@ _DEFINED = XaiTris(
     ),
     controls=(UNIFORM, RANDOM, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES, RANDOM_WEIGHTS),
     methods=METHODS,
-    examples=examples,
+    examples=_examples,
     network=str(default_model("exact/tetrominoes")),
     counts=(4 * len(tetrominoes.NAMES), 20 * len(tetrominoes.NAMES)),
 )

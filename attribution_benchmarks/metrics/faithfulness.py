@@ -159,7 +159,7 @@ def _patches(batch: Batch) -> np.ndarray:
     return found.reshape(len(batch), _PATCHES, -1)
 
 
-def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the correlation of a map's sum over a random set of positions with the drop of the score without it, (N,).
 
     Pearson's correlation over sets of one size, averaged over sizes, in [-1, 1]: 1 for a linear network and its exact
@@ -172,7 +172,7 @@ def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     return mean
 
 
-def faithfulness_correlation(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _faithfulness_correlation(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return Pearson's correlation of a map's sums over random fifths of the positions with the drops, (N,).
 
     In [-1, 1]; 0 for equal sums, NaN where the score never changes. With the same subsets and imputation it is
@@ -183,7 +183,7 @@ def faithfulness_correlation(maps: np.ndarray, batch: Batch, scores: Scores) -> 
     return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops)
 
 
-def faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return Pearson's correlation of a map's sums over its ranked twentieths with the drop without each, (N,).
 
     The positions are ranked by the map and cut into at most 20 parts, each removed alone. In [-1, 1]; 0 for equal sums,
@@ -196,7 +196,7 @@ def faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.
     return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops_without(batch, scores, sets))
 
 
-def monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return how often the target's probability does not fall when a twentieth of the positions is inserted, (N,).
 
     From the least to the most important, into the mean color: the curve of ``deletion``, read backwards. A share in
@@ -207,7 +207,7 @@ def monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     return np.asarray(falls.mean(axis=1))
 
 
-def sufficiency(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _sufficiency(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the mean drop of the target's probability when only the most important positions are left, (N,).
 
     5, 10, 20 and 50 % of the positions are left: points of the curve of ``insertion``. In [-1, 1]. ERASER's sufficiency
@@ -220,7 +220,7 @@ def sufficiency(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     return drops
 
 
-def infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the squared error of a map's sum over a patch as an estimate of the drop without it, rescaled, (N,).
 
     min over β ≥ 0 of Σ (β · sum - drop)², divided by Σ drop²: 0 for a linear network and its exact contributions, 1 for
@@ -347,7 +347,7 @@ METRICS = (
         "Pearson's correlation, averaged over sets of a tenth, three tenths and half of all positions. Between -1 and "
         "1; more is better.",
         source="Ancona et al., Towards Better Understanding of Gradient-based Attribution Methods, ICLR 2018",
-        measure=PerSampleMetric("sensitivity_n", sensitivity_n),
+        measure=PerSampleMetric("sensitivity_n", _sensitivity_n),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_SIZES) * _SETS} passes per input, shared by all maps",
@@ -364,7 +364,7 @@ METRICS = (
         "it, at the map's best scale and divided by the squared drops. Between 0 and 1; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
         "but for the sign",
-        measure=PerSampleMetric("infidelity", infidelity),
+        measure=PerSampleMetric("infidelity", _infidelity),
         on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{_PATCHES} passes per input, shared by all maps",
@@ -380,7 +380,7 @@ METRICS = (
         "it: Pearson's correlation. Between -1 and 1; more is better.",
         source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020; on "
         "the same subsets Quantus's `FaithfulnessCorrelation`",
-        measure=PerSampleMetric("faithfulness_correlation", faithfulness_correlation),
+        measure=PerSampleMetric("faithfulness_correlation", _faithfulness_correlation),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{SUBSETS} passes per input, shared by all maps",
@@ -395,7 +395,7 @@ METRICS = (
         "correlation of the map's sums over them with the drops of the score. Between -1 and 1; more is better.",
         source="Alvarez-Melis and Jaakkola, Towards Robust Interpretability with Self-Explaining Neural Networks, "
         "NeurIPS 2018; with one position a part Quantus's `FaithfulnessEstimate`",
-        measure=PerSampleMetric("faithfulness_estimate", faithfulness_estimate),
+        measure=PerSampleMetric("faithfulness_estimate", _faithfulness_estimate),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_STEPS)} passes per map",
@@ -410,7 +410,7 @@ METRICS = (
         "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
         source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
         "Quantus's `Monotonicity` inserts nothing and is 1 for every map",
-        measure=PerSampleMetric("monotonicity", monotonicity),
+        measure=PerSampleMetric("monotonicity", _monotonicity),
         on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{len(_STEPS)} passes per map, those of deletion",
@@ -426,7 +426,7 @@ METRICS = (
         "average. Between -1 and 1; less is better.",
         source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "
         "Quantus's `Sufficiency` (Dasgupta et al., 2022) is another metric",
-        measure=PerSampleMetric("sufficiency", sufficiency),
+        measure=PerSampleMetric("sufficiency", _sufficiency),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_STEPS)} passes per map, those of insertion",

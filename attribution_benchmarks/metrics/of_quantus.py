@@ -66,7 +66,7 @@ def quantus_metric(name: str) -> Metric:
         raise BadInput(
             f"--metrics={name} needs Quantus: pip install 'attribution-benchmarks[quantus]' ({error})"
         ) from error
-    scorer = QuantusScorer(kind, parameters)
+    scorer = _QuantusScorer(kind, parameters)
     try:
         direction = scorer.metric(quantus).score_direction.value
     except Exception as error:  # Quantus raises whatever it likes
@@ -107,7 +107,7 @@ def _value(text: str) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class QuantusScorer:
+class _QuantusScorer:
     """A function of maps that a class of Quantus computes; see ``PerSampleMetric``.
 
     NaN for a map that Quantus refuses: one of equal values, or of negative ones alone.

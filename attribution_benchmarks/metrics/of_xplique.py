@@ -59,13 +59,13 @@ def xplique_metric(name: str) -> Metric:
         NAMES[kind],
         f"Xplique's {name.removeprefix(PREFIX)}. {NAMES[kind].capitalize()} is better.",
         source="Xplique",
-        measure=PerSampleMetric(name, XpliqueScorer(kind, parameters), digits=6),
+        measure=PerSampleMetric(name, _XpliqueScorer(kind, parameters), digits=6),
         on_request=True,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class XpliqueScorer:
+class _XpliqueScorer:
     """A function of maps that a class of Xplique computes; see ``PerSampleMetric``."""
 
     kind: str

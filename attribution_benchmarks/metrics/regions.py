@@ -45,7 +45,7 @@ def _grids(batch: Batch) -> np.ndarray:
     return np.broadcast_to(cells, (len(batch), len(cells)))
 
 
-def removed_in_order(values: np.ndarray, regions: np.ndarray, batch: Batch, mean: bool = False) -> np.ndarray:
+def _removed_in_order(values: np.ndarray, regions: np.ndarray, batch: Batch, mean: bool = False) -> np.ndarray:
     """Return what is removed after each region, the one of most evidence first, (N, regions, positions) bool.
 
     Parameters
@@ -70,17 +70,17 @@ def removed_in_order(values: np.ndarray, regions: np.ndarray, batch: Batch, mean
     return gone
 
 
-def selectivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _selectivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the mean probability of the target while cells are removed, those of most evidence first, (N,) in [0, 1].
 
     Area under the curve over the share removed. Quantus's ``Selectivity`` is the same curve without the whole input.
     """
-    gone = removed_in_order(flat(evidence(maps, batch)), _grids(batch), batch)
+    gone = _removed_in_order(flat(evidence(maps, batch)), _grids(batch), batch)
     steps = tuple(np.arange(1, gone.shape[1] + 1) / gone.shape[1])
     return area(probabilities_without(batch, scores, gone), steps)
 
 
-def irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the area over the curve of the target's probability while segments are removed, (N,) up to 1.
 
     Segments, superpixels of an image and cells of another input, are ranked by their mean evidence. The curve is
@@ -89,7 +89,7 @@ def irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     last point of the curve where another input of the batch has more segments.
     """
     values, regions = flat(evidence(maps, batch)), _segments(batch)
-    curves = probabilities_without(batch, scores, removed_in_order(values, regions, batch, mean=True))
+    curves = probabilities_without(batch, scores, _removed_in_order(values, regions, batch, mean=True))
     relative = ratio(curves, np.broadcast_to(curves[:, :1], curves.shape))
     counts = regions.max(axis=1) + 1
     below = [
@@ -135,7 +135,7 @@ def mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     return np.where(np.ptp(drops, axis=1) > 0, spearman(sums, drops), np.nan)
 
 
-def nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the share of cells that only the map, or only the network, treats as irrelevant, (N,) in [0, 1].
 
     A cell is irrelevant to a map if its magnitude is at most 1e-5 of the largest, and to the network if the drop
@@ -150,7 +150,7 @@ def nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray
     return np.asarray(((sizes <= _NEGLIGIBLE * sizes.max(axis=1, keepdims=True)) != silent).mean(axis=1))
 
 
-def completeness(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _completeness(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return how far a map's sum S is from the score's drop D to the input of zeros, |S - D| / (|S| + |D|), (N,).
 
     In [0, 1]: 0 for a complete map, 1 for one of zeros or of the opposite sign, 0 where S and D are 0. Quantus's
@@ -175,7 +175,7 @@ def _metric(name: str, function: Callable[..., np.ndarray], title: str, **descri
 METRICS = (
     _metric(
         "selectivity",
-        selectivity,
+        _selectivity,
         "Selectivity",
         better="less",
         about=f"The mean probability of the target while cells of a grid of at most {_CELLS} are removed, those of "
@@ -189,7 +189,7 @@ METRICS = (
     ),
     _metric(
         "irof",
-        irof,
+        _irof,
         "IROF",
         about="The area over the curve of the target's probability, relative to the unchanged input's, while segments "
         "are removed, those of the largest mean evidence first. Segments are superpixels of images and cells of other "
@@ -217,7 +217,7 @@ METRICS = (
     ),
     _metric(
         "nonsensitivity",
-        nonsensitivity,
+        _nonsensitivity,
         "Non-sensitivity",
         better="less",
         about=f"The share of cells of a grid of at most {_CELLS} that only the map, or only the network, treats as "
@@ -232,7 +232,7 @@ METRICS = (
     ),
     _metric(
         "completeness",
-        completeness,
+        _completeness,
         "Completeness",
         better="less",
         about="How far the map's sum S is from the drop D of the score to the input of zeros: |S - D| / (|S| + |D|). "

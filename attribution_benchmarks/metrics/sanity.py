@@ -163,7 +163,7 @@ def _smooth(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     return _similarities(spearman, averaged(explain.model), randomised_maps, batch)
 
 
-def other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the map of the runner-up class, (N,)."""
     other = dataclasses.replace(batch, targets=runner_up(explain.scores(batch.inputs), np.asarray(batch.targets)))
     return spearman(_scaled(maps, batch), _scaled(explain(other), batch))
@@ -320,7 +320,7 @@ METRICS = (
     ),
     _metric(
         "other_class",
-        other_class,
+        _other_class,
         "Other class",
         better="less",
         about="Similarity of the map for the runner-up class to the map for the predicted class: Spearman's "
