@@ -58,17 +58,9 @@ flags.DEFINE_string(
 
 
 def build(seed: int) -> keras.Model:
-    """Build the untrained network and seed everything random in this process.
+    """Build the untrained network, (N, 40, 1) float32 -> (N, 10) probabilities.
 
-    Parameters
-    ----------
-    seed
-        Seed of the weights and of the order of the training signals.
-
-    Returns
-    -------
-    keras.Model
-        (N, 40, 1) float32 -> (N, 10) probabilities.
+    Everything random in this process is seeded: the weights and the order of the training signals.
     """
     import keras
 
@@ -99,24 +91,11 @@ def build(seed: int) -> keras.Model:
 def train(
     model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS, augment: Callable | None = None
 ) -> dict[str, float]:
-    """Train by plain stochastic gradient descent, the last tenth of the training signals held out.
+    """Train a network in place by plain stochastic gradient descent, the last tenth of the training signals held out.
 
-    Parameters
-    ----------
-    model
-        The network of ``build``; trained in place.
-    data
-        MNIST-1D.
-    epochs
-        Passes over the training signals.
-    augment
-        ``augment(signals, labels)`` returns the signals and labels to train on; None for the signals themselves.
-
-    Returns
-    -------
-    dict
-        Accuracy in percent on the 3,600 signals trained on, the 400 held out and the 1,000 test signals,
-        under ``train``, ``validation`` and ``test``.
+    ``epochs`` are passes over the training signals; ``augment(signals, labels)`` returns the signals and labels to
+    train on, None for the signals themselves. Returns the accuracy in percent on the 3,600 signals trained on, the 400
+    held out and the 1,000 test signals, under ``train``, ``validation`` and ``test``.
     """
     import keras
 
@@ -223,10 +202,7 @@ def _progress(epochs: int):
 def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
     """Return the directory of a network to train: ``output_dir``, or its name below SVEA's networks.
 
-    Raises
-    ------
-    BadInput
-        If there is a network already, or the seed is too large.
+    Raises ``BadInput`` if there is a network already, or the seed is too large.
     """
     if seed > _MAX_SEED:
         raise BadInput(f"--seed={seed} is too large for Keras; at most {_MAX_SEED}")

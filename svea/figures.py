@@ -99,27 +99,18 @@ def save_figures(
     titles: Mapping[str, str],
     formats: Sequence[str] = ("png",),
 ) -> list[pathlib.Path]:
-    """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``.
+    """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``, and return the files.
 
     Parameters
     ----------
-    directory
-        Where to write; created if missing.
     data, network
         MNIST-1D, and the scores of one network, from which the examples and the positions are taken.
     maps
         Method -> test signal -> (40,) map, for the signals of ``_example_rows``.
-    rows
-        ``table.long_rows``, of one network or several.
-    titles
-        Method -> title.
+    rows, titles
+        ``table.long_rows``, of one network or several, and method -> title.
     formats
         Of ``cli.figures.FORMATS``.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files.
     """
     paths = []
     for name, figure in (
@@ -132,19 +123,10 @@ def save_figures(
 
 
 def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Choose test signals: the first of several classes, classified correctly and incorrectly.
+    """Return rows of test signals, the first of several classes, classified correctly, and incorrectly.
 
-    Parameters
-    ----------
-    labels, probabilities
-        (N,) int, true classes; (N, 10), the network's output.
-    count
-        Signals of either sort.
-
-    Returns
-    -------
-    (right, wrong)
-        Row indices, at most ``count`` each; no class twice among either.
+    ``labels`` are (N,) int, true classes; ``probabilities`` (N, 10), the network's output. There are at most ``count``
+    of either sort, and no class twice among either.
     """
     predicted = np.asarray(probabilities).argmax(axis=1)
     chosen = []

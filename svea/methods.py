@@ -28,27 +28,11 @@ def _absolute_gradient(queries: ModelQueries) -> np.ndarray:
 
 
 def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = "") -> dict[str, tuple]:
-    """Return the methods with SVEA's settings, as ``attribution.explain_many`` takes them.
+    """Return the methods with SVEA's settings, as ``attribution.explain_many`` takes them: name -> (method, overrides).
 
-    Parameters
-    ----------
-    names
-        Names of the registry, or ``module:function`` of the user's own; what SVEA has no settings for runs with its
-        defaults.
-    rise_masks
-        Masks of RISE.
-    layer
-        Layer of the class activation maps; a model's default when empty.
-
-    Returns
-    -------
-    dict
-        Name -> (method, overrides), in the order given.
-
-    Raises
-    ------
-    BadInput
-        If there is no such method, or none at all, or one twice.
+    ``names`` are of the registry, or ``module:function`` of the user's own; what SVEA has no settings for runs with its
+    defaults. ``layer`` is that of class activation maps; a model's default when empty. Raises ``BadInput`` if there is
+    no such method, or none at all, or one twice.
     """
     overrides: Mapping[str, dict] = {
         "integrated_gradients": {"points": 51, "quadrature": "uniform"},

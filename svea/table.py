@@ -49,20 +49,13 @@ def _values_of(networks: Sequence[NetworkScores], source: MapSource, metric: str
 
 
 def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) -> list[dict]:
-    """Return the scores in the long form of ``core.tables``.
+    """Return the scores of one or several networks in the long form of ``core.tables``, by the given metrics.
 
     The value is the mean over test signals and networks. The interval is over the 1,000 test signals, each taken with
     its mean over the networks; networks and support vector machines stay as they are. Several networks add ``std``, the
     standard deviation of their scores (divided by their number less one), and ``networks``, the scores themselves. Rows
     of methods have the percentage of all 5,000 maps that are zero everywhere in ``zero_maps``. The rows of methods
     under random networks come last, see ``core.rows.control_row``.
-
-    Parameters
-    ----------
-    networks
-        Scores of one or several networks, on the same data with the same methods.
-    metrics
-        Which rows to make, by name.
     """
     rows, of_controls = [], []
     for source, members in by_kind(networks[0].sources).items():
@@ -120,22 +113,10 @@ def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric
 def rank_correlation(
     networks: Sequence[NetworkScores], metric: str, seed: int, without: Sequence[str] = ()
 ) -> tuple[statistics.Estimate, int] | None:
-    """Compare our order of the methods with the paper's.
+    """Compare our order of the methods, except those ``without``, with the paper's, by one metric.
 
-    Parameters
-    ----------
-    networks, seed
-        As for ``long_rows``.
-    metric
-        ``roe_test``, ``drop`` or ``increase``.
-    without
-        Methods to leave out.
-
-    Returns
-    -------
-    (Estimate, int) or None
-        Spearman's rank correlation with its bootstrap interval over test signals and networks, and the number of
-        methods; None for fewer than three methods with a figure in the paper.
+    Returns Spearman's rank correlation with its bootstrap interval over test signals and networks, and the number of
+    methods; None for fewer than three methods with a figure in the paper.
     """
     names = [name for name in networks[0].methods if name in TABLE_1 and name not in without]
     if len(names) < 3:
@@ -154,16 +135,8 @@ def findings(
 ) -> list[str]:
     """Return lines of text, all of them from computed scores.
 
-    Parameters
-    ----------
-    networks, seed
-        As for ``long_rows``.
-    rows
-        Their ``long_rows``.
-    titles
-        Method or control -> printed name.
-    names
-        The networks' names, as in the tables' heading.
+    ``rows`` are the ``long_rows`` of the networks, ``titles`` method or control -> printed name, ``names`` the
+    networks' names, as in the tables' heading.
     """
     score = {(row["method"], row["metric"]): row["value"] for row in rows}
     regions_scored = any(metric == "roe_test" for _, metric in score)

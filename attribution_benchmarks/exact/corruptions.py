@@ -55,18 +55,10 @@ KINDS = {**{name: about for name, (about, _) in ENDS.items()}, "partly_zero": "a
 
 
 def corrupted(truth: np.ndarray, other: np.ndarray, batch: Batch, kind: str, grade: float) -> np.ndarray:
-    """Return corrupted maps, (N, positions...) float64.
+    """Return corrupted maps of a kind of ``KINDS``, (N, positions...) float64; grade 0 returns the truth.
 
-    Parameters
-    ----------
-    truth, other
-        (N, positions...) exact maps of the targets, and of another output of the same network.
-    batch
-        The inputs; ``batch.truth["key"]`` holds N names that random numbers depend on.
-    kind
-        Of ``KINDS``.
-    grade
-        From 0, which returns the truth, to 1.
+    ``truth`` and ``other`` are (N, positions...) exact maps of the targets, and of another output of the same network.
+    ``batch.truth["key"]`` holds N names that random numbers depend on.
     """
     if kind == "partly_zero":
         keys, shape = batch.truth["key"], truth.shape[1:]

@@ -26,16 +26,10 @@ _NO_LAYER = "the network has no convolution"
 
 
 def examples(count: int, seed: int, problems: Sequence[Problem] = HAND_SET, names: Sequence[str] = NAMES) -> Examples:
-    """Draw inputs, as many of each problem; the first features are those that matter.
+    """Draw inputs, as many of each problem, at most 100 of each; the first features are those that matter.
 
-    Parameters
-    ----------
-    count
-        Inputs of all problems together, rounded up to as many of each; at most 100 of each.
-    seed
-        Of the draws; each problem has its own, so that more inputs begin with the fewer.
-    problems, names
-        The hand-set problems, and the names of all; those of ``names`` that follow are of trained networks.
+    ``count`` inputs of all problems together are rounded up. Each problem has its own random numbers, so that more
+    inputs begin with the fewer. ``names`` are those of the hand-set ``problems``, then of trained networks.
     """
     each = min(-(-count // len(names)), 100)
     drawn, masks, suppressors = [], [], []
@@ -66,16 +60,9 @@ def define(
 ) -> Benchmark:  # fmt: skip
     """Return a benchmark of networks of twelve features, one output a problem.
 
-    Parameters
-    ----------
-    name, title, about, paper
-        As of ``Benchmark``.
-    network
-        Bundled SavedModel, such as "exact/problems".
-    problems, trained
-        Hand-set problems, and the trained ones with their descriptions, in the order of the outputs.
-    metrics
-        Metrics in addition to those of the truth.
+    ``network`` is a bundled SavedModel, such as "exact/problems". Its outputs are the hand-set ``problems``, then the
+    ``trained`` ones, with their descriptions. ``metrics`` are those in addition to the metrics of the truth. Other
+    arguments are as of ``Benchmark``.
     """
     names = (*(problem.name for problem in problems), *trained)
     abouts = {problem.name: problem.about for problem in problems}

@@ -19,24 +19,12 @@ from attribution_benchmarks.exact.metrics import MOST_FEATURES, coalitions, shap
 
 @dataclasses.dataclass(frozen=True)
 class HiddenUnits:
-    """The weights of a network Σ_h outputs[h] · relu(x · weights[:, h] + biases[h]) + constant.
+    """The weights of a network Σ_h outputs[h] · relu(x · weights[:, h] + biases[h]) + constant."""
 
-    Attributes
-    ----------
-    weights
-        (inputs, units) float; at most twelve of a column are not zero.
-    biases
-        (units,).
-    outputs
-        (units, classes).
-    constant
-        (classes,).
-    """
-
-    weights: np.ndarray
-    biases: np.ndarray
-    outputs: np.ndarray
-    constant: np.ndarray
+    weights: np.ndarray  # (inputs, units) float; at most twelve of a column are not zero
+    biases: np.ndarray  # (units,)
+    outputs: np.ndarray  # (units, classes)
+    constant: np.ndarray  # (classes,)
 
     def scores(self, inputs: np.ndarray) -> np.ndarray:
         """Return the scores of (N, ...) inputs, (N, classes) float64."""
@@ -62,12 +50,8 @@ def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
     """Return the weights of a SavedModel that ``tools/make_tetromino_networks.py`` made.
 
     Its dense part reads pixels, (pixels, units), and its convolution of windows of 3 x 3 pixels is averaged over
-    positions; the kernel is written out as one unit per position here.
-
-    Raises
-    ------
-    BadInput
-        If it is not such a network, or a unit reads more than twelve pixels.
+    positions; the kernel is written out as one unit per position here. Raises ``BadInput`` if it is not such a network,
+    or a unit reads more than twelve pixels.
     """
     import tensorflow as tf
 

@@ -22,24 +22,14 @@ _ROWS = 4096  # of one request
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KnownNetwork:
-    """One output of a network, as the logit of class 1 against class 0, with inputs.
+    """One output of a network, as the logit of class 1 against class 0, with inputs."""
 
-    Attributes
-    ----------
-    name
-        "xai_units/conjunction".
-    model
-        The network with all its outputs.
-    batch
-        N inputs; ``targets`` are outputs of ``model``. ``truth["key"]`` has the inputs' names, and
-        ``truth["shapley"]`` the exact maps.
-    by_class
-        Outputs of ``model`` that are the logits of class 0 and class 1; a single one is class 1, against 0.
-    """
-
-    name: str
-    model: Any
+    name: str  # "xai_units/conjunction"
+    model: Any  # the network with all its outputs
+    # N inputs; ``targets`` are outputs of ``model``. ``truth["key"]`` has the inputs' names, and ``truth["shapley"]``
+    # the exact maps.
     batch: Batch
+    # Outputs of ``model`` that are the logits of class 0 and class 1; a single one is class 1, against 0.
     by_class: tuple[int, ...]
     _found: dict = dataclasses.field(default_factory=dict)
 
@@ -72,17 +62,9 @@ class KnownNetwork:
     def exact(self, batch: Batch, model: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the exact maps of a batch's targets and of another output, (N, positions...) float64 each.
 
-        Parameters
-        ----------
-        batch
-            Other inputs or targets of this network.
-        model
-            Another network of the same form, such as one of random weights.
-
-        Raises
-        ------
-        BadInput
-            For images and another network: its hidden units may read more pixels than can be counted.
+        The batch may have other inputs or targets of this network. ``model`` is another network of the same form, such
+        as one of random weights; ``BadInput`` for images, since its hidden units may read more pixels than can be
+        counted.
         """
         model, key = model or self.model, batch.pictures.tobytes()
         if (model, key) not in self._found:

@@ -106,14 +106,9 @@ def quantus_metrics(positions: int) -> dict[str, Metric]:
 
 
 def agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Spearman's correlation of each row, (N,), over the columns in which both are known.
+    """Return Spearman's correlation of each row, (N,), over the columns in which both (N, maps) scores are known.
 
-    Parameters
-    ----------
-    first
-        (N, maps) scores. Where they are equal they rank nothing, and the correlation is 0.
-    second
-        (N, maps). Where they are equal there is nothing to rank, and the correlation is NaN.
+    0 where the first are equal and rank nothing, NaN where the second are equal and there is nothing to rank.
     """
     found = np.full(len(first), np.nan)
     for row, (one, other) in enumerate(zip(first, second, strict=True)):
@@ -138,15 +133,8 @@ def _summary(
 ) -> dict[str, dict]:
     """Return the figures of each metric on a group of networks, metric -> ``_figures``.
 
-    Parameters
-    ----------
-    measured
-        Metric -> network -> scores, without the networks on which the metric is not defined. They may be of the first
-        inputs of a network only.
-    errors
-        Network -> true errors.
-    seed
-        Of the bootstrap.
+    ``measured`` is metric -> network -> scores, perhaps of the first inputs of a network only, without the networks on
+    which the metric is not defined; ``errors`` is network -> true errors; ``seed`` is that of the bootstrap.
     """
     found = {metric: _figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
     found = {metric: row for metric, row in found.items() if row}
@@ -344,18 +332,8 @@ def run(
 ) -> dict[str, dict[str, dict]]:
     """Measure metrics on networks, and return the ``_summary`` of each group of networks.
 
-    Parameters
-    ----------
-    metrics
-        By name.
-    networks
-        With their inputs.
-    seed
-        Of the bootstrap.
-    quantus_inputs
-        Inputs of each network for the metrics of ``QUANTUS``; 0 for none of these metrics.
-    folder
-        Where the scores of each network are kept, for a run that is stopped.
+    ``quantus_inputs`` is the number of inputs of each network for the metrics of ``QUANTUS``, 0 for none of them.
+    ``folder`` is where the scores of each network are kept, for a run that is stopped.
     """
     measured: dict[str, dict[str, dict[str, Measured]]] = {}
     by_group: dict[str, dict[str, Metric]] = {}

@@ -55,21 +55,11 @@ class TrueErrors(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The scores of one metric on one network; more is better, NaN is undefined.
+    """The scores of one metric on one network; more is better, NaN is undefined."""
 
-    Attributes
-    ----------
-    of_corruptions
-        (repeats, N, maps) float64, each repeat with other random numbers of the metric.
-    of_methods
-        (N, methods).
-    passes, explanations
-        Forward passes and explanations that the metric needs for one map alone.
-    """
-
-    of_corruptions: np.ndarray
-    of_methods: np.ndarray
-    passes: float
+    of_corruptions: np.ndarray  # (repeats, N, maps) float64, each repeat with other random numbers of the metric
+    of_methods: np.ndarray  # (N, methods)
+    passes: float  # forward passes and explanations that the metric needs for one map alone
     explanations: float
 
 

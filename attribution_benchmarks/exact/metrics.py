@@ -26,10 +26,7 @@ MOST_FEATURES = 12  # 4,096 coalitions
 def coalitions(features: int) -> np.ndarray:
     """Return all subsets of some features, (2^features, features) bool; row r holds the features of r's binary digits.
 
-    Raises
-    ------
-    ValueError
-        If there are more than twelve features.
+    Raises ``ValueError`` for more than twelve features.
     """
     if not 1 <= features <= MOST_FEATURES:
         raise ValueError(f"{features} features have too many coalitions to count; at most {MOST_FEATURES} are counted")
@@ -60,14 +57,8 @@ def shapley_values_of_network(
 ) -> np.ndarray:
     """Return the Shapley values of a network's score of each input's target, (N, features) float64.
 
-    Parameters
-    ----------
-    inputs
-        (N, features), at most twelve features.
-    targets
-        (N,) int.
-    scores
-        ``scores(inputs)`` returns (M, classes); it is called with 2^features inputs for each input.
+    ``inputs`` are (N, features), at most twelve features, ``targets`` (N,) int. ``scores(inputs)`` returns (M,
+    classes); it is called with 2^features inputs for each input.
     """
     found = shapley_values_of_outputs(inputs, scores)
     return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
@@ -95,13 +86,8 @@ def _truth_of(batch: Batch, scores: Scores) -> np.ndarray:
 def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Return the distance of each map from the truth at the map's best scale, (N,) in [0, 1].
 
-    min over β ≥ 0 of ‖β · map - truth‖ / ‖truth‖, the sine of the angle between them. It is 0 for a multiple of the
-    truth, and 1 for a map of zeros and for angles of 90° or more. NaN where the truth is zero.
-
-    Parameters
-    ----------
-    maps, exact
-        (N, features).
+    min over β ≥ 0 of ‖β · map - truth‖ / ‖truth‖, the sine of the angle between them, of (N, features) maps. It is 0
+    for a multiple of the truth, and 1 for a map of zeros and for angles of 90° or more. NaN where the truth is zero.
     """
     product, ours, theirs = ((a * b).sum(axis=1) for a, b in ((maps, exact), (maps, maps), (exact, exact)))
     known = ours * theirs > 0

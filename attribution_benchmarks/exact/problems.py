@@ -21,36 +21,21 @@ _Unit = tuple[Mapping[int, float], float, float]  # rectified unit: weights of f
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A function of twelve features that is known in closed form.
-
-    Attributes
-    ----------
-    name, about
-        What makes it hard, in plain sentences.
-    units
-        f(x) = Σ weight · relu(w · x + bias) + ``linear`` · x + ``bias``.
-    linear, bias
-        See there.
-    lows, highs
-        Feature -> ends of the interval its values are drawn from; the others are standard normal.
-    truth
-        Closed form of the Shapley values: (N, 12) inputs -> feature -> (N,).
-    prepare
-        Changes drawn inputs, such as by making two features the same.
-    suppressors
-        Features that the function uses and that say nothing about what is asked.
-    """
+    """A function of twelve features that is known in closed form."""
 
     name: str
-    about: str
+    about: str  # what makes it hard, in plain sentences
+    # Closed form of the Shapley values: (N, 12) inputs -> feature -> (N,).
     truth: Callable[[np.ndarray], Mapping[int, np.ndarray]]
-    units: tuple[_Unit, ...] = ()
+    units: tuple[_Unit, ...] = ()  # f(x) = Σ weight · relu(w · x + bias) + ``linear`` · x + ``bias``
     linear: Mapping[int, float] = dataclasses.field(default_factory=dict)
     bias: float = 0.0
+    # Feature -> ends of the interval its values are drawn from; the others are standard normal.
     lows: Mapping[int, float] = dataclasses.field(default_factory=dict)
     highs: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    # Changes drawn inputs, such as by making two features the same.
     prepare: Callable[[np.ndarray], np.ndarray] = lambda inputs: inputs
-    suppressors: tuple[int, ...] = ()
+    suppressors: tuple[int, ...] = ()  # features that the function uses and that say nothing about what is asked
 
     def draw(self, generator: np.random.Generator, count: int) -> np.ndarray:
         """Return inputs, (count, 12) float32."""

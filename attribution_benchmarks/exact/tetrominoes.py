@@ -33,14 +33,8 @@ _CORNERS = ((1, 1), (4, 5))
 def draw(name: str, count: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw images of one of ``NAMES``.
 
-    Returns
-    -------
-    images
-        (count, 8, 8, 1) float32.
-    labels
-        (count,) int64, class 0 and class 1 in turn.
-    masks
-        (count, 8, 8) bool, the tetrominoes that are there.
+    Returns images, (count, 8, 8, 1) float32, labels, (count,) int64, class 0 and class 1 in turn, and the tetrominoes
+    that are there, (count, 8, 8) bool.
     """
     problem, _, background = name.rpartition("_")
     labels = np.arange(count) % 2

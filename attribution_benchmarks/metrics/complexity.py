@@ -23,11 +23,7 @@ def sparseness(values: np.ndarray) -> np.ndarray:
 
     0 for equal values, 1 - 1 / positions for a single one (Chalasani et al., ICML 2020). Quantus's ``Sparseness`` adds
     1e-7 to each value of a map whose largest is 1, and differs by less than positions · 1e-7 / the sum of that map.
-
-    Parameters
-    ----------
-    values
-        (N, positions...), not negative.
+    Values are (N, positions...), not negative.
     """
     ranked = np.sort(flat(values), axis=1)
     count = ranked.shape[1]
@@ -39,12 +35,7 @@ def complexity(values: np.ndarray) -> np.ndarray:
     """Return the entropy of each map's shares, (N,) in nats in [0, ln(positions)]; NaN for zeros.
 
     -Σ p ln p, where p is a position's share of the sum (Bhatt, Weller and Moura, IJCAI 2020). Quantus's ``Complexity``
-    adds 1e-12 to p in the logarithm, and is smaller by less than positions · 1e-12.
-
-    Parameters
-    ----------
-    values
-        As for ``sparseness``.
+    adds 1e-12 to p in the logarithm, and is smaller by less than positions · 1e-12. Values are as for ``sparseness``.
     """
     from scipy.special import entr
 
@@ -58,12 +49,7 @@ def effective_complexity(values: np.ndarray) -> np.ndarray:
     """Return the number of positions above 1e-5 of each map's largest value, (N,) float64; NaN for zeros.
 
     Equal to Quantus's ``EffectiveComplexity``. In its source (Nguyen and Rodríguez Martínez, 2020) positions count
-    until the rest no longer affects the prediction.
-
-    Parameters
-    ----------
-    values
-        As for ``sparseness``.
+    until the rest no longer affects the prediction. Values are as for ``sparseness``.
     """
     rows = flat(values)
     top = rows.max(axis=1, keepdims=True)

@@ -34,7 +34,9 @@ _DIGITS = 6  # of a stored number
 def curve(
     maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
 ) -> np.ndarray:
-    """Return the target's probability after removing each share of the positions.
+    """Return the target's probability after removing each share of the positions, (N, 1 + shares) float64.
+
+    The first is that of the unchanged input.
 
     Parameters
     ----------
@@ -49,11 +51,6 @@ def curve(
         Of removed positions, increasing, above 0.
     least_first
         Remove the least important positions first, which is insertion read backwards.
-
-    Returns
-    -------
-    (N, 1 + shares) float64
-        The first is that of the unchanged input.
     """
     ranked = orders(maps, batch)[:, :: -1 if least_first else 1]
     places = np.argsort(ranked, axis=1)
@@ -64,12 +61,7 @@ def curve(
 def probabilities_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: Fill = mean_colour) -> np.ndarray:
     """Return the target's probability on the unchanged input, then without each set of positions, (N, 1 + sets).
 
-    Parameters
-    ----------
-    batch, scores, fill
-        As for ``curve``.
-    sets
-        (N, sets, positions) bool.
+    ``sets`` are (N, sets, positions) bool; other arguments as for ``curve``.
     """
     whole, targets = originals(batch, scores)
     found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]))

@@ -52,21 +52,8 @@ def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) ->
 
     A missing position is the weighted mean of its neighbors, with adjacent ones twice as heavy as diagonal ones, so
     that the shape of the mask reveals little (ROAD; Rong et al., "A Consistent and Efficient Evaluation Strategy for
-    Attribution Methods", ICML 2022). The values are single precision.
-
-    Parameters
-    ----------
-    pictures
-        (N, H, W, C) or (N, T, C).
-    gone
-        (N, H, W) or (N, T) bool.
-    keys
-        N names that the noise depends on.
-
-    Raises
-    ------
-    BadInput
-        If the inputs are neither signals nor images.
+    Attribution Methods", ICML 2022). The values are single precision. ``pictures`` are (N, H, W, C) or (N, T, C), else
+    ``BadInput``.
     """
     spatial = pictures.shape[1:-1]
     if len(spatial) not in (1, 2):
@@ -88,17 +75,10 @@ def interpolate_signal(signal: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return an image in which each missing position is the weighted mean of its neighbors.
+    """Return an image, (H, W, C) float32, in which each missing position is the weighted mean of its neighbors.
 
     A multigrid relaxation, from the coarsest grid to the finest, takes a tenth of the time of a sparse solver. Its root
     mean square error is about as large as ROAD's noise. If all positions are missing, they have the mean color.
-
-    Parameters
-    ----------
-    picture
-        (H, W, C) float32.
-    gone
-        (H, W) bool.
     """
     mean = picture.mean(axis=(0, 1))
     known = ~gone[..., np.newaxis]

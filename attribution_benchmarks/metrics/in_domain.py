@@ -35,18 +35,10 @@ FILE = pathlib.Path("assets") / "deletions.json"
 
 @dataclasses.dataclass(frozen=True)
 class Deletions:
-    """The segments that were deleted in a network's training.
+    """The segments that were deleted in a network's training."""
 
-    Attributes
-    ----------
-    segments
-        Number along each axis; their lengths differ by at most one position.
-    fill
-        Value of deleted positions.
-    """
-
-    segments: tuple[int, ...]
-    fill: float
+    segments: tuple[int, ...]  # number along each axis; their lengths differ by at most one position
+    fill: float  # value of deleted positions
 
     @property
     def count(self) -> int:
@@ -75,10 +67,7 @@ class Deletions:
 def deletions_of(model: Any) -> Deletions:
     """Return the deletions that a model was trained with.
 
-    Raises
-    ------
-    BadInput
-        If its SavedModel declares none, or the declaration is invalid.
+    Raises ``BadInput`` if its SavedModel declares none, or the declaration is invalid.
     """
     directory = getattr(model, "path", None)
     name = shown_model(pathlib.Path(directory)) if directory else ""

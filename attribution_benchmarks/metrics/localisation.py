@@ -37,21 +37,11 @@ def _defined(function: _Function) -> _Function:
 
 @_defined
 def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
-    """Return whether the highest position of each map is in its mask.
+    """Return whether the highest position of each map is in its mask, (N,) float64: 1 for a hit, 0 for a miss.
 
-    Parameters
-    ----------
-    values
-        (N, positions...), more is more important.
-    mask
-        (N, positions...) bool.
-    tolerance
-        Distance from the mask that still counts as a hit, as a share of the longest side, rounded to whole positions.
-
-    Returns
-    -------
-    (N,) float64
-        1 for a hit, 0 for a miss; the share of hits among several highest positions.
+    ``values`` are (N, positions...), more is more important, and ``mask`` (N, positions...) bool. Among several highest
+    positions it is the share of hits. ``tolerance`` is the distance from the mask that still counts as a hit, as a
+    share of the longest side, rounded to whole positions.
     """
     from scipy.ndimage import distance_transform_edt
 
@@ -66,17 +56,10 @@ def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLE
 
 @_defined
 def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the area under the ROC curve: the share of pairs whose position in the mask is higher; ties count half.
+    """Return the area under the ROC curve, (N,) in [0, 1]; arguments as for ``pointing_game``.
 
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
-
-    Returns
-    -------
-    (N,) float64 in [0, 1]
-        Mann and Whitney's U, divided by the number of pairs.
+    It is the share of pairs whose position in the mask is higher, ties counting half: Mann and Whitney's U, divided by
+    the number of pairs.
     """
     from scipy.stats import rankdata
 
@@ -90,17 +73,9 @@ def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 @_defined
 def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the average precision: the mean precision at each position of the mask.
+    """Return the mean precision at each position of the mask, (N,) in [0, 1]; arguments as for ``pointing_game``.
 
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
-
-    Returns
-    -------
-    (N,) float64 in [0, 1]
-        Area below the steps of the curve of precision over recall, as scikit-learn's ``average_precision_score``.
+    The area below the steps of the curve of precision over recall, as scikit-learn's ``average_precision_score``.
     """
     values, mask = flat(values), flat(mask)
     order = np.argsort(-values, axis=1)
@@ -117,17 +92,10 @@ def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 @_defined
 def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the intersection over union of the mask and the highest positions, as many as the mask has.
+    """Return the intersection over union of the mask and as many highest positions as it has, (N,) in [0, 1].
 
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
-
-    Returns
-    -------
-    (N,) float64 in [0, 1]
-        Where equal values compete for the last positions, the intersection is the mean over the choices.
+    Where equal values compete for the last positions, the intersection is the mean over the choices. Arguments as for
+    ``pointing_game``.
     """
     inside = flat(mask).sum(axis=1)
     common = shared_with_highest(values, mask, inside)
@@ -138,33 +106,18 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def top_k_intersection(values: np.ndarray, mask: np.ndarray, k: int | None = None) -> np.ndarray:
     """Return the share of the k highest positions that are in the mask (Theiner, Müller-Budack and Ewerth, WACV 2022).
 
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
-    k
-        Number of positions; a twentieth of all, at least one, where None.
-
-    Returns
-    -------
-    (N,) float64 in [0, 1]
-        Where equal values compete for the last positions, the mean over the choices. Without ties it is Quantus's
-        ``TopKIntersection``, whose k is 1,000 by default.
+    (N,) in [0, 1]; k is a twentieth of all positions, at least one, where None. Where equal values compete for the last
+    positions, the mean over the choices. Without ties it is Quantus's ``TopKIntersection``, whose k is 1,000 by
+    default. Arguments as for ``pointing_game``.
     """
     count = k or max(round(_HIGHEST * flat(mask).shape[1]), 1)
     return np.asarray(shared_with_highest(values, mask, np.full(len(mask), count)) / count)
 
 
 def shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return how many of each map's highest positions are in its mask, (N,) float64.
+    """Return how many of each map's highest positions, (N,) int ``counts``, are in its mask, (N,) float64.
 
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
-    counts
-        (N,) int, the number of highest positions. Where equal values compete for the last ones, the mean over the
-        choices counts.
+    Where equal values compete for the last ones, the mean over the choices counts. Others are as for ``pointing_game``.
     """
     values, mask = flat(values), flat(mask)
     ranked = -np.sort(-values, axis=1)
@@ -181,12 +134,7 @@ def attribution_localisation(values: np.ndarray, mask: np.ndarray) -> np.ndarray
     """Return the share of each map that is in its mask, (N,) in [0, 1]; NaN for zeros.
 
     Kohlbrenner et al., IJCNN 2020; the relevance mass accuracy of Arras et al. (2022) under another name. Quantus's
-    ``AttributionLocalisation`` adds 1e-9 to the divisor.
-
-    Parameters
-    ----------
-    values, mask
-        As for ``pointing_game``.
+    ``AttributionLocalisation`` adds 1e-9 to the divisor. Arguments as for ``pointing_game``.
     """
     return ratio((flat(values) * flat(mask)).sum(axis=1), flat(values).sum(axis=1))
 
@@ -214,15 +162,7 @@ def _metric(
 def pointing_game_metric(share: str = "") -> Metric:
     """Return the pointing game, ``pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
 
-    Parameters
-    ----------
-    share
-        The tolerance as a share of the longest side, from 0 to 1, as text; empty for 0.03.
-
-    Raises
-    ------
-    BadInput
-        If it is no such number.
+    ``share`` is the tolerance as a share of the longest side, from 0 to 1, as text (else ``BadInput``); empty for 0.03.
     """
     name = f"pointing_game@{share}" if share else "pointing_game"
     try:

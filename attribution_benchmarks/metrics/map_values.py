@@ -13,10 +13,7 @@ from attribution_benchmarks.stats import correlation
 def magnitude(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return the magnitude of each position, (N, positions...): absolute values summed over channels.
 
-    Raises
-    ------
-    BadInput
-        If maps and inputs have different positions.
+    Raises ``BadInput`` if maps and inputs have different positions.
     """
     return np.asarray(np.abs(_with_channels(maps, batch)).sum(axis=-1))
 
@@ -24,10 +21,7 @@ def magnitude(maps: np.ndarray, batch: Batch) -> np.ndarray:
 def evidence(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return the evidence of each position for the target, (N, positions...): signed values summed over channels.
 
-    Raises
-    ------
-    BadInput
-        If maps and inputs have different positions.
+    Raises ``BadInput`` if maps and inputs have different positions.
     """
     return np.asarray(_with_channels(maps, batch).sum(axis=-1))
 

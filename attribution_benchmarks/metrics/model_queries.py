@@ -47,14 +47,7 @@ def with_targets(batch: Batch, scores: Callable[[Any], np.ndarray]) -> Batch:
 def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
     """Yield the scores of changed inputs one by one, (classes,) float64.
 
-    Parameters
-    ----------
-    batch
-        The inputs.
-    scores
-        The network.
-    changes
-        (row, its changed input) pairs. They are grouped into requests of ``BYTES``.
+    ``changes`` are (row of the batch, its changed input) pairs. They are grouped into requests of ``BYTES``.
     """
     rows, pictures = [], []
     most = max(BYTES // max(batch.pictures[:1].nbytes, 1), 1)

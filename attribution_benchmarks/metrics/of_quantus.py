@@ -47,17 +47,10 @@ NAMES = (
 
 
 def quantus_metric(name: str) -> Metric:
-    """Return a metric of Quantus.
+    """Return a metric of Quantus, ``quantus:CLASS`` or ``quantus:CLASS?parameter=value&...``.
 
-    Parameters
-    ----------
-    name
-        ``quantus:CLASS`` or ``quantus:CLASS?parameter=value&...``; values are Python literals or words.
-
-    Raises
-    ------
-    BadInput
-        If Quantus is not installed, the class is not offered, or it does not take the parameters.
+    Values are Python literals or words. Raises ``BadInput`` if Quantus is not installed, the class is not offered, or
+    it does not take the parameters.
     """
     kind, parameters = parsed(name, "Quantus", NAMES)
     try:
@@ -86,13 +79,7 @@ def quantus_metric(name: str) -> Metric:
 
 
 def parsed(name: str, library: str, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Return the class and the parameters of ``library:CLASS?parameter=value&...``.
-
-    Raises
-    ------
-    BadInput
-        If the class is not offered.
-    """
+    """Return the class and the parameters of ``library:CLASS?parameter=value&...``; ``BadInput`` if not offered."""
     kind, _, query = name.partition(":")[2].partition("?")
     if kind not in offered:
         raise BadInput(f"--metrics={name}: no such metric of {library} is offered; choose of {listed(sorted(offered))}")

@@ -33,17 +33,9 @@ NAMES: dict[str, Literal["more", "less"]] = {  # name -> which is better
 
 
 def xplique_metric(name: str) -> Metric:
-    """Return a metric of Xplique.
+    """Return a metric of Xplique, ``xplique:CLASS`` or ``xplique:CLASS?parameter=value&...``.
 
-    Parameters
-    ----------
-    name
-        ``xplique:CLASS`` or ``xplique:CLASS?parameter=value&...``; values are Python literals or words.
-
-    Raises
-    ------
-    BadInput
-        If Xplique is not installed, or the class is not offered.
+    Values are Python literals or words. Raises ``BadInput`` if Xplique is not installed, or the class is not offered.
     """
     kind, parameters = parsed(name, "Xplique", tuple(NAMES))
     try:

@@ -48,16 +48,9 @@ def _grids(batch: Batch) -> np.ndarray:
 def _removed_in_order(values: np.ndarray, regions: np.ndarray, batch: Batch, mean: bool = False) -> np.ndarray:
     """Return what is removed after each region, the one of most evidence first, (N, regions, positions) bool.
 
-    Parameters
-    ----------
-    values
-        (N, positions).
-    regions
-        (N, positions) int from 0. Inputs of fewer regions than others end with all positions removed.
-    batch
-        The inputs, whose names determine the order of equals.
-    mean
-        Rank by the mean of a region in place of the sum.
+    ``values`` are (N, positions), ``regions`` (N, positions) int from 0. Inputs of fewer regions than others end with
+    all positions removed. The names in ``batch`` determine the order of equals. With ``mean``, regions rank by their
+    mean in place of the sum.
     """
     count = int(regions.max()) + 1
     gone = np.zeros((len(values), count, values.shape[1]), bool)

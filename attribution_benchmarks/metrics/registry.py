@@ -28,10 +28,7 @@ _RENAMED = {  # former name -> name and change; a former name works for one rele
 def register(metric: Metric) -> Metric:
     """Register a metric for every benchmark, and return it.
 
-    Raises
-    ------
-    ValueError
-        If it has no function, or another metric has its name.
+    Raises ``ValueError`` if it has no function, or another metric has its name.
     """
     if metric.measure is None:
         raise ValueError(f"the metric '{metric.name}' has no function of maps, so other benchmarks cannot compute it")
@@ -48,10 +45,7 @@ for _part in (localisation, complexity, faithfulness, regions, in_domain, sanity
 def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return metrics by name: a benchmark's, registered ones, and custom ones, ``module:NAME`` or ``file.py:NAME``.
 
-    Raises
-    ------
-    BadInput
-        If a name is unknown or used twice, or there is no name.
+    Raises ``BadInput`` if a name is unknown or used twice, or there is no name.
     """
     known = {**own, **METRIC_REGISTRY}
     found: dict[str, Metric] = {}

@@ -35,15 +35,9 @@ _BINS = 100  # of the histogram whose entropy is a map's complexity
 def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
     """Return the mean structural similarity of two maps of each input, (N,) in [-1, 1].
 
-    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with uniform windows of 7 positions a side and maps in
-    [0, 1], as scikit-image's ``structural_similarity(..., data_range=1)``, without windows that cross the border.
-
-    Parameters
-    ----------
-    first, second
-        (N, positions...) in [0, 1].
-    radius
-        Of the window; smaller on axes that are shorter.
+    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with uniform windows of 7 positions a side and maps, (N,
+    positions...), in [0, 1], as scikit-image's ``structural_similarity(..., data_range=1)``, without windows that cross
+    the border. ``radius`` is that of the window; smaller on axes that are shorter.
     """
     from scipy.ndimage import uniform_filter1d
 
@@ -176,12 +170,7 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
     class. This is Max-Sensitivity (Yeh et al., NeurIPS 2019) as Quantus computes it with ``normalise=True`` and
     ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise;
     then it has no upper bound and exceeds 10⁷ for gradients of saturated probabilities. A map a' of zeros has
-    distance 1.
-
-    Returns
-    -------
-    (N,) float64
-        NaN for a map a of zeros.
+    distance 1; NaN for a map a of zeros.
     """
     return _where_any(maps, _distances(maps, batch, explain)[0].max(axis=1))
 
@@ -196,12 +185,7 @@ def local_lipschitz(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
 
     max over the copies x' of ‖a / ‖a‖ - a' / ‖a'‖‖₂ / ‖x - x'‖₂ (Alvarez-Melis and Jaakkola, 2018), per unit of the
     input. Quantus's ``LocalLipschitzEstimate`` has Manhattan distance above the line and maps of a largest value of 1
-    by default.
-
-    Returns
-    -------
-    (N,) float64
-        NaN for a map a of zeros.
+    by default. NaN for a map a of zeros.
     """
     return _where_any(maps, ratio(*_distances(maps, batch, explain)).max(axis=1))
 
