@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core import manifest, tables
-from bim import compare_served
+from bim import served
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
@@ -52,7 +52,6 @@ flags.DEFINE_integer("requests", 30, "timed requests to each model", 1, flag_val
 def main(flag_values: flags.FlagValues) -> None:
     """Print the comparison and write the output file."""
     from attribution_benchmarks import serving
-    from bim import served
     from bim.attributions import method_named
     from bim.dataset import load_set, resolve_data_dir
     from bim.measure import input_side, network_inputs
@@ -64,26 +63,26 @@ def main(flag_values: flags.FlagValues) -> None:
     if len(names) != 2 or names[0] == names[1]:
         raise BadInput(f"--models={','.join(names)}: expected two different served models")
     tables.check_output(flag_values.output)
-    kinds = compare_served.kinds_of(names, flag_values.labels)
+    kinds = served.kinds_of(names, flag_values.labels)
     methods = {name: serving.as_served(method_named(name)) for name in flag_values.methods}
     client = serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
     models = [served.served_classifier(client, name) for name in names]
     served.check_methods(models, methods)
     data_dir = resolve_data_dir(flag_values.data_dir)
-    sets = {name: load_set(data_dir, name) for name in compare_served.LABEL_SETS}
+    sets = {name: load_set(data_dir, name) for name in served.LABEL_SETS}
     if sets["obj"].names != sets["scene"].names:
         raise BadInput(f"the sets obj and scene in {data_dir} have different images")
     count = flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
     rows = sample_rows(len(sets["obj"]), count, flag_values.seed)
-    compared = compare_served.compare(
+    compared = served.compare(
         models, names, kinds, sets, rows, methods, flag_values.seed, flag_values.batch_size, progress=True
     )
     images = sets["obj"].images((rows * flag_values.batch_size)[: flag_values.batch_size])
     inputs = network_inputs(images, input_side(models[0]))
-    seconds = compare_served.time_requests(models, inputs, flag_values.requests)
-    found = compare_served.score_rows(compared, seconds, flag_values.batch_size)
+    seconds = served.time_requests(models, inputs, flag_values.requests)
+    found = served.score_rows(compared, seconds, flag_values.batch_size)
     titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
-    text = compare_served.report(found, compared, titles, flag_values.batch_size)
+    text = served.report(found, compared, titles, flag_values.batch_size)
     print_text(text)
     if flag_values.output:
         description = manifest.describe_run(

@@ -18,8 +18,7 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from attribution_benchmarks.core.runner import Run
 from svea import methods
-from svea.controls import CONTROLS, RAW_SIGNAL
-from svea.methods import CANDIDATES, COSTLY, METHODS, RISE_MASKS
+from svea.methods import CANDIDATES, CONTROLS, COSTLY, METHODS, RAW_SIGNAL, RISE_MASKS
 from svea.metrics import METRICS
 
 _DEFAULT_MODEL = default_model("svea/baseline")

@@ -20,7 +20,7 @@ from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
 from svea import metrics, mnist1d
-from svea.controls import RAW_SIGNAL
+from svea.methods import RAW_SIGNAL
 from svea.mnist1d import CLASSES, LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
 if TYPE_CHECKING:

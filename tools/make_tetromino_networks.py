@@ -21,9 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.exact.hidden_units import two_classes
 from attribution_benchmarks.exact.metrics import MOST_FEATURES
-from attribution_benchmarks.exact.tetrominoes import NAMES, SIDE, draw
+from attribution_benchmarks.exact.xai_tris import NAMES, SIDE, draw, two_classes
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(

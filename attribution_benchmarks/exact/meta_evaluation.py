@@ -4,9 +4,9 @@
     python -m attribution_benchmarks.exact.meta_evaluation --metrics=insertion,my_metric.py:MINE --inputs=5
     python -m attribution_benchmarks.exact.meta_evaluation --metrics=deletion,quantus:PixelFlipping --inputs=1
 
-Each exact map is corrupted in known grades (``exact.corruptions``). A metric that measures whether a map is right ranks
-the corrupted maps of an input by their true error. The rank correlation of the two is computed for each input, so that
-easy and difficult inputs do not matter. docs/which_metric.md has the results.
+Each exact map is corrupted in known grades (``exact.known_networks``). A metric that measures whether a map is right
+ranks the corrupted maps of an input by their true error. The rank correlation of the two is computed for each input, so
+that easy and difficult inputs do not matter. docs/which_metric.md has the results.
 
 Quantus scores maps and changed inputs one by one. ``--quantus_inputs=2`` adds its metrics that compare with ours
 (``QUANTUS``), on the first two inputs of each network.
@@ -34,8 +34,7 @@ from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_directory
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from attribution_benchmarks.core.metric import Metric, of_maps
-from attribution_benchmarks.exact.corruptions import GRADES, KINDS
-from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, KnownNetwork, known_networks
 from attribution_benchmarks.exact.metric_scores import (
     MAPS,
     KnownMaps,

@@ -20,9 +20,8 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.exact.corruptions import GRADES, KINDS, corrupted
 from attribution_benchmarks.exact.definition import METHODS
-from attribution_benchmarks.exact.known_networks import ExactExplain, KnownNetwork
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, ExactExplain, KnownNetwork, corrupted
 from attribution_benchmarks.exact.metrics import distance
 from attribution_benchmarks.metrics.map_values import flat
 

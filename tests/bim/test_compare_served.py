@@ -14,7 +14,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks import serving
 from attribution_benchmarks.serving.interface import Signature, TensorSpec
 from attribution_benchmarks.stats import statistics
-from bim import compare_served, dataset, measure
+from bim import dataset, measure, served
 from bim.attributions import method_named
 
 SIDE = 8
@@ -60,11 +60,11 @@ def run(server, data_dir, names, rows, methods=("occlusion",)):
     chosen = {name: method_named(name) for name in methods}
     with serving.Client(server.grpc_address) as client:
         models = [serving.ServedModel(client, name) for name in names]
-        return compare_served.compare(models, names, ("obj", "obj"), sets, rows, chosen, batch_size=4)
+        return served.compare(models, names, ("obj", "obj"), sets, rows, chosen, batch_size=4)
 
 
 def figures(compared, seconds=((0.1, 0.1), (0.2, 0.2))):
-    rows = compare_served.score_rows(compared, np.array(seconds), batch_size=4)
+    rows = served.score_rows(compared, np.array(seconds), batch_size=4)
     return rows, {(row["model"], row["method"], row["metric"]): row for row in rows}
 
 
@@ -105,24 +105,24 @@ def test_latencies_and_throughput_by_a_clock_of_ours():
         def scores(self, inputs, batch_size):
             assert batch_size == len(inputs) == 4
 
-    seconds = compare_served.time_requests([Quick(), Quick()], np.zeros((4, 2)), 2, clock=lambda: next(ticks))
+    seconds = served.time_requests([Quick(), Quick()], np.zeros((4, 2)), 2, clock=lambda: next(ticks))
     assert seconds.tolist() == [[1, 3], [2, 4]]  # the first of each does not count
     empty = {"random": np.zeros((2, 0))}
-    compared = compare_served.Compared(
+    compared = served.Compared(
         ("a", "b"), ("obj", "scene"), np.zeros((2, 0), int), np.zeros((2, 0), int), empty, {"random": np.zeros(0)}
     )
     rows, found = figures(compared, seconds)
     assert found["a", "prediction", "latency_p50_ms"]["value"] == 2000
     assert found["b", "prediction", "latency_p90_ms"]["value"] == pytest.approx(3800)
     assert found["b", "prediction", "images_per_second"]["value"] == pytest.approx(8 / 6)
-    text = compare_served.report(rows, compared, {"random": "Random map", "prediction": "prediction"}, 4)
+    text = served.report(rows, compared, {"random": "Random map", "prediction": "prediction"}, 4)
     assert "Random map: no image is classified correctly by both" in text and "have no meaning" in text
     assert "2 requests of 4 images to each model" in text
 
 
 def test_maps_without_contrast_have_no_correlation():
     constant = np.array([0.2, np.nan, 0.4])
-    compared = compare_served.Compared(
+    compared = served.Compared(
         ("a", "b"), ("obj", "obj"), np.zeros((2, 3), int), np.zeros((2, 3), int), {"m": np.ones((2, 3))},
         {"m": constant},
     )  # fmt: skip
@@ -132,13 +132,13 @@ def test_maps_without_contrast_have_no_correlation():
 
 
 def test_what_each_model_tells():
-    assert compare_served.kinds_of(("bim_obj", "bim_scene@2"), []) == ("obj", "scene")
-    assert compare_served.kinds_of(("bim_scene3", "bim_scene_only"), []) == ("scene", "scene")
-    assert compare_served.kinds_of(("mine", "yours"), ["scene", "obj"]) == ("scene", "obj")
+    assert served.kinds_of(("bim_obj", "bim_scene@2"), []) == ("obj", "scene")
+    assert served.kinds_of(("bim_scene3", "bim_scene_only"), []) == ("scene", "scene")
+    assert served.kinds_of(("mine", "yours"), ["scene", "obj"]) == ("scene", "obj")
     with pytest.raises(BadInput, match="unknown labels of 'mine'"):
-        compare_served.kinds_of(("bim_obj", "mine"), [])
+        served.kinds_of(("bim_obj", "mine"), [])
     with pytest.raises(BadInput, match="expected one of 'obj', 'scene' for each"):
-        compare_served.kinds_of(("a", "b"), ["obj"])
+        served.kinds_of(("a", "b"), ["obj"])
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import pytest
 
 from attribution_benchmarks.core.explainer import Explainer
-from svea import baseline, controls, mnist1d, scoring
+from svea import baseline, mnist1d, scoring
+from svea.methods import CONTROLS
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,7 @@ def score(data, model):
     """Return a function from name -> (method, overrides) to the scores of these methods on the network."""
 
     def score(methods):
-        explainer = Explainer(model, methods, controls.CONTROLS, batch_size=1000)
+        explainer = Explainer(model, methods, CONTROLS, batch_size=1000)
         results = scoring.evaluator(explainer, model, [scoring.REGION]).run(scoring.batches(data, 1000))
         return scoring.score_network(model, data, results)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from svea import controls, metrics, scoring
+from svea import methods, metrics, scoring
 
-CONTROLS = {control.name: control for control in controls.CONTROLS}
+CONTROLS = {control.name: control for control in methods.CONTROLS}
 
 
 @pytest.fixture(scope="module")

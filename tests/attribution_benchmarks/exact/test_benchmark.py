@@ -9,7 +9,7 @@ from attribution import cli
 from attribution_benchmarks.core import evaluate as core_evaluate
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.exact import definition, evaluate, metrics, tetrominoes, xai_tris, xai_units
+from attribution_benchmarks.exact import definition, evaluate, metrics, xai_tris, xai_units
 from attribution_benchmarks.exact.problems import FEATURES, NAMES
 
 
@@ -111,7 +111,7 @@ def test_units_of_behavior_show_known_failures(tmp_path):
 
 
 def test_xai_tris_knows_the_truth_and_the_mask_is_another(tmp_path):
-    found = scored("xai_tris", tmp_path, f"--num_imgs={10 * len(tetrominoes.NAMES)}", "--methods=gradient,deeplift")
+    found = scored("xai_tris", tmp_path, f"--num_imgs={10 * len(xai_tris.NAMES)}", "--methods=gradient,deeplift")
     for metric, best in (("distance", 0), ("rank_correlation", 1), ("sign_errors", 0)):
         assert found["exact_values", metric] == pytest.approx(best, abs=1e-7)
     assert found["ground_truth", "mask_precision"] == 1 and found["uniform", "mask_precision"] < 0.15

@@ -8,8 +8,7 @@ import pytest
 from attribution import cli
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.exact import meta_evaluation, metrics
-from attribution_benchmarks.exact.corruptions import GRADES, KINDS, corrupted
-from attribution_benchmarks.exact.known_networks import ExactExplain, known_networks
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, ExactExplain, corrupted, known_networks
 from attribution_benchmarks.exact.metric_scores import known_maps, measure
 from attribution_benchmarks.metrics import sanity
 

@@ -9,7 +9,7 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.cli.bundled_models import default_model
-from attribution_benchmarks.exact import hidden_units, metrics, tetrominoes, xai_units
+from attribution_benchmarks.exact import metrics, xai_tris, xai_units
 from attribution_benchmarks.exact.known_networks import known_networks
 from attribution_benchmarks.exact.problems import FEATURES, HAND_SET
 from tools import make_exact_networks
@@ -86,7 +86,7 @@ def test_the_committed_network_has_the_hand_set_weights(folder, networks):
 def test_values_of_sparse_hidden_units_are_those_of_all_coalitions_of_the_inputs():
     generator = np.random.default_rng(0)
     weights = generator.normal(size=(10, 6)) * (generator.random((10, 6)) < 0.4)
-    units = hidden_units.HiddenUnits(weights, *(generator.normal(size=size) for size in (6, (6, 2), 2)))
+    units = xai_tris.HiddenUnits(weights, *(generator.normal(size=size) for size in (6, (6, 2), 2)))
     inputs, targets = generator.normal(size=(3, 10)), np.array([0, 1, 1])
     expected = metrics.shapley_values_of_network(inputs, targets, units.scores)
     np.testing.assert_allclose(units.shapley_values(inputs, targets), expected, atol=1e-12)
@@ -94,9 +94,9 @@ def test_values_of_sparse_hidden_units_are_those_of_all_coalitions_of_the_inputs
 
 def test_tetromino_networks_are_their_hidden_units_and_see_the_classes(networks):
     path = default_model("exact/tetrominoes")
-    units = hidden_units.read_hidden_units(path)
-    for place, name in enumerate(tetrominoes.NAMES):
-        images, labels, masks = tetrominoes.draw(name, 100, np.random.default_rng([7, place]))
+    units = xai_tris.read_hidden_units(path)
+    for place, name in enumerate(xai_tris.NAMES):
+        images, labels, masks = xai_tris.draw(name, 100, np.random.default_rng([7, place]))
         scores = networks["tetrominoes"].scores(images, 100)
         np.testing.assert_allclose(scores, units.scores(images), atol=2e-5)
         targets = 2 * place + labels
@@ -107,7 +107,7 @@ def test_tetromino_networks_are_their_hidden_units_and_see_the_classes(networks)
         assert (scores[np.arange(100), targets] > 0).mean() > 0.8
         assert set(masks.sum(axis=(1, 2))) == {8 if name.startswith("xor") else 4}
     with pytest.raises(BadInput, match=r"not a network of tetrominoes; tools/make_tetromino_networks\.py"):
-        hidden_units.read_hidden_units(default_model("exact/units"))
+        xai_tris.read_hidden_units(default_model("exact/units"))
 
 
 def test_the_trained_parts_have_learnt_what_they_were_taught(network):
