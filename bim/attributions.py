@@ -20,7 +20,7 @@ from attribution.methods.modified_relu import guided_backprop, guided_rules
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, Control
 from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
-from bim.regions import resize_like_skimage
+from bim.scores import resize_like_skimage
 
 CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25

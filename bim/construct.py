@@ -15,7 +15,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from PIL import Image
@@ -320,7 +320,7 @@ def _drawn_entry(drawn: dict) -> dict:
     return {"path": drawn["path"], "segmentation": annotation["segmentation"], "height": side, "width": side}
 
 
-def draw_images(data_dir: str, folder: str, names: Iterable[str]) -> None:
+def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
     """Draw validation images of the sets of ``list_drawn``, if they are missing, as ``construct`` does.
 
     ``folder`` is one of images, such as ``obj/val`` or ``tcav/random_0``; ``names`` are names of files in it, with
@@ -328,14 +328,11 @@ def draw_images(data_dir: str, folder: str, names: Iterable[str]) -> None:
     """
     place = os.path.abspath(data_dir)
     directory = os.path.join(place, *folder.split("/"))
-    missing = [name for name in names if not is_whole(os.path.join(directory, name))]
-    if not missing:
-        return
-    origins = [origin(folder.partition("/")[0], os.path.splitext(name)[0]) for name in missing]
+    origins = [origin(folder.partition("/")[0], os.path.splitext(name)[0]) for name in names]
     # Processes for some hundred images only: each takes half a second to start.
     with locked_directory(place, "drawn images"), local_map(available_cores(), 8 * TOGETHER) as each:
         _draw(place, origins, each)
-        for name, (source, original) in zip(missing, origins, strict=True):
+        for name, (source, original) in zip(names, origins, strict=True):
             link(os.path.join(place, source, "val", original + ".jpg"), os.path.join(directory, name))
 
 

@@ -304,11 +304,14 @@ def completeness(data_dir: str) -> bool | str:
 
 
 def _draw_missing(data_dir: str, folder: str, names: Sequence[str]) -> None:
-    """Draw the images of a folder that are missing, see ``bim.construct.draw_images``; nothing in finished sets."""
-    if completeness(data_dir) == LISTED:
+    """Draw the images of a folder that are missing; nothing in finished sets."""
+    if completeness(data_dir) != LISTED:
+        return
+    directory = os.path.join(data_dir, *folder.split("/"))
+    if missing := [name for name in names if not is_whole(os.path.join(directory, name))]:
         from bim.construct import draw_images
 
-        draw_images(data_dir, folder, names)
+        draw_images(data_dir, folder, missing)
 
 
 def read_images(data_dir: str, folder: str, names: Sequence[str]) -> np.ndarray:

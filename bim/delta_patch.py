@@ -23,7 +23,7 @@ from bim.evaluate import PATCH_SET, BimRun
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, load_classifier, network_inputs
 from bim.models import network_input
-from bim.regions import place_mask
+from bim.scores import place_mask
 from bim.served import local_twin
 from bim.subsets import write_boxes, write_list
 from bim.synthetic.drawings import save_picture

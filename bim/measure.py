@@ -18,9 +18,9 @@ from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, R
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
+from bim.scores import object_attribution, place_mask, two_dimensional
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
@@ -35,7 +35,7 @@ class Measured:
     predicted: np.ndarray  # (n,) int64
     labels: np.ndarray  # (n,) int64
     # By method or control: (n,) float64 in [0, 1], the mean of the scaled map over the object; (n,) bool, maps without
-    # a scale (see ``regions.two_dimensional``).
+    # a scale (see ``scores.two_dimensional``).
     attributions: dict[str, np.ndarray]
     flat: dict[str, np.ndarray]
     # Metric of all benchmarks -> method or control -> (n,) float64; if it has a curve, (n, points) float64.
@@ -113,8 +113,8 @@ def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, n
     """
     if maps.shape[1:3] != masks.shape[1:]:
         raise BadInput(f"maps of {maps.shape[1:]}; BIM reads maps of the network's input size, {masks.shape[1:]}")
-    scaled, flat = regions.two_dimensional(maps)
-    return regions.object_attribution(scaled, masks), flat
+    scaled, flat = two_dimensional(maps)
+    return object_attribution(scaled, masks), flat
 
 
 OBJECT = PerSampleMetric("object_attribution", _object_attribution, width=2)
@@ -122,21 +122,12 @@ OBJECT = PerSampleMetric("object_attribution", _object_attribution, width=2)
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A model on a set, as the metrics compare two of them: ``obj-obj``, ``scene-scene_only``, ...
+    """A model on a set, as the metrics compare two of them: ``obj-obj``, ``scene-scene_only``, ..."""
 
-    Attributes
-    ----------
-    model_name
-        ``obj``, ``scene``, ...; model and set are part of each image's key, so no two draw the same random numbers.
-    model
-        From ``load_classifier``, or served.
-    images
-        The set.
-    """
-
+    # ``obj``, ``scene``, ...; model and set are part of each image's key, so no two draw the same random numbers.
     model_name: str
-    model: object
-    images: BimSet
+    model: object  # from ``load_classifier``, or served
+    images: BimSet  # the set
 
     @property
     def name(self) -> str:
@@ -150,11 +141,12 @@ class Member:
     def batch(self, rows: Sequence[int]) -> Batch:
         """Return some of the images, as the model takes them."""
         side = input_side(self.model)
-        place = regions.place_mask
         return Batch(
             network_inputs(self.images.images(rows), side),
             [f"{self.name}/{self.images.names[row]}" for row in rows],
-            masks={"object": np.stack([place(self.images.mask(row), self.images.boxes[row], side) for row in rows])},
+            masks={
+                "object": np.stack([place_mask(self.images.mask(row), self.images.boxes[row], side) for row in rows])
+            },
             truth={"file": list(map(self.file, rows))},
         )
 

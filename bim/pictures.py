@@ -18,11 +18,10 @@ from attribution_benchmarks.cli.picture_grid import PictureGrid
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
-from bim import regions
 from bim.evaluate import PAIRS, SHARED_MEMBER, BimRun
 from bim.layout import OBJECTS, SCENES
 from bim.measure import Member, input_side, member_key
-from bim.scores import METRICS
+from bim.scores import METRICS, place_mask, two_dimensional
 from bim.table import image_scores
 
 NUM_EXAMPLES = 3
@@ -87,9 +86,7 @@ def example_maps(metric: str, run: BimRun, places=None):
         for name, one in found.items():
             maps.setdefault(name, []).append(one / 255)
     side = input_side(run.model(PAIRS[metric][0][0]))
-    masks = [
-        regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places
-    ]
+    masks = [place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places]
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
 
 
@@ -183,7 +180,7 @@ def _curves(rows, titles):
 
 def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return maps as BIM scales them, as bytes, (N, side * side)."""
-    scaled, _ = regions.two_dimensional(maps)
+    scaled, _ = two_dimensional(maps)
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
@@ -278,7 +275,7 @@ def _view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> 
     """Return one image under one network, the object's place outlined at the image's own size."""
     (image,) = member.images.images([row])
     side = image.shape[0]
-    mask = regions.place_mask(member.images.mask(row), member.images.boxes[row], side, side)
+    mask = place_mask(member.images.mask(row), member.images.boxes[row], side, side)
     predicted = int(member.model.predict(member.batch([row]).inputs, 1)[0])
     return report_examples.ExampleView(title, image, mask, maps, f"predicted {_class_name(member, predicted)}")
 

@@ -19,7 +19,7 @@ from attribution.errors import BadInput, listed
 from attribution_benchmarks import serving
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.stats import correlation, statistics
-from bim import regions, scores
+from bim import scores
 from bim.dataset import BimSet
 from bim.layout import MODEL_NAMES
 from bim.measure import checked_classifier, input_side, network_inputs
@@ -192,7 +192,7 @@ def _compare_batch(
     """Return ``predicted``, ``attributions`` and ``correlations`` of ``Compared`` for a batch of images."""
     inputs = network_inputs(images.images(rows), side)
     keys = [images.names[row] for row in rows]
-    masks = np.stack([regions.place_mask(images.mask(row), images.boxes[row], side) for row in rows])
+    masks = np.stack([scores.place_mask(images.mask(row), images.boxes[row], side) for row in rows])
     predicted = np.stack([model.predict(inputs, batch_size) for model in models])
     maps = [
         attribution.explain_many(methods, model, inputs, targets, batch_size=batch_size, seed=seed, keys=keys)
@@ -200,8 +200,8 @@ def _compare_batch(
     ]
     attributions, correlations = {}, {}
     for name in methods:
-        first, second = (regions.two_dimensional(of_model[name])[0] for of_model in maps)
-        attributions[name] = np.stack([regions.object_attribution(scaled, masks) for scaled in (first, second)])
+        first, second = (scores.two_dimensional(of_model[name])[0] for of_model in maps)
+        attributions[name] = np.stack([scores.object_attribution(scaled, masks) for scaled in (first, second)])
         correlations[name] = np.array(
             [correlation.spearman(one.ravel(), other.ravel()) for one, other in zip(first, second, strict=True)]
         )

@@ -17,7 +17,7 @@ import os
 import numpy as np
 import tensorflow_datasets as tfds
 
-from bim import dataset, layout, regions
+from bim import dataset, layout, scores
 
 _CITATION = """\
 @article{yang2019benchmarking,
@@ -94,7 +94,7 @@ class Bim(tfds.core.GeneratorBasedBuilder):
             box = images.boxes[row]
             mask = np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)
             if box.any():
-                mask = regions.place_mask(images.mask(row), box, layout.IMAGE_SIDE)
+                mask = scores.place_mask(images.mask(row), box, layout.IMAGE_SIDE)
             label = int(images.labels[row])
             yield row, {"image": images.images([row])[0], "label": label, "name": name, "box": box, "mask": mask}
 

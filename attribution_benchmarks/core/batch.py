@@ -140,3 +140,19 @@ def memoize_last(function: Callable) -> Callable:
         return last[0][1]
 
     return remembered
+
+
+@memoize_last
+def originals(batch: Batch, scores: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of a batch's inputs, (N, classes), and the explained class of each, (N,) int64."""
+    found = np.asarray(scores(batch.inputs), np.float64)
+    return found, found.argmax(axis=1) if batch.targets is None else np.asarray(batch.targets, np.int64)
+
+
+def with_targets(batch: Batch, scores: Callable[[Any], np.ndarray]) -> Batch:
+    """Return a batch with its targets, or else the predicted classes, as targets.
+
+    Maps of one input are compared across networks, noise and controls. All must explain the same class, so it is fixed
+    before the first map is computed; otherwise a random network would explain the class that it predicts.
+    """
+    return batch if batch.targets is not None else dataclasses.replace(batch, targets=originals(batch, scores)[1])

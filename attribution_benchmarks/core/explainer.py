@@ -11,10 +11,9 @@ import attribution
 from attribution import Method
 from attribution.explain import with_parameters
 from attribution.methods.protocols import Inputs
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
-from attribution_benchmarks.metrics.model_queries import with_targets
 
 _PLAIN = (int, float, str, bool, type(None))
 

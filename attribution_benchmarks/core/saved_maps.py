@@ -18,9 +18,8 @@ from attribution.errors import BadInput, listed
 from attribution.file_io import reading
 from attribution.file_io.files import atomic_write
 from attribution.methods.protocols import Inputs
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.metrics.model_queries import with_targets
 
 _ORIGIN = "origin.json"
 _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near

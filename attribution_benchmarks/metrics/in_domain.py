@@ -25,10 +25,10 @@ from attribution.file_io.paths import find_saved_model
 from attribution.file_io.reading import read_json
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
-from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.metrics.map_values import evidence, flat, spearman
-from attribution_benchmarks.metrics.model_queries import Explain, changed_scores, originals
+from attribution_benchmarks.metrics.model_queries import Explain, changed_scores
 
 FILE = pathlib.Path("assets") / "deletions.json"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.core.batch import Batch
 
 Scores = Callable[[object], np.ndarray]
 
@@ -26,22 +25,6 @@ class Explain(Protocol):
 
 
 BYTES = 2**26  # of changed inputs in one request
-
-
-@memoize_last
-def originals(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of a batch's inputs, (N, classes), and the explained class of each, (N,) int64."""
-    found = np.asarray(scores(batch.inputs), np.float64)
-    return found, found.argmax(axis=1) if batch.targets is None else np.asarray(batch.targets, np.int64)
-
-
-def with_targets(batch: Batch, scores: Callable[[Any], np.ndarray]) -> Batch:
-    """Return a batch with its targets, or else the predicted classes, as targets.
-
-    Maps of one input are compared across networks, noise and controls. All must explain the same class, so it is fixed
-    before the first map is computed; otherwise a random network would explain the class that it predicts.
-    """
-    return batch if batch.targets is not None else dataclasses.replace(batch, targets=originals(batch, scores)[1])
 
 
 def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:

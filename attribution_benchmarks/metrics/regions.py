@@ -14,7 +14,7 @@ import numpy as np
 
 from attribution.methods.perturbation import positions, superpixels
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.metrics.faithfulness import (
     SUBSET,
@@ -27,7 +27,7 @@ from attribution_benchmarks.metrics.faithfulness import (
 )
 from attribution_benchmarks.metrics.in_domain import Deletions
 from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, ratio, spearman
-from attribution_benchmarks.metrics.model_queries import Scores, originals
+from attribution_benchmarks.metrics.model_queries import Scores
 
 _CELLS = 64  # of a grid, at most
 _NEGLIGIBLE = 1e-5  # of the largest value: what counts as none in non-sensitivity

@@ -23,7 +23,7 @@ def test_a_patch_changes_the_dogs_pixels_alone(patched):
     data_dir, _, _ = patched
     plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     for row in range(len(patches)):
-        mask = measure.regions.place_mask(plain.mask(row), plain.boxes[row], 128)
+        mask = measure.place_mask(plain.mask(row), plain.boxes[row], 128)
         before, after = plain.images([row])[0], patches.images([row])[0]
         np.testing.assert_array_equal(before[~mask], after[~mask])
         assert (before[mask] != after[mask]).any(axis=1).mean() > 0.9

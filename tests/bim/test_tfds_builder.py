@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from bim import dataset, layout, regions, tfds_builder
+from bim import dataset, layout, scores, tfds_builder
 
 
 @pytest.mark.parametrize("name", ["obj", "scene3", "bamboo_forest"])
@@ -20,7 +20,7 @@ def test_every_image_comes_with_its_label_box_and_mask(sets, tmp_path, name):
         np.testing.assert_array_equal(found[row]["image"], images.images([row])[0])
         if images.boxes[row].any():
             np.testing.assert_array_equal(
-                found[row]["mask"], regions.place_mask(images.mask(row), images.boxes[row], layout.IMAGE_SIDE)
+                found[row]["mask"], scores.place_mask(images.mask(row), images.boxes[row], layout.IMAGE_SIDE)
             )
         else:
             assert not found[row]["mask"].any()

@@ -36,7 +36,7 @@ def test_scores_depend_on_the_benchmark_and_the_packages_below_it_alone(tmp_path
     before = fingerprint_in(tmp_path, "svea.metrics:region_of_explanation")
     assert fingerprint_in(tmp_path, "svea.metrics:region_of_explanation", seed="3") == before
     for file, counts in (
-        ("bim/regions.py", False),
+        ("bim/scores.py", False),
         ("attribution_benchmarks/report/charts.py", False),
         ("svea/scoring.py", True),
         ("attribution/model/compiled.py", True),
