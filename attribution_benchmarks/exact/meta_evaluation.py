@@ -50,7 +50,7 @@ from attribution_benchmarks.exact.metric_scores import (
 )
 from attribution_benchmarks.exact.metrics import OVERALL
 from attribution_benchmarks.metrics.faithfulness import SUBSET, SUBSETS
-from attribution_benchmarks.metrics.of_quantus import quantus_metric
+from attribution_benchmarks.metrics.of_libraries import quantus_metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 from attribution_benchmarks.stats import correlation, statistics
 

@@ -13,8 +13,7 @@ from attribution_benchmarks.metrics import (
     faithfulness,
     in_domain,
     localisation,
-    of_quantus,
-    of_xplique,
+    of_libraries,
     regions,
     sanity,
 )
@@ -72,10 +71,10 @@ def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
     """Return a custom metric, ``module:NAME`` or ``file.py:NAME``, ``quantus:NAME`` or ``pointing_game@TOLERANCE``."""
     if name.startswith("pointing_game@"):
         return localisation.pointing_game_metric(name.partition("@")[2] or "none")
-    if name.startswith(of_quantus.PREFIX):
-        return of_quantus.quantus_metric(name)
-    if name.startswith(of_xplique.PREFIX):
-        return of_xplique.xplique_metric(name)
+    if name.startswith(of_libraries.QUANTUS):
+        return of_libraries.quantus_metric(name)
+    if name.startswith(of_libraries.XPLIQUE):
+        return of_libraries.xplique_metric(name)
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")

@@ -10,7 +10,7 @@ import pytest
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core.store import ScoreStore
-from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table, tcav
+from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
@@ -82,20 +82,22 @@ def test_patches_of_another_model_are_not_scored(predicted, tiny_models, tmp_pat
 def test_the_class_follows_from_the_name_or_is_asked_for():
     dog, bedroom = layout.OBJECTS.index("dog"), layout.SCENES.index("bedroom")
     assert dog != bedroom
-    assert tcav.target_class("obj") == tcav.target_class("some/obj/3") == tcav.target_class("x", "dog") == dog
-    assert tcav.target_class("scene4/") == tcav.target_class("scene_only") == bedroom
-    assert tcav.target_class("obj", "bedroom") == bedroom
+    assert (
+        run_tcav.target_class("obj") == run_tcav.target_class("some/obj/3") == run_tcav.target_class("x", "dog") == dog
+    )
+    assert run_tcav.target_class("scene4/") == run_tcav.target_class("scene_only") == bedroom
+    assert run_tcav.target_class("obj", "bedroom") == bedroom
     with pytest.raises(BadInput, match="--target=dog or --target=bedroom"):
-        tcav.target_class("my/network")
+        run_tcav.target_class("my/network")
     with pytest.raises(BadInput, match="choose one of 'dog', 'bedroom'"):
-        tcav.target_class("obj", "cat")
+        run_tcav.target_class("obj", "cat")
 
 
 def test_tcav_of_a_directory_is_that_of_the_member(sets, tiny_models, tmp_path):
     own = shutil.copytree(os.path.join(tiny_models, "obj"), tmp_path / "mine")
     values = []
     for model in (["--model=obj", f"--models_dir={tiny_models}"], [f"--model={own}", "--target=dog"]):
-        output = tmp_path / "tcav.json"
+        output = tmp_path / "run_tcav.json"
         arguments = [
             "run_tcav", f"--data_dir={sets}", "--num_random=2", "--contrast_with=", f"--output={output}", *model,
         ]  # fmt: skip

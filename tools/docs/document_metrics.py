@@ -29,8 +29,7 @@ from attribution_benchmarks.metrics import (  # noqa: E402
     faithfulness,
     in_domain,
     localisation,
-    of_quantus,
-    of_xplique,
+    of_libraries,
     regions,
     sanity,
 )
@@ -116,8 +115,8 @@ def page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     lines = [
         _HEAD.replace("EXAMPLE", EXAMPLE)
-        .replace("QUANTUS_NAMES", _quoted(of_quantus.NAMES))
-        .replace("XPLIQUE_NAMES", _quoted(of_xplique.NAMES)),
+        .replace("QUANTUS_NAMES", _quoted(of_libraries.QUANTUS_NAMES))
+        .replace("XPLIQUE_NAMES", _quoted(of_libraries.XPLIQUE_NAMES)),
         "| name | metric | better | range | cost | retest, images | retest, vectors |",
         "|---|---|---|---|---|---:|---:|",
     ]

@@ -9,7 +9,7 @@ import pytest
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics import of_quantus
+from attribution_benchmarks.metrics import of_libraries
 from attribution_benchmarks.metrics.registry import select_metrics
 
 quantus = pytest.importorskip("quantus")
@@ -89,10 +89,10 @@ def test_robustness_explains_noisy_inputs_and_no_value_depends_on_the_batch(batc
 
 
 def test_every_class_that_is_offered_exists_and_has_a_direction():
-    for name in of_quantus.NAMES:
-        metric = of_quantus.quantus_metric(f"quantus:{name}")
+    for name in of_libraries.QUANTUS_NAMES:
+        metric = of_libraries.quantus_metric(f"quantus:{name}")
         assert metric.better in ("more", "less") and f"{metric.better} is better" in metric.about.lower()
-    assert of_quantus.quantus_metric("quantus:PixelFlipping").better == "less"
+    assert of_libraries.quantus_metric("quantus:PixelFlipping").better == "less"
 
 
 @pytest.mark.parametrize(

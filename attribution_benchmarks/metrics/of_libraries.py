@@ -1,14 +1,19 @@
-"""Metrics of Quantus (Hedström et al., JMLR 2023) on this project's maps and models.
+"""Metrics of other libraries on this project's maps and models: Quantus and Xplique.
 
-``quantus:PixelFlipping`` runs that class with its default parameters; parameters follow as in an address,
-``quantus:FaithfulnessCorrelation?subset_size=4&nr_runs=50``. Quantus prepares and scores the maps by its own code. It
-is given one value for each position, the sum over channels, and inputs with the channels first. Its model is a stand-in
-that returns the run's scores. Curves are averaged.
+Parameters follow a class as in an address, ``quantus:FaithfulnessCorrelation?subset_size=4&nr_runs=50``; those not
+given are the library's own. Both are given one value for each position, the sum over channels, and a model that returns
+the run's scores. Each input is scored alone, with its own seed, so that no value depends on the other inputs of a
+batch.
 
-Each input is scored alone, with its own seed, so that no value depends on the other inputs of a batch. Classes that
-compare inputs (Sufficiency, Consistency), need Keras layers (MPRT and its variants, InputInvariance,
-RelativeRepresentationStability) or mosaics (Focus), or return no number an input (SensitivityN, ROAD, Continuity) are
-not offered. IROF needs ``numpy.trapz``, which NumPy 2.4 no longer has; ``irof`` is the same metric.
+**Quantus** (Hedström et al., JMLR 2023) prepares and scores the maps by its own code, with the channels first. Curves
+are averaged. Classes that compare inputs (Sufficiency, Consistency), need Keras layers (MPRT and its variants,
+InputInvariance, RelativeRepresentationStability) or mosaics (Focus), or return no number an input (SensitivityN, ROAD,
+Continuity) are not offered. IROF needs ``numpy.trapz``, which NumPy 2.4 no longer has; ``irof`` is the same metric.
+
+**Xplique** (Fel et al., 2022): 2.0 declares TensorFlow 2.18 to 2.20 with CUDA and an OpenCV with windows, so it is no
+extra of this package: it is installed beside TensorFlow 2.20, or without its requirements, ``pip install --no-deps
+xplique tensorflow-probability dm-tree decorator``. MuFidelity draws from TensorFlow's global generator, whose seed it
+leaves set. Classes that explain inputs or randomize Keras models are not offered.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import importlib
 import urllib.parse
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,9 +33,9 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
 from attribution_benchmarks.metrics.map_values import evidence
-from attribution_benchmarks.metrics.model_queries import Explain
+from attribution_benchmarks.metrics.model_queries import Explain, Scores
 
-PREFIX = "quantus:"
+QUANTUS = "quantus:"
 _OF_MASKS = (
     "AUC", "AttributionLocalisation", "PointingGame", "RelevanceMassAccuracy", "RelevanceRankAccuracy",
     "TopKIntersection",
@@ -39,7 +44,7 @@ _EXPLAINING = (
     "AvgSensitivity", "LocalLipschitzEstimate", "MaxSensitivity", "RandomLogit", "RelativeInputStability",
     "RelativeOutputStability",
 )  # fmt: skip
-NAMES = (
+QUANTUS_NAMES = (
     "Completeness", "Complexity", "EffectiveComplexity", "FaithfulnessCorrelation", "FaithfulnessEstimate",
     "Infidelity", "Monotonicity", "MonotonicityCorrelation", "NonSensitivity", "PixelFlipping", "RegionPerturbation",
     "Selectivity", "Sparseness", *_OF_MASKS, *_EXPLAINING,
@@ -52,7 +57,7 @@ def quantus_metric(name: str) -> Metric:
     Values are Python literals or words. Raises ``BadInput`` if Quantus is not installed, the class is not offered, or
     it does not take the parameters.
     """
-    kind, parameters = parsed(name, "Quantus", NAMES)
+    kind, parameters = _parsed(name, "Quantus", QUANTUS_NAMES)
     try:
         quantus: Any = importlib.import_module("quantus")
     except ImportError as error:
@@ -70,7 +75,7 @@ def quantus_metric(name: str) -> Metric:
         name,
         f"{kind} (Quantus)",
         better=better,  # type: ignore[arg-type]
-        about=f"Quantus's {name.removeprefix(PREFIX)}. {better.capitalize()} is better.",
+        about=f"Quantus's {name.removeprefix(QUANTUS)}. {better.capitalize()} is better.",
         source=f"Quantus {quantus.__version__}",
         measure=PerSampleMetric(name, scorer, digits=6, of_controls=not explaining, needs_explainer=explaining),
         masks=kind in _OF_MASKS,
@@ -78,7 +83,7 @@ def quantus_metric(name: str) -> Metric:
     )
 
 
-def parsed(name: str, library: str, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _parsed(name: str, library: str, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the class and the parameters of ``library:CLASS?parameter=value&...``; ``BadInput`` if not offered."""
     kind, _, query = name.partition(":")[2].partition("?")
     if kind not in offered:
@@ -190,3 +195,70 @@ def _map(maps: np.ndarray, batch: Batch) -> np.ndarray:
     if np.ptp(values) == 0 or (values < 0).all():
         raise _RefusedMap
     return values
+
+
+XPLIQUE = "xplique:"
+_OF_MAPS: dict[str, Literal["more", "less"]] = {"Complexity": "less", "Sparseness": "more"}
+XPLIQUE_NAMES: dict[str, Literal["more", "less"]] = {  # name -> which is better
+    **_OF_MAPS,
+    "AverageDropMetric": "less", "AverageGainMetric": "more", "AverageIncreaseMetric": "more", "Deletion": "less",
+    "Insertion": "more", "MuFidelity": "more",
+}  # fmt: skip
+
+
+def xplique_metric(name: str) -> Metric:
+    """Return a metric of Xplique, ``xplique:CLASS`` or ``xplique:CLASS?parameter=value&...``.
+
+    Values are Python literals or words. Raises ``BadInput`` if Xplique is not installed, or the class is not offered.
+    """
+    kind, parameters = _parsed(name, "Xplique", tuple(XPLIQUE_NAMES))
+    try:
+        importlib.import_module("xplique.metrics")
+    except ImportError as error:
+        raise BadInput(
+            f"--metrics={name} needs Xplique: pip install --no-deps xplique tensorflow-probability dm-tree decorator "
+            f"({error})"
+        ) from error
+    return Metric(
+        name,
+        f"{kind} (Xplique)",
+        XPLIQUE_NAMES[kind],
+        f"Xplique's {name.removeprefix(XPLIQUE)}. {XPLIQUE_NAMES[kind].capitalize()} is better.",
+        source="Xplique",
+        measure=PerSampleMetric(name, _XpliqueScorer(kind, parameters), digits=6),
+        on_request=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _XpliqueScorer:
+    """A function of maps that a class of Xplique computes; see ``PerSampleMetric``."""
+
+    kind: str
+    parameters: dict[str, Any]
+
+    def __call__(self, maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        """Return one value for each input, (N,) float64."""
+        values = evidence(maps, batch).astype(np.float32)
+        return np.array([self._of_one(values[row : row + 1], batch.take([row]), scores) for row in range(len(batch))])
+
+    def _of_one(self, maps: np.ndarray, batch: Batch, scores: Scores) -> float:
+        import tensorflow as tf
+
+        made: Any = getattr(importlib.import_module("xplique.metrics"), self.kind)
+        tf.random.set_seed(int(batching.generator(0, batch.seeds[0], "xplique").integers(2**31)))
+
+        def model(inputs: Any) -> Any:
+            changed = np.asarray(inputs, batch.pictures.dtype)
+            return tf.constant(scores(batch.take([0] * len(changed)).with_pictures(changed)), tf.float32)
+
+        try:
+            if self.kind in _OF_MAPS:
+                return float(made(**self.parameters)(maps))
+            classes = model(batch.pictures).shape[1]
+            targets = np.eye(classes, dtype=np.float32)[batch.targets]
+            return float(made(model, batch.pictures, targets, **self.parameters)(maps))
+        except Exception as error:  # Xplique raises whatever it likes
+            reason = " ".join(str(error).split()) or type(error).__name__
+            shape = batch.pictures.shape[1:]
+            raise BadInput(f"Xplique's {self.kind} refuses inputs of shape {shape}: {reason}") from error
