@@ -196,21 +196,26 @@ def mean_interval(
     """
     if np.asarray(values).dtype == bool and rate is None:
         rate = 1.0
-    values = np.asarray(values, np.float64)
+    values = _by_network(values)
     known = np.isfinite(values)
-    if values.ndim == 1 and not known.all():
-        raise ValueError(f"{np.count_nonzero(~known)} of values are not finite")
     if not known.any():
         return Estimate(np.nan, np.nan, np.nan, 0)
     least, greatest = bounds or ((-np.inf, np.inf) if rate is None else (0.0, rate))
-    values = values.reshape(len(values), -1)
-    known = known.reshape(values.shape)
     found = means(values[..., None], clusters)
     mean, n = float(found.mean[0]), int(found.n[0])
     if rate is not None and np.isin(values[known], (0.0, rate)).all():
         found = means(values[..., None], clusters, added=np.array([[rate], [0.0]]).repeat(_ADDED, axis=0))
     low, high = found.intervals()[:, 0].tolist() if np.isfinite(found.error[0]) else (mean, mean)
     return Estimate(mean, min(max(low, least), mean), max(min(high, greatest), mean), n)
+
+
+def _by_network(values: npt.ArrayLike) -> Array:
+    """Return values as (N, K) float64 of K networks; raise ``ValueError`` for (N,) values that are not finite."""
+    values = np.asarray(values, np.float64)
+    missing = np.count_nonzero(~np.isfinite(values))
+    if values.ndim == 1 and missing:
+        raise ValueError(f"{missing} of values are not finite")
+    return values[:, None] if values.ndim == 1 else values
 
 
 def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int = 1000, seed: int = 0) -> Array:
