@@ -60,7 +60,7 @@ def load_model(
     trust
         Load a file even if it uses operations that can do more than compute (``attribution.model.op_allowlist``).
     **options
-        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``jit_compile``; see
+        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``explain_input``, ``jit_compile``; see
         ``attribution.model.model.load_model``.
 
     Raises

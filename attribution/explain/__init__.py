@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from attribution.errors import BadInput, renamed_arguments
+from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.completeness import Residuals
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
-from attribution.methods.registry import resolve_method
+from attribution.methods.registry import METHODS, resolve_method
 from attribution.model.batching import checked_targets
 from attribution.plugins import user_code
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
 _INSTALLED = [pathlib.Path(__file__).resolve().parents[2] / name for name in _PACKAGES]
+
+
+_Maps = np.ndarray | Any  # an array; dict[str, np.ndarray] of several inputs
 
 
 class BrokenContract(BadInput):
@@ -51,9 +54,9 @@ def explain(
     *,
     return_residuals: Literal[True],
     **options: Any,
-) -> tuple[np.ndarray, Residuals | None]: ...
+) -> tuple[_Maps, Residuals | None]: ...
 @overload
-def explain(method: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Any) -> np.ndarray: ...
+def explain(method: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Any) -> _Maps: ...
 @renamed_arguments(wrt="explain_input")
 def explain(
     method: Any,
@@ -69,7 +72,7 @@ def explain(
     resize: bool | None = None,
     return_residuals: bool = False,
     **overrides: Any,
-) -> np.ndarray | tuple[np.ndarray, Residuals | None]:
+) -> _Maps | tuple[_Maps, Residuals | None]:
     """Explain a model's scores for some inputs.
 
     Parameters
@@ -86,7 +89,10 @@ def explain(
     explain_input
         Name of the input to explain, where the model has several of floating point; or of a floating-point tensor
         behind an input, such as an embedding layer, whose values are explained then. By default a model with a single
-        integer input is explained at the first such tensor behind it.
+        integer input is explained at the first such tensor behind it. Several names separated by commas, or ``"all"``
+        for every input of floating point, are explained together: methods see them as one vector ``(N, values)`` in
+        the order given, other inputs stay as they are. ``baseline``, ``references`` and ``groups`` may then be
+        mappings from name to value; ``groups="inputs"`` makes each input one group.
     batch_size
         Rows in one pass. Passes are filled across inputs and samples; memory grows with this alone.
     seed
@@ -101,7 +107,8 @@ def explain(
         maps keep their layer's resolution. ``None``: the default of each method.
     return_residuals
         Whether to return also the difference between the sum of each map and its expected value, such as
-        f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference.
+        f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
+        inputs explained together the sum is over all of them.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -109,7 +116,8 @@ def explain(
     -------
     maps : np.ndarray
         Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
-        channel axis for class activation maps and perturbation methods.
+        channel axis for class activation maps and perturbation methods. Of inputs explained together: a dict from name
+        to maps of that input's shape.
     residuals : attribution.methods.completeness.Residuals or None
         With ``return_residuals``; ``None`` where no law fixes the sum of the method's maps.
 
@@ -137,11 +145,11 @@ def explain_many(
     *,
     return_residuals: Literal[True],
     **options: Unpack[_Options],
-) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]: ...
+) -> tuple[dict[str, _Maps], dict[str, Residuals]]: ...
 @overload
 def explain_many(
     methods: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
-) -> dict[str, np.ndarray]: ...
+) -> dict[str, _Maps]: ...
 @renamed_arguments(wrt="explain_input")
 def explain_many(
     methods: Any,
@@ -156,7 +164,7 @@ def explain_many(
     progress: bool = False,
     resize: bool = False,
     return_residuals: bool = False,
-) -> dict[str, np.ndarray] | tuple[dict[str, np.ndarray], dict[str, Residuals]]:
+) -> dict[str, _Maps] | tuple[dict[str, _Maps], dict[str, Residuals]]:
     """Explain with several methods without repeating a pass that two of them need.
 
     One backward pass serves the gradient and every class activation map, one set of noisy gradients
@@ -197,7 +205,7 @@ def _explained(
     progress: bool,
     resize: bool,
     with_residuals: bool,
-) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
+) -> tuple[dict[str, _Maps], dict[str, Residuals]]:
     """Return maps, and residuals where they are requested; parameters as in ``explain_many``."""
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
@@ -205,6 +213,9 @@ def _explained(
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)
         model, feed, name = explained.model, explained.feed, explained.explain_input
+        if explained.joined is not None:
+            _refuse_positions(chosen)
+            chosen = {label: (one, explained.joined.parameters(given)) for label, (one, given) in chosen.items()}
     else:  # a served model
         name = model.explained_input(explain_input)
     total = len(feed[name])
@@ -223,6 +234,17 @@ def _explained(
     return maps, residuals
 
 
+def _refuse_positions(chosen: Mapping[str, tuple[Method, dict[str, Any]]]) -> None:
+    """Refuse methods that cannot explain several inputs together."""
+    refused = [label for label, (method, _) in chosen.items() if method.needs_positions]
+    if refused:
+        allowed = [name for name, method in METHODS.items() if not method.needs_positions]
+        raise BadInput(
+            f"{listed(refused)} cannot explain several inputs together, because their maps lie on the positions of one "
+            f"input; explain each alone, or choose of {listed(allowed)}"
+        )
+
+
 def _run(
     chosen: Mapping[str, tuple[Method, dict[str, Any]]],
     batches: Iterable[tuple[slice, ModelQueries]],
@@ -237,7 +259,7 @@ def _run(
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
             result = _checked(method, _called(method, queries, parameters), queries)
-            if resize and result.ndim < queries.inputs.ndim:
+            if resize and "resize" not in method.defaults and result.ndim < queries.inputs.ndim:
                 result = resizing.resize(result, queries.inputs.shape[1:-1])
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
@@ -356,8 +378,11 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
             f"method '{method.name}' returned a {type(maps).__name__} that is no array; numbers of shape "
             f"{with_channels} or {with_channels[:-1]} are needed, one map per input"
         ) from error
-    # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
-    fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
+    # A class activation map may have its layer's resolution, hence only the number of axes is fixed; and its layer's
+    # axes, if the layer is not the input's size along axes of the input.
+    has_rows = maps.shape[:1] == with_channels[:1]
+    any_axes = method.query == "layer gradient" and maps.ndim > 1
+    fits = maps.shape == with_channels or (has_rows and (any_axes or maps.ndim == len(with_channels) - 1))
     if not fits or maps.dtype.kind not in "fiub":
         raise BrokenContract(
             f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "

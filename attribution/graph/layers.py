@@ -1,13 +1,18 @@
 """The layers that class activation maps can use, the default one, and how to read its values.
 
-A map needs a layer whose values still lie where the input's lie: ``(batch, positions..., channels)``. From the input
-on, every operation is followed that is known to keep positions where they are. Channels may come first, images may be
-cut into tokens or windows and rolled, time steps may be folded into the batch; the meaning of a layer's axes is
-recorded with it.
+A map needs a layer with positions: ``(batch, positions..., channels)``. From the input on, every operation is followed
+that is known to keep positions where they are. Channels may come first, images may be cut into tokens or windows and
+rolled, time steps may be folded into the batch; the meaning of a layer's axes is recorded with it.
+
+Where an axis of channels is added to the input, as to a gray image ``(batch, height, width)``, all axes of the input
+are positions. Where positions cannot be followed, as through a Fourier transform or a recurrent layer, new ones begin
+at the next convolution: a spectrogram's frames and bins, the rows and columns of a video's last state. Maps of such a
+layer have its resolution.
 
 The default layer is the last one ahead of pooling and head that every path to the score passes through and that has
-more than one position: a residual sum, a concatenation of branches, a closing activation. Normalization of
-an activation is skipped, because it only scales and shifts the activation's channels.
+more than one position: a residual sum, a concatenation of branches, a closing activation. A layer with positions of the
+input precedes any with new ones. Normalization of an activation is skipped, because it only scales and shifts the
+activation's channels.
 """
 
 from __future__ import annotations
@@ -53,6 +58,8 @@ _DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpace
 _COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _AXIS_CHANGES = ("ExpandDims", "Squeeze")
+# What the positions of a layer are in the input: its positions, or all its axes but the first.
+_POSITIONS, _ALL, _NOTHING = "positions", "all", ""
 _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", "Unpack")
 
 
@@ -80,6 +87,7 @@ class Moved:
         if layout.moved is not None:
             return layout.moved
         hidden = not layout.is_readable or layout.channels_first or layout.leading or layout.trailing
+        hidden = hidden or layout.covers != _POSITIONS
         if hidden or len(sizes) < 3 or None in sizes[1:-1]:
             return None
         grid = layout.grid or tuple(sizes[1:-1])
@@ -113,6 +121,13 @@ class Layout:
         Time steps come before the batch, or are spread over the batch or over one node each; neither can be read.
     moved
         Which position each place of an input has, where they were rolled or cut into windows; cannot be read.
+    covers
+        Axes of the input that the positions are: ``"positions"``, those between batch and channels; ``"all"``, every
+        one but the batch; empty if positions began inside the network.
+    axes
+        Number of axes of such a layer; ``None`` for as many as the input has.
+    origin
+        Node where its positions began, if inside the network.
     """
 
     channels_first: bool = False
@@ -124,6 +139,9 @@ class Layout:
     time_first: bool = False
     folded: bool = False
     moved: Moved | None = None
+    covers: str = _POSITIONS
+    axes: int | None = None
+    origin: str = ""
 
     @property
     def is_readable(self) -> bool:
@@ -134,6 +152,10 @@ class Layout:
     def is_plain(self) -> bool:
         """Whether ``read`` changes nothing."""
         return self == Layout()
+
+    def map_shape(self, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the shape that maps are resized to for inputs of a shape; ``None`` if they keep the layer's."""
+        return {_POSITIONS: inputs[1:-1], _ALL: inputs[1:]}.get(self.covers)
 
     def read(self, values: np.ndarray) -> np.ndarray:
         """Return a layer's values as ``(N, positions..., channels)``."""
@@ -172,11 +194,11 @@ class Layers:
         self._layouts: dict[str, Layout] = {}
         if self._rank and self._rank > 2:
             self._layouts[source] = Layout(channels_first=channels_first)
+        self._as_input = {source}  # nodes whose axes are all the input's
+        self._spread_over_batch: set[str] = set()  # nodes behind a layout that cannot be read, themselves without one
         for name in self._path:
             if name != source:
-                layout = self._layout_of(name)
-                if layout is not None:
-                    self._layouts[name] = layout
+                self._follow(name)
 
     def layout(self, name: str) -> Layout:
         """Return what the axes of a layer, by its node, mean."""
@@ -199,13 +221,16 @@ class Layers:
             raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")
         after = self._graph.below(mixing)
         head = self._head()
-        for name in reversed(self._cuts()):
-            if name in after and name not in head and self._can_be_default(name):
-                return self._before_normalization(name)
-        for name in reversed(self._path):
-            node = self._graph.nodes[name]
-            if name in after and name not in head and node.op in _DEFAULTS and self.has_positions(name):
-                return name
+        candidates = [name for name in reversed(self._path) if name in after and name not in head]
+        cuts = set(self._cuts())
+        for inside in (False, True):
+            known = [name for name in candidates if (self.layout(name).covers == _NOTHING) == inside]
+            for name in known:
+                if name in cuts and self._can_be_default(name):
+                    return self._before_normalization(name)
+            for name in known:
+                if self._graph.nodes[name].op in _DEFAULTS and self.has_positions(name):
+                    return name
         raise BadInput(f"{self._why_no_default(after - head)}; {self._hint()}")
 
     def find(self, layer: str) -> str:
@@ -287,21 +312,61 @@ class Layers:
 
     # Layouts
 
+    def _follow(self, name: str) -> None:
+        """Record what is known of a node's axes."""
+        node, layout, shape = self._graph.nodes[name], self._layout_of(name), self._graph.shape(name)
+        tensors = [node_of(tensor) for tensor in node.input]
+        if layout is not None:
+            self._layouts[name] = layout
+        elif any(
+            tensor in self._spread_over_batch or not self._layouts.get(tensor, Layout()).is_readable
+            for tensor in tensors
+        ):
+            self._spread_over_batch.add(name)
+        if node.op in (*_ELEMENTWISE, *_KEEPING) and self._as_input.intersection(tensors) and shape.rank == self._rank:
+            if shape[-1] == self._graph.shape(self._source)[-1]:
+                self._as_input.add(name)
+
     def _layout_of(self, name: str) -> Layout | None:
         node, shape = self._graph.nodes[name], self._graph.shape(name)
         tensors = [node_of(tensor) for tensor in node.input]
         known = [tensor for tensor in tensors if tensor in self._layouts]
-        if not known or shape.rank is None:
+        if shape.rank is None:
             return None
-        layout = self._layouts[known[0]]
+        if self._adds_channels(node, shape):
+            return Layout(covers=_ALL, axes=shape.rank)
+        layout = self._layouts[known[0]] if known else Layout()
         if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, *_AXIS_CHANGES) and node.op not in _COPIES:
             return None  # adjacent values there are not neighbours in the input
         if node.op in _CONVOLUTIONS:
-            return self._layouts.get(tensors[2] if "Backprop" in node.op else tensors[0])
+            data = tensors[2] if "Backprop" in node.op else tensors[0]
+            return self._layouts.get(data) or self._begun(node, data)
+        if not known:
+            return None
         if node.op in _ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
         return self._layout_behind(known, node, tensors, shape)
+
+    def _adds_channels(self, node: Any, shape: tf.TensorShape) -> bool:
+        """Return whether a node adds an axis of one channel behind all axes of the input."""
+        if node.op not in ("ExpandDims", "Reshape", "StridedSlice") or node_of(node.input[0]) not in self._as_input:
+            return False
+        before = self._graph.shape(node_of(node.input[0]))
+        is_added = shape.rank == before.rank + 1 and shape[-1] == 1 and before.rank > 1
+        return bool(is_added and shape[1:-1].as_list() == before[1:].as_list())
+
+    def _begun(self, node: Any, data: str) -> Layout | None:
+        """Return the layout of a convolution of ``data``, whose positions cannot be followed back to the input's."""
+        shape = self._graph.shape(data)
+        if data not in self._on_path or data in self._spread_over_batch or not shape.rank or shape[0] != self._batch:
+            return None
+        behind, axes = self._graph.nodes[data], shape.rank
+        if behind.op == "ExpandDims":  # of a signal, for a convolution of images
+            before = self._graph.shape(node_of(behind.input[0]))
+            axes -= before.rank == axes - 1 and before[-1] == shape[-1]
+        first = node.attr["data_format"].s.startswith(b"NC")
+        return Layout(channels_first=first, covers=_NOTHING, axes=axes, origin=data)
 
     def _layout_behind(
         self, known: Sequence[str], node: Any, tensors: Sequence[str], shape: tf.TensorShape
@@ -430,6 +495,10 @@ class Layers:
             return layout
         if more == -1 and len(after) > 2 and after[1:] == before[2:] and None not in after[1:]:
             return dataclasses.replace(layout, folded=True)
+        if more == -1 and len(after) > 2 and after[1:-1] == before[1:-2] and _is_product(after[-1], before[-2:]):
+            if layout.covers == _ALL and len(after) == self._rank:  # the last axis is channels again
+                return Layout()
+            return dataclasses.replace(layout, covers=_NOTHING, axes=len(after))
         if None not in positions and len(after) == 3 and after[1:] == [math.prod(positions), before[-1]]:
             return dataclasses.replace(layout, grid=tuple(positions))
         if more == 1 and after[1 : len(before) - 1] == positions:
@@ -465,7 +534,7 @@ class Layers:
         if layout is None:  # the user knows what its axes mean
             # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
             return bool(shape.rank and shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
-        return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
+        return layout.is_readable and shape.rank == (3 if layout.grid is not None else layout.axes or self._rank)
 
     def has_positions(self, name: str) -> bool:
         """Return whether a node is a layer with more than one position that can be read."""
@@ -491,7 +560,8 @@ class Layers:
         varying = [tensor for tensor in map(node_of, node.input) if tensor in self._on_path]
         if layout.grid is not None and (node.op not in _SUMS or len(varying) < 2):
             return False  # tokens: the end of a block, not its inside
-        attends = layout.grid is not None or (self._rank == 3 and node.op in _SUMS and len(varying) > 1)
+        is_sequence = self._graph.shape(name).rank == 3
+        attends = layout.grid is not None or (is_sequence and node.op in _SUMS and len(varying) > 1)
         return not (attends and self._reads_some_tokens_only(name))
 
     def _before_normalization(self, name: str) -> str:
@@ -520,7 +590,8 @@ class Layers:
         end = self._target
         while self._graph.nodes[end].op in ("GatherNd", *_COPIES):  # of one position a row
             end = node_of(self._graph.nodes[end].input[0])
-        if self._graph.shape(end).rank != self._rank or not self._is_spread(end):
+        layout = self._layouts.get(end, Layout())
+        if self._graph.shape(end).rank != (layout.axes or self._rank) or not self._is_spread(end):
             return set()
         last = [name for name in self._path if self._graph.nodes[name].op in _CONVOLUTIONS][-1:]
         return self._graph.below(last)
@@ -566,6 +637,11 @@ class Layers:
         width = self._graph.shape(node_of(node.input[0]))[-1]
         users = [self._graph.nodes[user] for user in self._graph.uses(name)]
         return all(user.op == "MatMul" and self._graph.shape(node_of(user.input[1]))[0] == width for user in users)
+
+
+def _is_product(size: int | None, factors: Sequence[int | None]) -> bool:
+    """Return whether a size is the product of others, as far as they are known."""
+    return None in (size, *factors) or size == math.prod(factors)  # type: ignore[arg-type]
 
 
 def has_channels_first(graph: GraphView, source: str, target: str) -> bool:

@@ -99,6 +99,42 @@ def with_channels_last(
     return changed, new
 
 
+def with_joined_inputs(
+    graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], new: str, dtype: tf.DType
+) -> tf.compat.v1.GraphDef:
+    """Return a copy of a graph that takes several inputs as one vector, which it splits, reshapes and casts.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    specs
+        Shape and type of each of these inputs by node, with no axis of unknown size but the first.
+    new
+        Node of the new input.
+    dtype
+        Type of the new input.
+    """
+    changed = without_nodes(graph_def, specs)
+    sizes = [spec.shape[1:].num_elements() for spec in specs.values()]
+    set_placeholder(changed.node.add(name=new), dtype, [next(iter(specs.values())).shape[0], sum(sizes)])
+    counts = constant(changed.node, {}, f"{new}/sizes", np.array(sizes, np.int32))
+    axis = constant(changed.node, {}, f"{new}/axis", np.int32(1))
+    split = changed.node.add(name=f"{new}/split", op="SplitV", input=[new, counts, axis])
+    split.attr["T"].type, split.attr["Tlen"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
+    split.attr["num_split"].i = len(sizes)
+    for number, (name, spec) in enumerate(specs.items()):
+        shape = constant(changed.node, {}, f"{name}/shape", np.array([-1, *spec.shape[1:]], np.int32))
+        is_cast = spec.dtype != dtype
+        part = changed.node.add(name=f"{name}/part" if is_cast else name, op="Reshape")
+        part.input.extend([f"{split.name}:{number}", shape])
+        part.attr["T"].type, part.attr["Tshape"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
+        if is_cast:
+            cast = changed.node.add(name=name, op="Cast", input=[part.name])
+            cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype.as_datatype_enum, spec.dtype.as_datatype_enum
+    return changed
+
+
 def with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -> tf.compat.v1.GraphDef:
     """Return a copy of a graph with other gradients, the names of registered ones by node name."""
     changed = tf.compat.v1.GraphDef()

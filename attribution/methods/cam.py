@@ -1,7 +1,10 @@
 """Class activation maps: a weighted sum of a layer's channels.
 
 Every function takes the queries of a batch of inputs and returns non-negative maps without the channel axis, ``(N, T)``
-or ``(N, H, W)``: at the input's resolution (bilinear), or at the layer's with ``resize=False``.
+or ``(N, H, W)``: at the input's resolution (bilinear), or at the layer's with ``resize=False``. Where the network
+itself adds an axis of channels to its input, as to a gray image ``(N, H, W)``, they have the input's shape. A layer
+whose positions are no axes of the input, such as the frames and bins of a signal's spectrogram, gives maps of its
+resolution, ``(N, frames, bins)``, with ``resize=True`` too; methods that lay masks over the input refuse it.
 ``layer`` is a name as ``Model.layer`` takes it; the default is the last layer before pooling and head.
 A is the layer's output, g the gradient of the target score with respect to it; sums run over positions.
 """
@@ -19,7 +22,7 @@ from attribution.methods.queries import ModelQueries
 def grad_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c."""
     values, gradients = queries.layer_gradient(layer)
-    return _combine(queries, values, gradients.mean(axis=_positions(values)), resize)
+    return _combine(queries, values, gradients.mean(axis=_positions(values)), layer, resize)
 
 
 def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
@@ -27,8 +30,8 @@ def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.nd
 
     Signed, and unlike the other maps here of the input's shape.
     """
-    maps: np.ndarray = grad_cam(queries, layer=layer)[..., np.newaxis] * modified_relu.guided_backprop(queries)
-    return maps
+    queries.mask_shape(layer)  # maps of no axes of the input cannot be multiplied with it
+    return _masked(modified_relu.guided_backprop(queries), grad_cam(queries, layer=layer))
 
 
 def grad_cam_plus_plus(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -41,13 +44,13 @@ def grad_cam_plus_plus(queries: ModelQueries, *, layer: str | None = None, resiz
     square = np.square(gradients)
     denominator = 2 * square + values.sum(axis=axes, keepdims=True) * square * gradients
     alpha = np.divide(square, denominator, out=np.zeros_like(square), where=denominator != 0)
-    return _combine(queries, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), resize)
+    return _combine(queries, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), layer, resize)
 
 
 def layer_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """LayerCAM (Jiang et al. 2021): ReLU of Σ_c relu(g_c) A_c, with a weight for each position."""
     values, gradients = queries.layer_gradient(layer)
-    return _rectified(queries, (np.maximum(gradients, 0) * values).sum(axis=-1), resize)
+    return _rectified(queries, (np.maximum(gradients, 0) * values).sum(axis=-1), layer, resize)
 
 
 def xgrad_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -56,13 +59,13 @@ def xgrad_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool =
     axes = _positions(values)
     mass = values.sum(axis=axes)
     weights = np.divide((values * gradients).sum(axis=axes), mass, out=np.zeros_like(mass), where=mass != 0)
-    return _combine(queries, values, weights, resize)
+    return _combine(queries, values, weights, layer, resize)
 
 
 def hires_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """HiResCAM (Draelos and Carin 2020): ReLU of Σ_c g_c A_c, position by position, without an average of gradients."""
     values, gradients = queries.layer_gradient(layer)
-    return _rectified(queries, (gradients * values).sum(axis=-1), resize)
+    return _rectified(queries, (gradients * values).sum(axis=-1), layer, resize)
 
 
 def eigen_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -77,7 +80,7 @@ def eigen_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool =
     for found, matrix in zip(maps, matrices, strict=True):
         left, singular, _ = np.linalg.svd(matrix, full_matrices=False)
         found[:] = left[:, 0] * singular[0] * (-1 if left[:, 0].sum() < 0 else 1)
-    return _rectified(queries, maps.reshape(values.shape[:-1]), resize)
+    return _rectified(queries, maps.reshape(values.shape[:-1]), layer, resize)
 
 
 def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -98,7 +101,8 @@ def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: boo
     for channel, rows, scores in rest.variant_scores(values.shape[-1], ablated):
         weights[rows, channel] = score[rows] - scores
     scale = np.abs(score)[:, np.newaxis]
-    return _combine(queries, values, np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0), resize)
+    weights = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0)
+    return _combine(queries, values, weights, layer, resize)
 
 
 def score_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -112,7 +116,7 @@ def score_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool =
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min))
     total = exponentials.sum(axis=1, keepdims=True)
     weights = np.divide(exponentials, total, out=np.zeros_like(exponentials), where=total > 0)
-    return _combine(queries, values, weights, resize)
+    return _combine(queries, values, weights, layer, resize)
 
 
 def sise(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -125,7 +129,7 @@ def sise(queries: ModelQueries, *, layer: str | None = None, resize: bool = True
     values, gradients = queries.layer_gradient(layer)
     chosen = _varies(values) & (gradients.mean(axis=_positions(values)) > 0)
     scores = _masked_scores(queries, values, layer, chosen)
-    spatial = queries.inputs.shape[1:-1]
+    spatial = queries.mask_shape(layer)
     low, high, total = (np.zeros(chosen.shape, np.float32) for _ in range(3))  # of the upsampled channels
     for channel in np.flatnonzero(chosen.any(axis=0)):
         flat = resizing.resize(values[..., channel], spatial).reshape(len(values), -1)
@@ -154,14 +158,14 @@ def score_cam_constant_masks(queries: ModelQueries, *, layer: str | None = None,
 
     def dimmed(number: int, rows: np.ndarray) -> Any:
         factor = middles[rows, number - 1] if number else np.zeros(len(rows), np.float32)
-        return queries.inputs[rows] * _as_maps(factor, queries.inputs)[..., np.newaxis]
+        return queries.inputs[rows] * factor.reshape(-1, *(1,) * (queries.inputs.ndim - 1))
 
     for number, rows, scores in queries.variant_scores(1 + middles.shape[1], dimmed):
         if number:
             weights[rows, number - 1] += scores
         else:
             weights[rows] -= scores[:, np.newaxis]
-    return _combine(queries, values, weights, resize)
+    return _combine(queries, values, weights, layer, resize)
 
 
 def _masked_scores(queries: ModelQueries, values: np.ndarray, layer: str | None, wanted: np.ndarray) -> np.ndarray:
@@ -172,14 +176,14 @@ def _masked_scores(queries: ModelQueries, values: np.ndarray, layer: str | None,
     known = queries.shared(("masked scores", layer), lambda: np.full(wanted.shape, -np.inf, np.float32))
     missing = wanted & np.isneginf(known)
     channels = np.flatnonzero(missing.any(axis=0))
-    spatial = queries.inputs.shape[1:-1]
+    spatial = queries.mask_shape(layer)
 
     def masked(number: int, rows: np.ndarray) -> Any:
         masks = resizing.resize(values[rows, ..., channels[number]], spatial)
         flat = masks.reshape(len(masks), -1)
         low, high = flat.min(axis=1, keepdims=True), flat.max(axis=1, keepdims=True)
         flat = (flat - low) / np.where(high > low, high - low, 1)
-        return queries.inputs[rows] * flat.reshape(masks.shape)[..., np.newaxis]
+        return _masked(queries.inputs[rows], flat.reshape(masks.shape))
 
     rows_of = [np.flatnonzero(missing[:, channel]) for channel in channels]
     for number, rows, scores in queries.variant_scores(rows_of, masked):
@@ -187,14 +191,22 @@ def _masked_scores(queries: ModelQueries, values: np.ndarray, layer: str | None,
     return np.where(wanted, known, -np.inf)
 
 
-def _combine(queries: ModelQueries, values: np.ndarray, weights: np.ndarray, resize: bool) -> np.ndarray:
+def _combine(
+    queries: ModelQueries, values: np.ndarray, weights: np.ndarray, layer: str | None, resize: bool
+) -> np.ndarray:
     """Return ReLU of the weighted sum of channels; ``weights`` is ``(N, channels)``."""
-    return _rectified(queries, np.einsum("n...c,nc->n...", values, weights), resize)
+    return _rectified(queries, np.einsum("n...c,nc->n...", values, weights), layer, resize)
 
 
-def _rectified(queries: ModelQueries, maps: np.ndarray, resize: bool) -> np.ndarray:
-    maps = np.maximum(maps, 0)
-    return resizing.resize(maps, queries.inputs.shape[1:-1]) if resize else maps
+def _rectified(queries: ModelQueries, maps: np.ndarray, layer: str | None, resize: bool) -> np.ndarray:
+    maps, shape = np.maximum(maps, 0), queries.map_shape(layer) if resize else None
+    return maps if shape is None else resizing.resize(maps, shape)
+
+
+def _masked(inputs: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Return inputs times masks that have no axis of channels, unless they have the inputs' shape."""
+    masked: np.ndarray = inputs * (masks if masks.ndim == inputs.ndim else masks[..., np.newaxis])
+    return masked
 
 
 def _as_maps(numbers: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -68,6 +68,8 @@ class Method:
         method, which counts as a family.
     sum_law
         Required sum of a map; ``None`` if the method has no such law.
+    needs_positions
+        Whether it explains signals and images only: one input with positions, not several inputs together.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Method:
     drops_channels: bool = False
     family: str | None = None
     sum_law: SumLaw | None = None
+    needs_positions: bool = False
 
     @property
     def defaults(self) -> Mapping[str, Any]:

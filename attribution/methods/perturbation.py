@@ -270,14 +270,9 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitio
         If ``groups`` is none of what is allowed.
     """
     shape = (len(queries), *positions(queries.inputs.shape))
-    if groups is None:
-        groups = "features" if len(shape) == 2 and shape[1] <= _SUPERPIXELS else "patches"
-    if isinstance(groups, str) and groups in _LABELS:
-        labels = np.broadcast_to(_LABELS[groups](shape[1:]), shape)
-    elif isinstance(groups, str):
-        labels = _superpixels(queries, groups)
-    else:
-        labels = _given(queries, groups, shape)
+    if groups is not None and not isinstance(groups, str):
+        groups = queries.batch_rows(np.asarray(groups), len(shape))
+    labels = np.broadcast_to(labels_of(queries.inputs, groups), shape)
     numbered = np.empty(shape, np.int64)
     counts = np.empty(len(queries), np.int64)
     for row, one in enumerate(labels):
@@ -285,6 +280,48 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitio
         numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
     return Coalitions(queries, numbered, counts, start)
+
+
+def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
+    """Return the group of each position of some inputs; see ``coalitions_of``.
+
+    Parameters
+    ----------
+    inputs
+        ``(N, ...)``, channels last.
+    groups
+        As ``coalitions_of`` takes it.
+
+    Returns
+    -------
+    np.ndarray
+        Whole numbers, ``(N or 1, positions...)``.
+
+    Raises
+    ------
+    BadInput
+        If ``groups`` is none of what is allowed.
+    """
+    spatial = positions(inputs.shape)
+    if groups is None:
+        groups = "features" if len(spatial) <= 1 and math.prod(spatial) <= _SUPERPIXELS else "patches"
+    if isinstance(groups, str) and groups in _LABELS:
+        return _LABELS[groups](spatial)[np.newaxis]
+    if isinstance(groups, str):
+        if groups != "superpixels" or inputs.ndim != 4:
+            raise BadInput(
+                f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of "
+                "whole numbers"
+            )
+        return superpixels(inputs)
+    array = np.asarray(groups)
+    array = array if array.ndim > len(spatial) else array[np.newaxis]
+    if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((len(inputs), *spatial), (1, *spatial)):
+        raise BadInput(
+            f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
+            f"shape {spatial}, with one row for each input or without"
+        )
+    return array
 
 
 def _patches(spatial: tuple[int, ...]) -> np.ndarray:
@@ -295,15 +332,6 @@ def _patches(spatial: tuple[int, ...]) -> np.ndarray:
 
 
 _LABELS = {"features": lambda spatial: np.arange(math.prod(spatial)).reshape(spatial), "patches": _patches}
-
-
-def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
-    if groups != "superpixels" or queries.inputs.ndim != 4:
-        raise BadInput(
-            f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of "
-            "whole numbers"
-        )
-    return superpixels(queries.inputs)
 
 
 def superpixels(images: np.ndarray) -> np.ndarray:
@@ -324,16 +352,6 @@ def superpixels(images: np.ndarray) -> np.ndarray:
         scaled = (image - low) / (high - low or 1.0)
         found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
     return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
-
-
-def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = queries.batch_rows(np.asarray(groups), len(shape))
-    if not np.issubdtype(array.dtype, np.integer) or array.shape not in (shape, shape[1:], (1, *shape[1:])):
-        raise BadInput(
-            f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
-            f"shape {shape[1:]}, with one row for each input or without"
-        )
-    return np.broadcast_to(array, shape)
 
 
 def random(queries: ModelQueries) -> np.ndarray:

@@ -317,6 +317,37 @@ class ModelQueries:
         values, gradients = self._memory["layer", node]
         return values, gradients
 
+    def map_shape(self, layer: str | None = None) -> tuple[int, ...] | None:
+        """Return the axes of ``inputs`` that a layer's positions are, as the shape that its maps are resized to.
+
+        These are the positions; all axes but the first, where the network adds an axis of channels itself; or ``None``
+        if the layer's positions are no axes of the input, such as a spectrogram's. ``layer`` is as in
+        ``layer_gradient``.
+        """
+        if not hasattr(self.model, "layout"):  # a served model
+            return self.inputs.shape[1:-1]
+        shape: tuple[int, ...] | None = self._layer_and_layout(layer)[1].map_shape(self.inputs.shape)
+        return shape
+
+    def mask_shape(self, layer: str | None = None) -> tuple[int, ...]:
+        """Return ``map_shape``, for masks that a layer's channels lay over the input.
+
+        Raises
+        ------
+        BadInput
+            If the layer's positions are no axes of the input.
+        """
+        shape = self.map_shape(layer)
+        if shape is None:
+            node, layout = self._layer_and_layout(layer)
+            hint = f"; explain the tensor where they begin: explain_input='{layout.origin}'" if layout.origin else ""
+            raise BadInput(f"the positions of layer '{node}' are no axes of the input and give no mask of it{hint}")
+        return shape
+
+    def _layer_and_layout(self, layer: str | None) -> tuple[str, Any]:
+        node = self.model.layer(layer, self._explained)
+        return node, self.model.layout(node, self._explained)
+
     def at_layer(self, layer: str | None = None) -> tuple[ModelQueries, int]:
         """Return queries of the rest of the model, whose ``inputs`` are a layer's values, and their axis of channels.
 

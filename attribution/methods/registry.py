@@ -97,6 +97,7 @@ def _cam(function: Callable[..., Any], title: str, citation: str, weaknesses: st
         requirements=_LAYER,
         query="layer gradient",
         drops_channels=True,
+        needs_positions=True,
     )
 
 
@@ -197,6 +198,7 @@ _METHODS = [
         "since zeros lie outside the input.",
         requirements=f"{_DIFFERENTIABLE} Signals or images.",
         sum_law=completeness.BY_BLUR,
+        needs_positions=True,
     ),
     _method(
         groups.xrai,
@@ -208,6 +210,7 @@ _METHODS = [
         "The scales of its segments are made for photographs.",
         requirements=f"{_DIFFERENTIABLE} Images; needs scikit-image.",
         drops_channels=True,
+        needs_positions=True,
     ),
     _method(
         full_grad.full_grad,
@@ -220,6 +223,7 @@ _METHODS = [
         requirements="Linear operations, pooling, normalization by constants and activations of one variable; others "
         "are refused by name. Signals or images. Always explains the logit.",
         drops_channels=True,
+        needs_positions=True,
     ),
     _method(
         deeplift.deeplift,
@@ -354,6 +358,7 @@ _METHODS = [
         "from Grad-CAM.",
         requirements=f"{_LAYER} {_RECTIFIERS}",
         query="layer gradient",
+        needs_positions=True,
     ),
     _cam(
         cam.grad_cam_plus_plus,
@@ -430,6 +435,7 @@ _METHODS = [
         weaknesses="The same map for every class; weights all heads equally and ignores values and other layers.",
         requirements=_SELF_ATTENTION,
         drops_channels=True,
+        needs_positions=True,
     ),
     _method(
         attention.gradient_rollout,
@@ -440,6 +446,7 @@ _METHODS = [
         weaknesses="Drops evidence against the class; ignores values and other layers.",
         requirements=_SELF_ATTENTION,
         drops_channels=True,
+        needs_positions=True,
     ),
     _method(
         perturbation.rise,
@@ -543,6 +550,7 @@ def _library_method(
         library,
         is_random=randomness is not _DETERMINISTIC,
         family=_FAMILIES[method],
+        needs_positions=True,
     )
 
 

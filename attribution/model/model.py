@@ -23,9 +23,10 @@ from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods.protocols import Backward, Inputs, NodeRules
-from attribution.model import batching, intermediate_input, op_allowlist, output_head, saved_model
+from attribution.model import batching, intermediate_input, joined_inputs, op_allowlist, output_head, saved_model
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
+from attribution.model.joined_inputs import JoinedInputs
 from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def load_model(
     inputs: Any = None,
     output: str | None = None,
     position: Sequence[int] | str | None = None,
+    explain_input: str | None = None,
     jit_compile: bool = False,
     loaded: Any = None,
 ) -> Model:
@@ -59,6 +61,8 @@ def load_model(
         For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
         position whose scores are explained, as ``(row, column)``; or ``"per_row"``, for a position
         of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
+    explain_input
+        What is explained where a call names nothing else; see ``attribution.explain``.
     jit_compile
         Compile with XLA. Worth it on a GPU; on a CPU it is slower.
     loaded
@@ -74,7 +78,7 @@ def load_model(
     BadInput
         If the file, the signature or the score does not exist.
     """
-    return Model(path, score, signature, inputs, output, position, jit_compile, loaded)
+    return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input)
 
 
 def load_keras_model(network: keras.Model, **options: Any) -> Model:
@@ -150,6 +154,7 @@ class Model:
         position: Any,
         jit_compile: bool,
         loaded: Any,
+        explain_input: str | None = None,
     ) -> None:
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
@@ -169,6 +174,12 @@ class Model:
         self._take(output_head.with_position(frozen) if per_row else frozen)
         self.num_classes = self._number_of_classes()
         self._refuse_scores_that_are_not_there()
+        self._default: str | None = None
+        if explain_input:
+            for name in self._joint_names(explain_input) or [explain_input]:
+                if self._explained_name(name) not in self.inputs:
+                    intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
+        self._default = explain_input
 
     def _take(self, frozen: FrozenModel) -> None:
         """Compute with a frozen model from now on."""
@@ -266,6 +277,8 @@ class Model:
         explain_input
             Name of an input, or of a tensor inside: a node, or a layer by its name. By default the only input of
             floating point; where the only input is of another type, the first tensor of floating point behind it.
+            Several names separated by commas, or ``"all"`` for every input of floating point: these inputs are joined
+            to one vector.
         batch_size
             Rows per pass, where a tensor inside has to be computed.
 
@@ -274,19 +287,10 @@ class Model:
         BadInput
             If ``explain_input`` is needed and not given, or is nothing that has a gradient.
         """
-        model, name = self, self._explained_name(explain_input)
-        if name not in self.inputs:
-            if name not in self._inner:
-                node = intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
-                values = self._compiled.values(node)
-                self._inner[name] = values, self._with(intermediate_input.at_tensor(self._frozen, name, node))
-            values, model = self._inner[name]
-            parts = []
-            for rows, real in self.chunks(_rows(feed), batch_size):
-                part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
-                self.counts.update(forward=len(part), forward_passes=1)
-                parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
-            feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
+        if names := self._joint_names(explain_input):
+            return self._explaining_together(names, feed, batch_size)
+        name = self._explained_name(explain_input)
+        model, feed = self._with_input(name, feed, batch_size)
         if not model._has_channels_first(model.input_node(name)):
             return Explained(model, feed, name, False)
         transposed = f"{name} with channels last"
@@ -295,6 +299,50 @@ class Model:
         return Explained(
             self._inner[transposed][1], {**feed, name: intermediate_input.channels_last(feed[name])}, name, True
         )
+
+    def _with_input(self, name: str, feed: Mapping[str, np.ndarray], batch_size: int) -> tuple[Model, Any]:
+        """Return a model and its feed of which ``name`` is an input: the same, or at a tensor inside."""
+        if name in self.inputs:
+            return self, feed
+        if name not in self._inner:
+            node = intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
+            values = self._compiled.values(node)
+            self._inner[name] = values, self._with(intermediate_input.at_tensor(self._frozen, name, node))
+        values, model = self._inner[name]
+        parts = []
+        for rows, real in self.chunks(_rows(feed), batch_size):
+            part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
+            self.counts.update(forward=len(part), forward_passes=1)
+            parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
+        return model, {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
+
+    def _joint_names(self, explain_input: str | None) -> list[str]:
+        """Return the names of what is explained together; none where one thing is explained alone."""
+        explain_input = explain_input or self._default
+        if explain_input is None or explain_input in self.inputs:
+            return []
+        if explain_input == joined_inputs.ALL:
+            return [name for name in self._floats() if not self._is_position(name)]
+        names = [name.strip() for name in explain_input.split(",")]
+        if len(set(names)) < len(names):
+            raise BadInput(f"explain_input='{explain_input}' names an input twice")
+        return names if len(names) > 1 else []
+
+    def _explaining_together(self, names: list[str], feed: Mapping[str, np.ndarray], batch_size: int) -> Explained:
+        model = self
+        for name in names:
+            model, feed = model._with_input(self._explained_name(name), feed, batch_size)
+        first = [name for name in names if model._has_channels_first(model.input_node(name))]
+        joined = JoinedInputs({name: feed[name] for name in names}, first)
+        key = f"{joined.shapes}"
+        if key not in self._inner:
+            self._inner[key] = None, model._with(joined_inputs.with_joined_inputs(model._frozen, joined))
+        others = {name: array for name, array in feed.items() if name not in joined.arrays}
+        return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
+
+    def _floats(self) -> list[str]:
+        """Return the names of the inputs of floating point that have rows."""
+        return [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
 
     def _has_channels_first(self, source: str) -> bool:
         if source not in self._channels_first:
@@ -321,7 +369,8 @@ class Model:
 
     def _explained_name(self, explain_input: str | None) -> str:
         """Return the name of what to explain, an input or a tensor inside."""
-        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
+        explain_input = explain_input or self._default
+        floats = self._floats()
         with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
         if explain_input is None and not floats and len(with_rows) == 1:
             first = self._first_floats(with_rows[0])
@@ -369,13 +418,15 @@ class Model:
         BadInput
             If ``explain_input`` is not an input, is not of floating point, or is missing where there are several.
         """
-        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
+        explain_input = explain_input or self._default
+        floats = self._floats()
         if explain_input is None:
             if len(floats) != 1:
                 if len(self.inputs) == 1:
                     raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
                 raise BadInput(
-                    f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input="
+                    f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input=, "
+                    "several by comma, or 'all' of floating point"
                 )
             return floats[0]
         if explain_input not in self.inputs:
@@ -588,6 +639,7 @@ class Model:
         layers = self._layers_of(explain_input)
         biases = self._compiled.bias_rules(explain_input)
         layouts = {name: layers.layout(name) for name in biases if layers.has_positions(name)}
+        layouts = {name: layout for name, layout in layouts.items() if layout.covers == "positions"}
         axes = tuple((name, 1 if layout.channels_first else -1) for name, layout in layouts.items())
         function = self._compiled.full_gradient(explain_input, tuple(biases.items()), axes)
         scores, terms, (of_input, *found) = self._run(function, targets, *feed.values())
@@ -717,18 +769,26 @@ class Explained:
         Name of the explained input.
     channels_first
         Whether the caller's input has its channels first.
+    joined
+        The inputs of which ``explain_input`` is the vector, where several are explained together.
     """
 
     model: Model
     feed: Mapping[str, np.ndarray]
     explain_input: str
     channels_first: bool
+    joined: JoinedInputs | None = None
 
-    def as_given(self, maps: np.ndarray) -> np.ndarray:
-        """Return maps with the axes of the caller's input; those without the channel axis are the same for both."""
+    def as_given(self, maps: np.ndarray) -> Any:
+        """Return maps with the axes of the caller's input; those without the channel axis are the same for both.
+
+        Maps of several inputs are a mapping from name to array.
+        """
+        if self.joined is not None:
+            return self.joined.split(maps)
         return (
             intermediate_input.channels_first(maps)
-            if self.channels_first and maps.ndim == self.feed[self.explain_input].ndim
+            if self.channels_first and maps.shape == self.feed[self.explain_input].shape
             else maps
         )
 

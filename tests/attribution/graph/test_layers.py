@@ -325,37 +325,154 @@ IMAGES = np.random.default_rng(3).normal(0, 0.5, (3, 3, 1, 6)).astype(np.float32
 DENSE = np.random.default_rng(4).normal(size=(6, 3)).astype(np.float32)
 
 
-def on_spectrogram(signal):
-    spectrogram = tf.abs(tf.signal.stft(signal, 32, 16))[..., tf.newaxis]
-    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(spectrogram, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+CAMS = [
+    name for name, method in attribution.METHODS.items() if method.family == "class activation" and not method.library
+]
+MASKS = ("score_cam", "sise")  # they need scores of masked inputs
 
 
-def on_last_frame(video):
+def maps_of_dense_head(values, target):
+    """Maps of the CAMs whose closed form is simple, where a dense layer follows the mean of ``values``."""
+    weights = DENSE[:, target] / np.prod(values.shape[1:-1])
+    return {
+        "grad_cam": np.maximum(values @ weights, 0),
+        "hires_cam": np.maximum(values @ weights, 0),
+        "layer_cam": values @ np.maximum(weights, 0),
+        "xgrad_cam": np.maximum(values @ weights, 0),
+    }
+
+
+def convolved(images, stride=1):
+    return tf.nn.relu(tf.nn.conv2d(images, IMAGES, stride, "SAME"))
+
+
+def spectrogram(signal):
+    return tf.abs(tf.signal.stft(signal, 32, 16))[..., tf.newaxis]
+
+
+def last_state(video):
     """A picture of all frames, as a recurrent layer of convolutions leaves it."""
-    picture = tf.reduce_sum(video * tf.reshape(tf.range(3.0), (3, 1, 1, 1)), axis=1)
-    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(picture, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+    return tf.reduce_sum(video * tf.reshape(tf.range(3.0), (3, 1, 1, 1)), axis=1)
+
+
+NEW_POSITIONS = {  # a function to pictures, the input's shape, the layer's positions
+    "waveform": (spectrogram, (128,), (7, 17)),
+    "waveform with channels": (lambda x: spectrogram(x[..., 0]), (128, 1), (7, 17)),
+    "last state of a video": (last_state, (3, 8, 8, 1), (8, 8)),
+    "image as a vector": (lambda x: tf.reshape(x, (-1, 8, 10, 1)), (80,), (8, 10)),
+    "image of frequencies": (lambda x: tf.abs(tf.signal.rfft2d(x[..., 0]))[..., tf.newaxis], (8, 8, 1), (8, 5)),
+}
+
+
+@pytest.mark.parametrize("kind", NEW_POSITIONS)
+def test_maps_of_positions_that_begin_inside_have_the_layers_resolution(kind, from_function):
+    to_pictures, shape, positions = NEW_POSITIONS[kind]
+    model = from_function(lambda x: tf.reduce_mean(convolved(to_pictures(x)), (1, 2)) @ DENSE, *shape)
+    x = np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32)
+    assert model.graph.nodes[model.layer()].op == "Relu"
+    expected = maps_of_dense_head(convolved(to_pictures(x)).numpy(), 1)
+    for name in set(CAMS) - set(MASKS):
+        model.counts.clear()
+        found = attribution.explain(name, model, x, 1)
+        assert found.shape == (4, *positions) and found.max() > 0
+        if name in expected:
+            assert model.counts == {"backward": 4, "backward_passes": 1}
+            np.testing.assert_allclose(found, expected[name], rtol=1e-4, atol=1e-6 * expected[name].max())
+        others = attribution.explain(name, model, np.concatenate([x[:1], x[:0:-1]]), 1, resize=False, batch_size=3)
+        np.testing.assert_allclose(others[0], found[0], rtol=1e-3, atol=1e-5 * found.max())
+
+
+@pytest.mark.parametrize("kind", NEW_POSITIONS)
+def test_masks_of_such_a_layer_are_refused_with_the_tensor_to_explain(kind, from_function):
+    """Explained from there on, all class activation maps exist, and lie on that tensor's positions."""
+    to_pictures, shape, positions = NEW_POSITIONS[kind]
+    model = from_function(lambda x: tf.reduce_mean(convolved(to_pictures(x)), (1, 2)) @ DENSE, *shape)
+    x = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    for name in (*MASKS, "guided_grad_cam"):
+        with pytest.raises(BadInput, match="are no axes of the input and give no mask of it") as refusal:
+            attribution.explain(name, model, x, 1)
+    begin = str(refusal.value).split("explain_input='")[1].rstrip("'")
+    for name in CAMS:
+        assert attribution.explain(name, model, x, 1, explain_input=begin).shape == (2, *positions)
+    found = attribution.explain("gradient_x_input", model, x, 1, explain_input=begin)
+    np.testing.assert_allclose(found.sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
+
+
+def as_reshaped(x):
+    return tf.reshape(x, (-1, *x.shape[1:], 1))
+
+
+ADDED_CHANNELS = {
+    "gray image": (as_reshaped, (8, 10), convolved, (1, 2)),
+    "spectrogram": (lambda x: tf.expand_dims(x * 2.0 - 1.0, -1), (8, 10), lambda x: convolved(x, 2), (1, 2)),
+    "waveform": (
+        lambda x: x[..., tf.newaxis], (24,), lambda x: tf.nn.relu(tf.nn.conv1d(x, IMAGES[0], 2, "SAME")), (1,)
+    ),
+    "volume": (
+        as_reshaped, (4, 6, 6), lambda x: tf.nn.relu(tf.nn.conv3d(x, IMAGES[np.newaxis], [1] * 5, "SAME")), (1, 2, 3)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ADDED_CHANNELS)
+def test_maps_have_the_shape_of_an_input_to_which_the_network_adds_channels(kind, from_function):
+    with_channels, shape, convolve, axes = ADDED_CHANNELS[kind]
+    model = from_function(lambda x: tf.reduce_mean(convolve(with_channels(x)), axes) @ DENSE, *shape)
+    twin = from_function(lambda x: tf.reduce_mean(convolve(x), axes) @ DENSE, *shape, 1)
+    x = np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32)
+    values = convolve(with_channels(tf.constant(x))).numpy()
+    for name, expected in maps_of_dense_head(values, 1).items():
+        found = attribution.explain(name, model, x, 1, resize=False)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * expected.max())
+    for name in CAMS:
+        assert attribution.explain(name, model, x, 1).shape == x.shape
+    if kind == "gray image":  # the same network for images with channels
+        for name in [*CAMS, "guided_grad_cam"]:
+            found = attribution.explain(name, model, x, 1)
+            expected = attribution.explain(name, twin, x[..., np.newaxis], 1).reshape(x.shape)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+def conformer(x):
+    """Frames of a convolution become tokens with attention and a convolution over time."""
+    x = L.Reshape((12, 10, 1))(x)
+    x = L.Conv2D(4, 3, strides=2, padding="same", activation="relu")(x)
+    x = L.Dense(8)(L.Reshape((6, 20))(x))
+    x = L.Add()([x, L.MultiHeadAttention(2, 4)(x, x)])
+    y = L.DepthwiseConv1D(3, padding="same", activation="swish")(x)
+    return L.Dense(3)(L.GlobalAveragePooling1D()(L.Add(name="last")([x, y])))
+
+
+def recurrent_images(x):
+    x = L.ConvLSTM2D(4, 3, padding="same")(x)
+    return L.Dense(3)(L.GlobalAveragePooling2D()(L.Conv2D(6, 3, activation="relu", name="last")(x)))
 
 
 @pytest.mark.parametrize(
-    ("function", "shape", "reason"),
+    ("build", "shape", "layer", "maps"),
     [
-        (
-            lambda x: on_spectrogram(x[..., 0]),
-            (128, 1),
-            r"shape \(None, (None|7), 17, 6\), and a map needs a layer with the 3 axes",
-        ),
-        (on_spectrogram, (128,), r"shape \(None, (None|7), 17, 6\), but the input \(None, 128\) has no positions"),
-        (on_last_frame, (3, 8, 8, 1), r"shape \(None, 8, 8, 6\), and a map needs a layer with the 5 axes"),
+        (conformer, (12, 10), (6, 8), (12,)),
+        (recurrent_images, (4, 8, 8, 2), (6, 6, 6), (6, 6)),
     ],
 )
-def test_a_network_without_default_layer_says_which_layer_has_other_axes(function, shape, reason, from_function):
-    model = from_function(function, *shape)
-    x = np.ones((2, *shape), np.float32)
-    with pytest.raises(BadInput, match=f"there is no default layer, because '[^']*Relu' has {reason}"):
-        attribution.explain("grad_cam", model, x)
-    relu = next(name for name, node in model.graph.nodes.items() if node.op == "Relu")
-    with pytest.raises(BadInput, match=f"layer '{relu}' has {reason}"):
-        attribution.explain("grad_cam", model, x, layer=relu)
+def test_default_layers_of_conformers_and_recurrent_images(build, shape, layer, maps, tmp_path, oracle):
+    """A conformer's tokens lie in the frames of the input; a recurrent layer's last state is a picture."""
+    network = image_network(build, shape)
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).random((3, *shape), dtype=np.float32)
+    last = keras.Model(network.inputs, [network.get_layer("last").output, network.output])
+    with tf.GradientTape() as tape:
+        values, scores = last(x)
+        score = scores[:, 1]
+    gradients = tape.gradient(score, values).numpy()
+    values = values.numpy()
+    assert values.shape == (3, *layer)
+    weights = gradients.mean(axis=tuple(range(1, values.ndim - 1)), keepdims=True)
+    expected = np.maximum((weights * values).sum(axis=-1), 0)
+    found = attribution.explain("grad_cam", model, x, 1, resize=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
+    assert attribution.explain("grad_cam", model, x, 1).shape == (3, *maps)
 
 
 def test_a_layer_of_features_is_no_layer_for_maps(from_function):
