@@ -168,8 +168,8 @@ def set_placeholder(node: Any, dtype: tf.DType, shape: Any) -> None:
     node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
 
-def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the first output of an operation of the same kind and attributes on other inputs.
+def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor], output: int = 0) -> tf.Tensor:
+    """Return an output, by default the first, of an operation of the same kind and attributes on other inputs.
 
     Must be called while the operation's graph is being built.
     """
@@ -178,7 +178,7 @@ def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         list(inputs),
         [output.dtype.base_dtype for output in operation.outputs],
         attrs={name: value for name, value in operation.node_def.attr.items() if name not in _APART},
-    ).outputs[0]
+    ).outputs[output]
 
 
 def functions_of(node: Any) -> list[Any]:

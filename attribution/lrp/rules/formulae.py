@@ -80,7 +80,7 @@ class LayerInputs:
                 "before the first layer; use another rule there"
             )
         sources = [self._bounds(source, low, high) for source in operation.inputs]
-        ends = [rebuild(operation, [source[end] for source in sources]) for end in (0, 1)]
+        ends = [rebuild(operation, [source[end] for source in sources], tensor.value_index) for end in (0, 1)]
         return tf.minimum(*ends), tf.maximum(*ends)
 
 
