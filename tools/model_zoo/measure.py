@@ -22,28 +22,34 @@ from tools.model_zoo.family import Family
 TOLERANCE = 1e-5
 _HALF_STEP = 2.0**-24  # by which rounding to float32 may change a number, as a share of it
 METHODS = tuple(name for name, method in attribution.METHODS.items() if not method.library and name != "random")
-# Methods whose maps an oracle computes.
-BY_TAPE = ("gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients")
-BY_SCORES = ("occlusion", "rise")
-COMPLETE = ("idgi", "shapley_sampling", "kernel_shap")  # a map's sum is f(x) - f(0)
-RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
-MASKED = tuple(name for name in METHODS if name.startswith(("score_cam", "sise", "ablation_cam")))
-# Channels of the layer that methods with one mask a channel stand on, where the default layer has more.
+MASKED = ("ablation_cam", "score_cam", "score_cam_constant_masks", "sise")
+# Channels of the layer that these methods use, where the default layer has more: one pass for each.
 FEW_CHANNELS = 64
+AT_LAYER = tuple(name for name, method in attribution.METHODS.items() if method.query == "layer gradient")
+BY_ORACLE = (*(name for name in METHODS if hasattr(oracles.Oracle, name) and name not in AT_LAYER), *AT_LAYER)
+GRADIENT_X_INPUT = ("lrp_epsilon", "lrp_cp", "lrp_attn")  # they are, where a network is piecewise linear and ε is 0
+GROUPED = ("shapley_sampling", "kernel_shap", "lime")
+RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
+# Parameters with which a method is another one, that the oracle computes.
+LIMITS = {
+    "guided_integrated_gradients": ({"max_distance": 0.0}, "the straight path"),
+    "lrp_gamma": ({"gamma": 0.0, "epsilon": 1e-12}, "Gradient x Input for γ = 0"),
+}
 FEW = {
     "lrp_epsilon": {"epsilon": 1e-12},  # it is Gradient x Input as ε goes to 0, and off by ε over the least value
     "lrp_cp": {"epsilon": 1e-12},  # ε takes its share of the sum
+    "lrp_attn": {"epsilon": 1e-12},
     "integrated_gradients": {"points": oracles.POINTS},
     "smoothgrad": {"samples": oracles.SAMPLES},
     "vargrad": {"samples": oracles.SAMPLES},
     "expected_gradients": {"samples": oracles.SAMPLES},
-    "guided_integrated_gradients": {"steps": 4},
-    "idgi": {"points": 4},
-    "blur_ig": {"steps": 4},
-    "xrai": {"points": 4},
-    "shapley_sampling": {"permutations": 1},
-    "kernel_shap": {"samples": 20},
-    "lime": {"samples": 20},
+    "guided_integrated_gradients": {"steps": oracles.POINTS},
+    "idgi": {"points": oracles.POINTS},
+    "blur_ig": {"steps": oracles.POINTS},
+    "xrai": {"points": oracles.POINTS},
+    "shapley_sampling": {"permutations": oracles.PERMUTATIONS},
+    "kernel_shap": {"samples": oracles.COALITIONS},
+    "lime": {"samples": oracles.COALITIONS},
     "rise": {"masks": oracles.MASKS, "cells": oracles.CELLS},
 }
 
@@ -55,9 +61,11 @@ class Cell:
     Attributes
     ----------
     status
-        ``"exact"``: within the tolerance of an oracle. ``"rounding"``: not so, but the same network in float64 is.
-        ``"differs"``: neither, or a map changes with the other inputs of its batch.
-        ``"runs"``: finite maps, no oracle. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
+        ``"exact"``: within the tolerance of an oracle. ``"limit"``: so is the method with parameters that make it
+        another one. ``"complete"``: the map has the sum that it must have. ``"rounding"``: the difference is
+        larger, but the same network in float64 has none. ``"differs"``: it has, or a map changes with the other inputs
+        of its batch. ``"rows"``: no oracle and no sum; maps are finite and do not change with the other inputs.
+        ``"unverified"``: not even that is known. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
     against, difference
         The oracle, and the difference from it as a share of its largest value.
     in_double, of_oracle
@@ -78,7 +86,7 @@ class Cell:
     seconds: float = 0.0
 
 
-def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambda text: None) -> dict:
+def measure(family: Family, methods=METHODS, rows: int = 2, told=lambda text: None) -> dict:
     """Write a family's file, explain some inputs by each method, and compare.
 
     Parameters
@@ -86,7 +94,7 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
     family, methods
         The family, and names of the registry.
     rows
-        Number of inputs; by default 4 of a small network and 2 of a large one.
+        Number of inputs.
     told
         Is called with each method's name before it runs.
 
@@ -96,7 +104,6 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
         ``"layer"``: name and shape of the default layer of class activation maps, or why there is none;
         ``"methods"``: name to the fields of a ``Cell``.
     """
-    rows = rows or (4 if family.quick else 2)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / family.name
         family.write(path)
@@ -117,12 +124,12 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
 
         oracle = functools.cache(lambda: oracles.Oracle(family, path, inputs, targets))
         subject = Subject(family, model, inputs, targets, oracle, double if family.write_in_double else None)
-        layer, few = _layers(family, model, inputs, targets)
+        layer, subject.layers = _layers(family, model, inputs, targets)
         found = {}
         for name in methods:
             told(name)
             started = time.monotonic()
-            cell = subject.cell(name, **({"layer": few} if name in MASKED and few else {}))
+            cell = subject.cell(name)
             found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
         return {"layer": layer, "methods": found}
 
@@ -141,16 +148,12 @@ class Subject:
     targets: np.ndarray
     oracle: Callable[[], oracles.Oracle]
     double: Callable | None = None
+    layers: Mapping[str, tuple[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
 
-    def cell(self, name: str, **options) -> Cell:
-        """Return what is known of a method, called with few samples and these options."""
-        options = FEW.get(name, {}) | options
+    def cell(self, name: str) -> Cell:
+        """Return what is known of a method, called with few samples."""
         try:
-            if name == "occlusion":
-                options["patch"] = oracles.patch_of(self.oracle().values.shape[1:-1])
-            if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.oracle().values.dtype.kind == "f":
-                values = self.oracle().values
-                options |= {"low": float(values.min()), "high": float(values.max())}
+            options = self._options(name)
             maps = self._maps(self.model, name, options)
             changes = [
                 _difference(self._maps(self.model, name, options, others, order)[kept], maps[kept])
@@ -162,25 +165,77 @@ class Subject:
             return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
         note = "" if self.exchanged else "the network's own scores change with the other inputs"
         note = note if np.abs(maps).max() > 0 else "all zero"
-        known = self._known(name, maps, self.oracle)
-        if known is None:
-            return Cell("runs", note=note or self._share(name, maps))
-        against, found, expected = known
-        difference = _difference(found, expected)
-        cell = Cell("exact" if difference <= TOLERANCE else "differs", against, difference, note=note)
-        if cell.status == "exact" or self.double is None:
+        try:
+            status, against = self._law(name)
+            if status:
+                return self._compared(name, options, maps, Cell(status, against, note=note))
+        except oracles.NoOracle:
+            pass
+        shares = self._shares(name, maps)
+        if shares is not None and (difference := np.abs(shares - 1).max()) <= TOLERANCE:
+            return Cell("complete", "the logit", difference, note=note)
+        share = "" if shares is None else f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
+        return Cell("rows" if self.exchanged else "unverified", note=note or share)
+
+    def _options(self, name):
+        options = dict(FEW.get(name, {}))
+        if name in MASKED and name in self.layers:
+            options["layer"] = self.layers[name][0]
+        if name in ("occlusion", *GROUPED):
+            spatial = self.oracle().values.shape[1:-1]
+            options |= (
+                {"groups": oracles.groups_of(spatial)} if name in GROUPED else {"patch": oracles.patch_of(spatial)}
+            )
+        if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.oracle().values.dtype.kind == "f":
+            values = self.oracle().values
+            options |= {"low": float(values.min()), "high": float(values.max())}
+        return options
+
+    def _compared(self, name, options, maps, cell) -> Cell:
+        """Return the cell of maps that should be as ``_expected``, from one without difference."""
+        if name == "full_grad":
+            cell = dataclasses.replace(cell, difference=self._missing(self.model, self.oracle()))
+            if cell.difference > TOLERANCE:
+                missing = self._missing(*self.double()) if self.double else np.inf
+                status = "rounding" if missing <= TOLERANCE else "differs"
+                cell = dataclasses.replace(cell, status=status, in_double=missing)
             return cell
-        return self._compared_in_double(name, options, cell, found, expected)
+        if cell.status == "limit":
+            options = options | LIMITS[name][0]
+            maps = self._maps(self.model, name, options)
+        expected = self._expected(name, self.oracle())
+        found = _sums(maps) if expected.ndim == 1 else maps
+        cell = dataclasses.replace(cell, difference=_difference(found, expected))
+        if cell.difference <= TOLERANCE:
+            return cell
+        differs = dataclasses.replace(cell, status="differs")
+        return self._compared_in_double(name, options, differs, found, expected) if self.double else differs
+
+    def _missing(self, model, oracle) -> float:
+        """Return by how much FullGrad's terms miss the sum of the logits, as a share of the largest of them."""
+        missed = []
+
+        def look(queries):
+            for rows, _, feed, targets in queries._passes():
+                terms, _ = queries.model.full_gradient(feed, targets, queries._explained)
+                logits, found = oracle.scores(oracle.values)[rows].sum(), list(terms.values())
+                missed.append(abs(sum(found) - logits) / max(abs(logits), *map(abs, found)))
+            return queries.inputs
+
+        self._maps(model, look, {})
+        return float(max(missed))
 
     def _compared_in_double(self, name, options, cell, found, expected) -> Cell:
         """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
         model, oracle = self.double()
-        _, _, true = self._known(name, found, lambda: oracle)
+        true = self._expected(name, oracle)
         from_true = _difference(found, true)
         if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
-            return dataclasses.replace(cell, status="exact", against=f"{cell.against} in float64", difference=from_true)
+            return dataclasses.replace(
+                cell, status=self._law(name)[0], against=f"{cell.against} in float64", difference=from_true
+            )
         maps, note = self._maps(model, name, options), cell.note
-        _, in_double, _ = self._known(name, maps, lambda: oracle)
+        in_double = _sums(maps) if true.ndim == 1 else maps
         allowed = TOLERANCE * np.abs(true).max()
         if in_double.ndim == 1:  # sums of values that are returned as float32: rounded as multipliers and as products
             sizes = _sums(np.abs(maps))
@@ -219,27 +274,37 @@ class Subject:
             return []
         return [] if max(changes, default=0) > ROW_TOLERANCE else found
 
-    def _known(self, name, maps, oracle):
-        """Return what a map is compared with, what of it is, and what that must be; ``None`` without oracle."""
-        family = self.family
-        if name in BY_TAPE + BY_SCORES:
-            return "tape" if name in BY_TAPE else "scores", maps, oracle().as_map(getattr(oracle(), name)())
-        if name in COMPLETE or (name == "deeplift" and family.score == "logits"):
-            values = oracle().values
-            return "completeness", _sums(maps), oracle().scores(values) - oracle().scores(np.zeros_like(values))
-        if name == "lrp_epsilon" and family.piecewise_linear:
-            return "Gradient x Input", maps, oracle().as_map(oracle().gradient_x_input())
-        if name == "lrp_cp" and family.conserving:
-            return "conservation", _sums(maps), oracle().scores(oracle().values)
-        return None
+    def _law(self, name) -> tuple[str, str]:
+        """Return the status of a method's maps where they are as ``_expected``, and by what; empty without either."""
+        linear, logits = self.family.piecewise_linear, self.family.score == "logits"
+        if name in LIMITS and (linear or name in BY_ORACLE):
+            return "limit", LIMITS[name][1]
+        if name in BY_ORACLE:
+            return "exact", "its definition"
+        if name in GRADIENT_X_INPUT and linear:
+            return "exact", "Gradient x Input"
+        if logits and name in ("deeplift", "full_grad"):
+            return "complete", "f(x) - f(0)" if name == "deeplift" else "the sum of its terms"
+        return ("complete", "the logit") if name == "lrp_cp" and self.family.conserving else ("", "")
 
-    def _share(self, name, maps) -> str:
-        """Return in words which share of the score a map of relevance adds up to."""
+    def _expected(self, name, oracle) -> np.ndarray:
+        """Return what an oracle computes of a method: maps, or their sums ``(N,)``."""
+        if name in BY_ORACLE:
+            if name in AT_LAYER and name not in self.layers:
+                raise oracles.NoOracle("no layer")
+            return oracle.as_map(getattr(oracle, name)(*self.layers.get(name, ())))
+        status, against = self._law(name)
+        if status != "complete":
+            return oracle.as_map(oracle.gradient_x_input())
+        whole = oracle.scores(oracle.values)
+        return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))
+
+    def _shares(self, name, maps) -> np.ndarray | None:
+        """Return which share of the score a map of relevance adds up to, ``(N,)``."""
         if name not in RELEVANCE or self.family.score != "logits":
-            return ""
+            return None
         ones = name == "excitation_backprop"
-        shares = _sums(maps) / (np.ones(len(maps)) if ones else self.oracle().scores(self.oracle().values))
-        return f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
+        return _sums(maps) / (np.ones(len(maps)) if ones else self.oracle().scores(self.oracle().values))
 
 
 def _sums(maps):
@@ -259,28 +324,31 @@ def _failed(error) -> Cell:
 
 
 def _layers(family, model, inputs, targets):
-    """Return the default layer in words, and the layer to use where that has many channels."""
-    seen = {}
+    """Return the default layer in words, and the layer and the shape of its values by the name of a method."""
+    found = {}
 
-    def look(passes):
-        seen["shape"] = passes.layer_gradient()[0].shape[1:]
-        few = _narrow_layer(passes, family.explain_input) if seen["shape"][-1] > FEW_CHANNELS else None
-        seen.update(name=passes.model.layer(None, family.explain_input), few=few)
-        return passes.inputs
+    def look(queries):
+        name = queries.model.layer(None, family.explain_input)
+        found["default"] = name, queries.layer_gradient()[0].shape[1:]
+        few = _narrow_layer(queries, family.explain_input) if found["default"][1][-1] > FEW_CHANNELS else None
+        found["few"] = (few, queries.layer_gradient(few)[0].shape[1:]) if few else found["default"]
+        return queries.inputs
 
     try:
         attribution.explain(look, model, inputs, targets, explain_input=family.explain_input)
     except Exception as error:  # of one that is no ``BadInput``, the methods will say more in their cells
-        return str(error) if isinstance(error, BadInput) else f"crashes: {type(error).__name__}", None
-    short = "/".join(part for part in seen["name"].split("/") if "PartitionedCall" not in part)
-    return f"{short} ({', '.join(map(str, seen['shape']))})", seen["few"]
+        return str(error) if isinstance(error, BadInput) else f"crashes: {type(error).__name__}", {}
+    name, shape = found["default"]
+    short = "/".join(part for part in name.split("/") if "PartitionedCall" not in part)
+    layers = {method: found["few" if method in MASKED else "default"] for method in AT_LAYER}
+    return f"{short} ({', '.join(map(str, shape))})", layers
 
 
-def _narrow_layer(passes, explain_input):
+def _narrow_layer(queries, explain_input):
     """Return the first layer with positions and few channels behind the input's own."""
-    for name in passes.model.layers(explain_input):
-        shape = passes.model.graph.shape(name)
+    for name in queries.model.layers(explain_input):
+        shape = queries.model.graph.shape(name)
         last = shape[-1] if shape.rank else None
-        if last is not None and passes.inputs.shape[-1] < last <= FEW_CHANNELS:
+        if last is not None and queries.inputs.shape[-1] < last <= FEW_CHANNELS:
             return name
     return None
