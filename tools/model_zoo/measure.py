@@ -86,7 +86,7 @@ class Cell:
     seconds: float = 0.0
 
 
-def measure(family: Family, methods=METHODS, rows: int = 2, told=lambda text: None) -> dict:
+def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambda text: None) -> dict:
     """Write a family's file, explain some inputs by each method, and compare.
 
     Parameters
@@ -94,7 +94,7 @@ def measure(family: Family, methods=METHODS, rows: int = 2, told=lambda text: No
     family, methods
         The family, and names of the registry.
     rows
-        Number of inputs.
+        Number of inputs; by default 4 of a small network and 2 of a large one.
     told
         Is called with each method's name before it runs.
 
@@ -104,6 +104,7 @@ def measure(family: Family, methods=METHODS, rows: int = 2, told=lambda text: No
         ``"layer"``: name and shape of the default layer of class activation maps, or why there is none;
         ``"methods"``: name to the fields of a ``Cell``.
     """
+    rows = rows or (4 if family.quick else 2)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / family.name
         family.write(path)
