@@ -75,6 +75,9 @@ flags.DEFINE_enum(
     "of g in training; bfloat16 takes processors that compute with it (AVX512_BF16) three quarters of the time",
     flag_values=FLAGS,
 )  # fmt: skip
+flags.DEFINE_integer(
+    "checkpoint_steps", 1000, "steps between checkpoints; twice as many in small and following", 1, flag_values=FLAGS
+)
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
 
 

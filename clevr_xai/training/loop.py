@@ -119,12 +119,12 @@ def run(
             optimizer.learning_rate = stage.rate(step)
             result = model.train_on_batch(inputs, {name: targets[name] for name in outputs}, return_dict=True)
             step += 1
-            last = step == stage.steps
-            if step % LOG_STEPS == 0 or last:
+            saves = step % every == 0 or step == stage.steps
+            if step % LOG_STEPS == 0 or saves:
                 speed = (step - begun) / (time.monotonic() - started)
                 entry = _entry(stage, step, speed, result)
                 model.reset_metrics()
-                if step % every == 0 or last:
+                if saves:
                     _save(file, model, optimizer, step)
                     entry |= evaluate()
                 _log(directory, entry)

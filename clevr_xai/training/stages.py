@@ -255,7 +255,7 @@ class _Trainer:
     def _run(self, name: str, model: keras.Model, make_batch: Callable, evaluate: Callable[[], dict]) -> None:
         title = "_".join(["final", *self.options.final_questions]) if name == "final" else name
         stage = loop.Stage(title, steps=_steps(self.options, name), **SETTINGS[name])
-        every = 2000 if name in ("small", "following") else 1000
+        every = self.options.checkpoint_steps * (2 if name in ("small", "following") else 1)
         loop.run(model, stage, make_batch, self.directory, self.options.seed, evaluate, every)
 
 

@@ -38,7 +38,6 @@ KINDS = {
     "failing": 20,
 }  # and how many of each by default
 WRITING_CALLS = ("write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "mkdir", "ftruncate", "unlink")
-LONGEST = 300  # seconds that a run may take
 OVERRIDING_RIGHTS = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, <linux/capability.h>
 
 
@@ -55,16 +54,17 @@ class Attack:
         Of every choice.
     keep
         Where directories go that are not as they must be; empty for nowhere.
+    longest
+        Seconds that a run may take.
     """
 
-    def __init__(self, directory: pathlib.Path, names: Sequence[str], seed: int, keep: str):
+    def __init__(self, directory: pathlib.Path, names: Sequence[str], seed: int, keep: str, longest: float):
         self.directory, self.names, self.random, self.keep = directory, names, random.Random(seed), keep
+        self.longest = longest
         self.failures: list[str] = []
         self.counts: dict[str, dict[str, int]] = {}
         self.data = directory / "set"
-        arguments = [*targets.CONSTRUCT, f"--data_dir={self.data}"]
-        subprocess.run([sys.executable, *arguments], cwd=targets.ROOT, env=targets.environment(directory / "cache"),
-                       check=True, capture_output=True)  # fmt: skip
+        targets.prepare(names, self.data)
         self.whole, self.seconds = {}, {}  # by name
         for name in names:
             out, begun = self._fresh(name), time.monotonic()
@@ -72,7 +72,7 @@ class Attack:
             self.seconds[name] = time.monotonic() - begun
             if code:
                 sys.exit(f"{name}: an undisturbed run ended with {code}: {said[-500:]}")
-            self.whole[name] = targets.content(out, targets.TARGETS[name].trains)
+            self.whole[name] = targets.content(out, targets.TARGETS[name])
             self._forget(out)
 
     def kills(self, name: str) -> int:
@@ -86,7 +86,9 @@ class Attack:
                 process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name])
             except subprocess.TimeoutExpired:
                 killed += 1
-                self._count("kills", name, number.name)
+                if checkpoint := targets.TARGETS[name].checkpoint:
+                    when = f" {'after' if (out / checkpoint).exists() else 'before'} its first checkpoint"
+                self._count("kills", name, number.name + (when if checkpoint else ""))
                 if group:
                     self._signal_all(process, number)
                 else:
@@ -109,7 +111,7 @@ class Attack:
             running.append(targets.started(name, out, self.data))
             time.sleep(self.random.choice((0, 0, 0.3)))
         for process in running:
-            code, said = self._finish(process, LONGEST * together / 2)
+            code, said = self._finish(process, together / 2)
             if not targets.TARGETS[name].ends_well(code, said):
                 self._fail("races", f"{name}: one of {together} ended with {code}: {said[-300:]}")
         self._again("races", name, out)
@@ -192,7 +194,7 @@ class Attack:
         target = targets.TARGETS[name]
         if not target.ends_well(code, said):
             self._fail(kind, f"{name}: the run afterwards ended with {code}: {said[-300:]}")
-        elif others := targets.differing(self.whole[name], targets.content(out, target.trains)):
+        elif others := targets.differing(self.whole[name], targets.content(out, target)):
             self._fail(kind, f"{name}: {len(others)} files are others than in an undisturbed run: {others[:4]}")
             if self.keep:
                 shutil.copytree(out, os.path.join(self.keep, f"{kind}_{name}_{len(self.failures)}"))
@@ -212,8 +214,9 @@ class Attack:
         if out.parent.parent == self.directory:
             shutil.rmtree(out if out.parent.is_mount() else out.parent, ignore_errors=True)
 
-    def _finish(self, process, seconds: float = LONGEST) -> tuple[int, str]:
+    def _finish(self, process, share: float = 1) -> tuple[int, str]:
         """Return how a process ended and what it said."""
+        seconds = share * self.longest
         try:
             said = process.communicate(timeout=seconds)[1]
         except subprocess.TimeoutExpired:
@@ -269,6 +272,7 @@ def main() -> int:
         parser.add_argument(f"--{kind}", type=int, default=default)
     parser.add_argument("--targets", default=",".join(targets.TARGETS), help="of " + ", ".join(targets.TARGETS))
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further attack after so long")
+    parser.add_argument("--longest", type=float, default=300, help="seconds that a run may take")
     parser.add_argument("--keep", default="", help="directory for what is not as it must be")
     given = parser.parse_args()
     # A shell starts what runs in its background deaf to interruptions, and all that it starts would be, too.
@@ -277,7 +281,7 @@ def main() -> int:
     wanted = {kind: getattr(given, kind) for kind in KINDS}
     done = dict.fromkeys(KINDS, 0)
     with tempfile.TemporaryDirectory(prefix="faults_") as directory:
-        attack = Attack(pathlib.Path(directory), given.targets.split(","), given.seed, given.keep)
+        attack = Attack(pathlib.Path(directory), given.targets.split(","), given.seed, given.keep, given.longest)
         try:
             for kind, name in planned_attacks(wanted, given.targets.split(",")):
                 if done[kind] < wanted[kind] and time.monotonic() < end:

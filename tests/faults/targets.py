@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,7 +24,7 @@ class Target:
     Attributes
     ----------
     arguments
-        After ``python``; ``{out}`` is the directory, ``{data}`` a finished small set of BIM's.
+        After ``python``; ``{out}`` is the directory, ``{data}`` what ``prepare`` writes.
     begins_with_data
         Whether the directory begins as a copy of that set.
     models
@@ -30,6 +33,10 @@ class Target:
         What the error says of a run that finds its output complete; empty for a command that ends well then.
     trains
         Whether it trains networks, which Keras writes with the variables in any order: their answers are compared.
+    checkpoint
+        Name of the first checkpoint; kills are counted before and after it.
+    varying
+        Names of files that hold times, which are not compared.
     """
 
     arguments: Sequence[str]
@@ -37,6 +44,8 @@ class Target:
     models: Sequence[str] = ()
     refuses: str = ""
     trains: bool = False
+    checkpoint: str = ""
+    varying: Sequence[str] = ()
 
     def ends_well(self, code: int, said: str) -> bool:
         """Return whether a run that nothing disturbed ended as it must, whatever was there before."""
@@ -44,6 +53,16 @@ class Target:
         return code == 0 or bool(code == 2 and complete)
 
 
+RELATION_NETWORK = (
+    "scripts/train_relation_network.py",
+    "--data_dir={data}/scenes5",
+    "--validation_dir={data}/scenes6",
+    "--checkpoint_dir={out}/checkpoints",
+    "--output_dir={out}/network",
+    "--rounds=1",
+    "--final_questions=simple",
+    "--threads=1",
+)
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
 TARGETS = {
     "construct": Target((*CONSTRUCT, "--data_dir={out}/data")),
@@ -117,6 +136,32 @@ TARGETS = {
     "train_svea": Target(
         ("-m", "svea.baseline", "--epochs=1", "--output_dir={out}/model"), refuses="exists", trains=True
     ),
+    "train_relation_network": Target(
+        (
+            *RELATION_NETWORK,
+            "--reading_steps=4",
+            *(f"--{stage}_steps=1" for stage in ("seeing", "small", "following")),
+            "--final_steps=2",
+            "--checkpoint_steps=1",
+        ),
+        refuses="exists",
+        trains=True,
+        checkpoint="checkpoints/reading.npz",
+        varying=("checkpoints/log.jsonl", "checkpoints/codes.npz"),
+    ),
+    "retrain_relation_network": Target(
+        (
+            *RELATION_NETWORK,
+            f"--start_from={MODELS / 'clevr_xai' / 'relation_network'}",
+            "--seeing_steps=2",
+            "--final_steps=0",
+            "--checkpoint_steps=1",
+        ),
+        refuses="exists",
+        trains=True,
+        checkpoint="checkpoints/seeing.npz",
+        varying=("checkpoints/log.jsonl",),
+    ),
     "export": Target(
         (
             "-m",
@@ -135,6 +180,26 @@ def environment(cache: pathlib.Path) -> dict[str, str]:
     threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
     own = {"PYTHONPATH": str(ROOT), "ATTRIBUTION_BENCHMARKS_CACHE": str(cache), "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {**os.environ, **threads, **own, "TMPDIR": str(cache.parent)}
+
+
+def prepare(names: Sequence[str], data: pathlib.Path) -> None:
+    """Write what targets begin with: a small set of BIM's, or scenes of two seeds of CLEVR-XAI's."""
+    chosen = [TARGETS[name] for name in names]
+    data.mkdir()
+    if any(target.begins_with_data or "--data_dir={data}" in target.arguments for target in chosen):
+        arguments = [sys.executable, *CONSTRUCT, f"--data_dir={data}"]
+        subprocess.run(arguments, cwd=ROOT, env=environment(data.parent / "cache"), check=True, capture_output=True)
+    if any(target.arguments[: len(RELATION_NETWORK)] == RELATION_NETWORK for target in chosen):
+        embedded = ROOT / "clevr_xai" / "embedded"
+        scenes = json.loads(gzip.decompress((embedded / "CLEVR-XAI_scenes.json.gz").read_bytes()))["scenes"][:2]
+        for seed in (5, 6):
+            directory = data / f"scenes{seed}"
+            for folder, key in (("images", "image_filename"), ("masks", "mask_filename")):
+                (directory / folder).mkdir(parents=True)
+                for scene in scenes:
+                    shutil.copy(embedded / folder / scene[key], directory / folder)
+            content = {"info": {"seed": seed}, "scenes": scenes}
+            (directory / "CLEVR-XAI_scenes.json").write_text(json.dumps(content))
 
 
 def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None, through: Sequence[str] = ()):
@@ -160,11 +225,11 @@ def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None, thro
     )  # fmt: skip
 
 
-def content(directory: pathlib.Path, trained: bool = False) -> dict[str, str]:
-    """Return relative path -> hash of every file and empty folder.
+def content(directory: pathlib.Path, target: Target) -> dict[str, str]:
+    """Return relative path -> hash of every file and empty folder that a target has written.
 
-    Names of this directory are left aside, as manifests have them. The files of a ``trained`` network count as one,
-    by their names and the network's answers.
+    Names of this directory are left aside, as manifests have them. The files of a trained network count as one, by
+    their names and the network's answers.
     """
     found = {}
     for path in sorted(directory.rglob("*")):
@@ -174,7 +239,8 @@ def content(directory: pathlib.Path, trained: bool = False) -> dict[str, str]:
             found[name] = hashlib.sha256(data).hexdigest()
         elif not any(path.iterdir()):
             found[name] = "empty"
-    if trained:
+    found |= {name: "varies" for name in target.varying if name in found}
+    if target.trains:
         for index in [name for name in found if name.endswith("/saved_model.pb")]:
             network = os.path.dirname(index)
             members = [name for name in found if name.startswith(network + "/")]
@@ -190,10 +256,12 @@ def _answers(network: pathlib.Path) -> str:
     digest = hashlib.sha256()
     try:
         for name, signature in sorted(tf.saved_model.load(str(network)).signatures.items()):
-            ((key, spec),) = signature.structured_input_signature[1].items()
-            shape = [size or 2 for size in spec.shape]
-            ramp = tf.reshape(tf.linspace(0.0, 255.0, tf.reduce_prod(shape)), shape)
-            for output, value in sorted(signature(**{key: tf.cast(ramp, spec.dtype)}).items()):
+            ramps = {}
+            for key, spec in signature.structured_input_signature[1].items():
+                shape = [size or 2 for size in spec.shape]
+                last = 28.0 if spec.dtype.is_integer else 255.0  # words, and pixels
+                ramps[key] = tf.cast(tf.reshape(tf.linspace(0.0, last, tf.reduce_prod(shape)), shape), spec.dtype)
+            for output, value in sorted(signature(**ramps).items()):
                 digest.update(f"{name} {output}".encode() + value.numpy().tobytes())
     except (OSError, ValueError, tf.errors.OpError) as error:
         return f"{type(error).__name__}: {error}"
