@@ -336,7 +336,7 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
             *(_of_control(under.get((row["method"], name)), decimals) for name in asked),
         ]
         if with_gap:
-            line.append(_rounded(100 * row.get("gap", np.nan), 1))
+            line.append(tables.number(100 * row.get("gap", np.nan), 1))
         if with_paper:
             paper = row["paper"], row.get("paper_std"), row.get("paper_median")
             line.append("–" if row["paper"] is None else _figures(*paper))
@@ -350,8 +350,8 @@ def _statistics(row, decimals: int) -> list[str]:
         titled(row),
         _figures(row["mean"], row["std"], row["median"], decimals),
         "–" if not np.isfinite(row["low"]) else f"{row['low']:.{decimals}f}–{row['high']:.{decimals}f}",
-        _rounded(row["p20"], decimals),
-        _rounded(row["p80"], decimals),
+        tables.number(row["p20"], decimals),
+        tables.number(row["p80"], decimals),
     ]
 
 
@@ -359,10 +359,10 @@ def _of_control(row, decimals: int) -> str:
     """Return a control's mean; of several networks with the least and the largest of theirs, and how many they are."""
     if row is None:
         return "–"
-    mean, means = _rounded(row["mean"], decimals), row.get("networks", ())
+    mean, means = tables.number(row["mean"], decimals), row.get("networks", ())
     if len(means) < 2:
         return f"{mean} (1)" if means else mean
-    return f"{mean} ({_rounded(min(means), decimals)}–{_rounded(max(means), decimals)}, {len(means)})"
+    return f"{mean} ({tables.number(min(means), decimals)}–{tables.number(max(means), decimals)}, {len(means)})"
 
 
 def _undefined(rows, markdown, why: str = ", since the map is zero everywhere,") -> str:
@@ -386,7 +386,7 @@ def _undefined(rows, markdown, why: str = ", since the map is zero everywhere,")
 def _by_pooling(rows, poolings) -> tuple[list[str], list[list[str]]]:
     cells = {(row["method"], row["pooling"]): row for row in rows}
     body = [
-        [titled(row), *(_rounded(cells[name, pooling]["mean"]) for pooling in poolings)]
+        [titled(row), *(tables.number(cells[name, pooling]["mean"]) for pooling in poolings)]
         for name, row in {row["method"]: row for row in rows}.items()
     ]
     return ["method", *poolings], body
@@ -401,11 +401,8 @@ def _counted(rows) -> str:
 def _figures(mean, std, median, decimals: int = 2) -> str:
     if not np.isfinite(mean):
         return "–"
-    return f"{mean:.{decimals}f} ({std:.{decimals}f}) {median:.{decimals}f}"
-
-
-def _rounded(value, decimals: int = 2) -> str:
-    return "–" if not np.isfinite(value) else f"{value:.{decimals}f}"
+    mean, std, median = (tables.number(value, decimals) for value in (mean, std, median))
+    return f"{mean} ({std}) {median}"
 
 
 def _reason(counted, undefined) -> str:

@@ -1,4 +1,4 @@
-"""Make a CLEVR-XAI dataset: scenes, images, mask images, questions and ground truths, in the release's layout.
+r"""Make a CLEVR-XAI dataset: scenes, images, mask images, questions and ground truths, in the release's layout.
 
     python scripts/generate_clevr_xai.py --num_images=100 --output_dir=data/clevr_xai
 

@@ -213,8 +213,9 @@ def _tied_with_best(values, names, best, titles) -> list[str]:
             other = test.second if test.first == best else test.first
             tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")
     return [
-        f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
-        + (f"not significantly different: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
+        f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pair{'s' * (len(pairs) > 1)}: {titles[best]} is "
+        "highest; "
+        + (f"not significantly different: {', '.join(tied)}." if tied else "the others are below it, p < 0.05.")
     ]
 
 

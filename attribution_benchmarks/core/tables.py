@@ -220,10 +220,10 @@ def _by_cell(
 
 def _figures(row: Mapping[str, Any], decimals: int) -> list[str]:
     """Return a row's figure, its interval such as "62.3–68.1", and the paper's figure; dashes for missing ones."""
-    figure = _rounded(row.get("value"), decimals)
+    figure = number(row.get("value"), decimals)
     if row.get("std") is not None:
-        figure += f" ± {_rounded(row['std'], decimals)}"
-    low, high = (_rounded(row.get(end), decimals) for end in ("low", "high"))
+        figure += f" ± {number(row['std'], decimals)}"
+    low, high = (number(row.get(end), decimals) for end in ("low", "high"))
     interval = "–" if "–" in (low, high) else f"{low}–{high}"
     return [figure, interval, _as_published(row.get("paper"), decimals)]
 
@@ -245,15 +245,18 @@ def _by_kind(rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> l
     return sorted(selected, key=lambda row: order.get(str(row.get("kind")), 2))
 
 
-def _rounded(value: float | None, decimals: int) -> str:
-    """Return a number with some decimals, or a dash if it is missing or not finite."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
+def number(value: float | None, decimals: int = 2) -> str:
+    """Return a number with fixed decimals, a rounded zero without sign; a dash if it is missing or not finite."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def _as_published(value: float | None, decimals: int) -> str:
     """Return a paper's figure with all its decimals and at least ``decimals``; a dash if it is missing."""
     own = len(repr(float(value)).partition(".")[2]) if value is not None else 0
-    return _rounded(value, max(decimals, own))
+    return number(value, max(decimals, own))
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Score attribution methods against exact truth.
+r"""Score attribution methods against exact truth.
 
     python -m attribution_benchmarks.exact.evaluate
     python -m attribution_benchmarks.exact.evaluate \

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from attribution_benchmarks.core.definition import Column
+from attribution_benchmarks.core.tables import number
 
 
 class Names:
@@ -51,14 +52,6 @@ def shown_path(path: str) -> str:
     """Return a path as given; of an absolute one only the name, so that a shared page reveals no directory."""
     pure = pathlib.PurePath(path)
     return pure.name if pure.is_absolute() else path
-
-
-def number(value: float | None, decimals: int = 2) -> str:
-    """Return a number with fixed decimals, a rounded zero without sign; a dash if it is not finite."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    text = f"{value:.{decimals}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def score(value: float | None, column: Column) -> str:

@@ -60,6 +60,11 @@ def test_a_papers_figure_is_not_rounded(paper, printed):
     assert tables.wide([row], {"drop": "Drop %"}).splitlines()[-1].split() == ["a", "11.2", "–", printed]
 
 
+def test_a_rounded_zero_has_no_sign():
+    row = {"method": "a", "metric": "drop", "value": -1e-9, "low": -1e-9, "high": 0.04, "kind": "method"}
+    assert tables.wide([row], {"drop": "Drop %"}).splitlines()[-1].split() == ["a", "0.0", "0.0–0.0"]
+
+
 def test_no_rows_are_still_a_document():
     assert json.loads(tables.to_json([], MANIFEST))["rows"] == []
 
