@@ -212,9 +212,9 @@ def _tied_with_best(values, names, best, titles) -> list[str]:
         if best in test[:2] and test.p_corrected >= comparisons.LEVEL:
             other = test.second if test.first == best else test.first
             tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")
+    number = f"{len(pairs)} pair{'' if len(pairs) == 1 else 's'}"
     return [
-        f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pair{'s' * (len(pairs) > 1)}: {titles[best]} is "
-        "highest; "
+        f"ROE test, paired by signal, p-values after Holm for {number}: {titles[best]} is highest; "
         + (f"not significantly different: {', '.join(tied)}." if tied else "the others are below it, p < 0.05.")
     ]
 
