@@ -72,7 +72,7 @@ setup(
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
     package_data={
         "": ["py.typed"],
-        "attribution_benchmarks.report": ["page.css", "page.html.jinja", "page.js"],
+        "attribution_benchmarks.report": ["templates/*"],
         "clevr_xai.generation": ["families/*.json"],
         "clevr_xai": ["embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },

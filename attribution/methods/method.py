@@ -66,6 +66,8 @@ class Method:
         The signal that it uses, shared by its variants: "class activation" for all that weight a layer's channels.
         Methods of one family rank alike, so that tests of agreement count a family once. ``None`` for a custom
         method, which counts as a family.
+    parents
+        Names of the methods that a custom method varies; the report compares it with them.
     sum_law
         Required sum of a map; ``None`` if the method has no such law.
     needs_positions
@@ -81,6 +83,7 @@ class Method:
     is_random: bool = False
     drops_channels: bool = False
     family: str | None = None
+    parents: tuple[str, ...] = ()
     sum_law: SumLaw | None = None
     needs_positions: bool = False
 

@@ -636,7 +636,7 @@ def registered(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 def _custom_method(name: str, function: Callable[..., Any]) -> Method:
-    """Return a user's function as a method, with the function's attribute ``family``."""
+    """Return a user's function as a method, with the function's attributes ``family`` and ``parents``."""
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:
@@ -646,4 +646,12 @@ def _custom_method(name: str, function: Callable[..., Any]) -> Method:
     family = getattr(function, "family", None)
     if not (family is None or (isinstance(family, str) and family)):
         raise BadInput(f"method '{name}': its attribute family is {family!r}; set it to a word, such as 'gradient'")
-    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family)
+    parents = getattr(function, "parents", ())
+    if not (isinstance(parents, list | tuple) and all(isinstance(one, str) and one in METHODS for one in parents)):
+        raise BadInput(
+            f"method '{name}': its attribute parents is {parents!r}; set it to a list of methods, such as ['gradient']"
+        )
+    family = family or next((METHODS[parent].family for parent in parents), None)
+    return Method(
+        name=name, title=name.rpartition(":")[2], function=function, family=family, parents=tuple(parents)
+    )

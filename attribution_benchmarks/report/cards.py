@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attribution
+from attribution_benchmarks.core.report_examples import ExampleView
 from attribution_benchmarks.report.formatting import cell_score, enumeration, percentages, rank, score
-from attribution_benchmarks.report.gallery import ScoredExample
+from attribution_benchmarks.report.gallery import ScoredExample, inside
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.significance import MARGIN, BaselineRecord, ColumnTests, baseline_record
 from attribution_benchmarks.report.summary import describe_record
@@ -131,11 +132,14 @@ def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> d
     placed = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3] or placed
     columns = {column.key: column for column in matrix.columns}
 
+    def view(number: int) -> ExampleView:
+        return next(view for view in examples[number].example.views if name in view.maps)
+
     def end(share: float, number: int, key: str) -> dict:
         return {
             "example": number, "column": columns[key].label,
             "value": score(examples[number].values[key][name], columns[key]),
-            "share": round(100 * share), "title": examples[number].example.title,
+            "share": round(100 * share), "title": examples[number].example.title, "inside": inside(view(number), name),
         }  # fmt: skip
 
     return {"best": end(*max(placed, key=lambda one: one[0])), "worst": end(*min(placed, key=lambda one: one[0]))}

@@ -72,14 +72,35 @@ def bar(row: Mapping, scale: Scale, reference: float | None = None) -> str:
     if reference is not None:
         at = scale.place(reference)
         parts.append(f'<line class="reference" x1="{at:.2f}%" x2="{at:.2f}%" y1="0" y2="20"/>')
-    if _known(row.get("low")) and _known(row.get("high")):
-        low, high = scale.place(row["low"]), scale.place(row["high"])
-        parts.append(f'<line class="interval" x1="{low:.2f}%" x2="{high:.2f}%" y1="10" y2="10"/>')
-        parts += [f'<line class="interval" x1="{at:.2f}%" x2="{at:.2f}%" y1="7" y2="13"/>' for at in (low, high)]
+    parts += _interval(row, scale)
     if _known(row.get("paper")):
         # A nested svg without a width moves the diamond by a percentage and keeps its shape.
         at = scale.place(row["paper"])
         parts.append(f'<svg x="{at:.2f}%" overflow="visible"><path class="paper" d="M0 5 5 10 0 15 -5 10Z"/></svg>')
+    return _wide(parts)
+
+
+def difference(row: Mapping, scale: Scale) -> str:
+    """Return a line of a forest plot as an SVG: a point with its interval, and a line at zero.
+
+    ``row`` has ``value``, ``low``, ``high``; and ``kind``, the CSS class of the point. See ``bar``.
+    """
+    zero, at = scale.place(0.0), scale.place(row["value"])
+    point = f'<svg x="{at:.2f}%" overflow="visible"><circle class="{row["kind"]}" cy="10" r="4.5"/></svg>'
+    return _wide(
+        [f'<line class="zero" x1="{zero:.2f}%" x2="{zero:.2f}%" y1="0" y2="20"/>', *_interval(row, scale), point]
+    )
+
+
+def _interval(row: Mapping, scale: Scale) -> list[str]:
+    if not (_known(row.get("low")) and _known(row.get("high"))):
+        return []
+    low, high = scale.place(row["low"]), scale.place(row["high"])
+    ends = [f'<line class="interval" x1="{at:.2f}%" x2="{at:.2f}%" y1="7" y2="13"/>' for at in (low, high)]
+    return [f'<line class="interval" x1="{low:.2f}%" x2="{high:.2f}%" y1="10" y2="10"/>', *ends]
+
+
+def _wide(parts: Sequence[str]) -> str:
     return f'<svg class="bar" width="100%" height="20" aria-hidden="true" focusable="false">{"".join(parts)}</svg>'
 
 

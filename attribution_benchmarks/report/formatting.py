@@ -59,6 +59,19 @@ def score(value: float | None, column: Column) -> str:
     return number(value, 1 if column.percent else 3)
 
 
+def anchor(column: Column) -> str:
+    """Return the anchor of a column's table."""
+    return column.key.replace(" ", "-").replace("_", "-")
+
+
+def signed(value: float, column: Column) -> str:
+    """Return a difference of scores with its sign, a rounded zero as 0; a dash if it is not finite."""
+    text = score(abs(value), column)
+    if text == "–":
+        return text
+    return "0" if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
 def cell_score(row: Mapping | None, column: Column) -> str:
     """Return the score of a row; a dash if there is no row."""
     return score(row["value"] if row else None, column)

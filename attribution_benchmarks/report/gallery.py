@@ -17,11 +17,10 @@ from attribution_benchmarks.report.formatting import score
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import ColumnTests, group_of, independent_baselines
 
-_BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
 _QUALITIES = (70, 50, 35, 22)  # of WebP
 _SHEET = 8  # maps or pictures side by side
 _MISSING = 65535  # instead of a missing score
-_PANELS = 7  # methods next to the input at the top of the page
+_PANELS = 7  # methods next to the input at the top of the first page
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,9 +97,7 @@ def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int
     }
 
 
-def packed(
-    found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int = _BUDGET
-) -> dict:
+def packed(found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int) -> dict:
     """Return examples and pictures of inputs as JSON with data URLs, within a budget of characters.
 
     Parameters
@@ -209,14 +206,15 @@ def all_scores(
     """Return the scores of all methods and controls on each input, two bytes per score.
 
     A score is ``low + step * number``; 65535 is a missing score. ``rival`` is the control with the best mean.
+    ``leads`` has the places of two names, and the mean of the first minus the second one with its interval.
     """
     groups = [(column, group_of(column, scores)) for column in matrix.columns]
     return [
-        _scores(column, group, matrix, column.key in tests) for column, group in groups if group and len(group.inputs)
+        _scores(column, group, matrix, tests.get(column.key)) for column, group in groups if group and len(group.inputs)
     ]
 
 
-def _scores(column: Column, group: InputScores, matrix: Matrix, tested: bool) -> dict:
+def _scores(column: Column, group: InputScores, matrix: Matrix, tests: ColumnTests | None) -> dict:
     names = [name for name in (*matrix.methods, *matrix.controls) if name in group.values]
     table = np.array([group.values[name] for name in names], float)
     finite = table[np.isfinite(table)]
@@ -225,12 +223,16 @@ def _scores(column: Column, group: InputScores, matrix: Matrix, tested: bool) ->
     numbers = np.full(table.shape, _MISSING, np.uint16)
     numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
     best = max if column.higher_is_better else min
-    controls = independent_baselines(column, matrix, group) if tested else []
+    controls = independent_baselines(column, matrix, group) if tests else []
     return {
         "column": column.key, "title": column.label, "names": names, "low": low,
         "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
         "inputs": list(group.inputs), "numbers": base64.b64encode(numbers.astype("<u2").tobytes()).decode(),
         "rival": best(controls, key=lambda name: matrix.cells[name, column.key]["value"], default=""),
+        "leads": [
+            [names.index(test.first), names.index(test.second), *map(_plain, test[2:5])]
+            for test in ((*tests.pairs, *tests.leads) if tests else ())
+        ],
     }  # fmt: skip
 
 
@@ -251,11 +253,11 @@ def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict 
     view, values = one.example.views[0], _values(one)
     sign = -1 if column.higher_is_better else 1
     picked = _spread_out(sorted(values, key=lambda name: (sign * values[name], name)), names)
-    first = {"inside": _inside(view, None), "title": "The input", "text": ""}
+    first = {"inside": inside(view, None), "title": "The input", "text": ""}
     if view.truth is not None:
         first["text"] = "truth outlined"
     panels = [
-        {"inside": _inside(view, name), "title": names(name), "text": score(values[name], column)} for name in picked
+        {"inside": inside(view, name), "title": names(name), "text": score(values[name], column)} for name in picked
     ]
     return {
         "panels": [first, *panels],
@@ -290,7 +292,7 @@ def _spread_out(ordered: Sequence[str], names: Any) -> list[str]:
     return [ordered[place] for place in sorted(places)]
 
 
-def _inside(view: Any, method: str | None) -> str:
+def inside(view: Any, method: str | None) -> str:
     """Return a picture as HTML, with a method's map over it if one is given."""
     if view.picture.ndim == 1:
         drawn = images.signal_svg(view.picture, view.truth, None if method is None else view.maps[method])

@@ -1,30 +1,31 @@
-"""The report as one HTML page. Style, script and pictures are inside it; it loads nothing."""
+"""The report as a few HTML pages. Style, script and pictures are inside each; they load nothing."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from attribution_benchmarks.report import cards, gallery, images, sections, summary
+from attribution_benchmarks.report import cards, gallery, images, relatives, report_diff, sections, summary
 from attribution_benchmarks.report.formatting import enumeration
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.significance import MARGIN, ColumnTests, oracle_power
 
-_FOLDER = pathlib.Path(__file__).parent
-_LARGEST = 5_600_000  # characters of a page, about
-_MARKUP = 600_000  # characters of it without pictures, maps and charts, at most
+PAGES = {"index": "Overview", "tables": "Tables", "methods": "Methods", "examples": "Examples", "about": "About"}
+_TEMPLATES = pathlib.Path(__file__).parent / "templates"
+_LARGEST = 5_000_000  # characters of pictures, maps and scores of a page, about
 
 
-def page(
+def pages(
     matrix: Matrix,
     agreement: Agreement,
     tests: Mapping[str, ColumnTests],
     data: ReportData,
     compared: Mapping | None = None,
-) -> str:
-    """Return the page.
+) -> dict[str, str]:
+    """Return the pages.
 
     Parameters
     ----------
@@ -37,106 +38,112 @@ def page(
 
     Returns
     -------
-    str
-        HTML; deterministic.
+    dict
+        File name -> HTML; deterministic.
     """
     import jinja2
 
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_file("page.html.jinja")).render(
-        style=_file("page.css"),
-        script=_file("page.js"),
-        settings=data.settings,
-        to_come=data.to_come,
-        goes_on=data.goes_on,
-        heading=f"Attribution methods on {enumeration(one.title for one in data.definitions)}",
-        settings_differ=", ".join(one.method_note for one in data.definitions if one.method_note),
-        notes=[*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
-        columns=matrix.columns,
-        compared=compared,
-        own=data.custom,
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+    )  # fmt: skip
+    values = {
+        "pages": PAGES,
+        "files_of": {path.name: path.read_text(encoding="utf-8") for path in _TEMPLATES.glob("*.[cj]s*")},
+        "settings": data.settings,
+        "to_come": data.to_come,
+        "goes_on": data.goes_on,
+        "heading": f"Attribution methods on {enumeration(one.title for one in data.definitions)}",
+        "settings_differ": ", ".join(one.method_note for one in data.definitions if one.method_note),
+        "notes": [*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
+        "columns": matrix.columns,
+        "compared": compared,
+        "compared_text": report_diff.as_text(compared) if compared else "",
+        "own": data.custom,
         **_findings(matrix, agreement, tests, data),
         **_inputs(matrix, tests, data),
         **_provenance(data.results),
-    )
-
-
-def _file(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+    }
+    return {f"{name}.html": environment.get_template(f"{name}.html.jinja").render(values, page=name) for name in PAGES}
 
 
 def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
-    """Return the variables of headline, matrix, summary, agreement and power."""
+    """Return the variables of headline, advice, forest plots, matrix, summary, agreement and power."""
     names = data.names
     lines = sections.matrix_lines(matrix, tests, names)
     reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
+    power = oracle_power(matrix, data.scores)
+    custom = [name for name in data.custom if name in matrix.methods]
+    found: dict[str, Any] = {"headline": ("Preliminary results", ""), "advice": [], "choices": [], "undecided": []}
+    if not data.to_come:  # of few inputs there are no verdicts
+        found = {
+            "headline": summary.headline(matrix, tests, names, custom),
+            "advice": summary.advice(matrix, tests, names),
+            "choices": summary.choices(matrix, tests, names),
+            "undecided": summary.undecided(matrix, agreement, tests, power, names),
+        }
     return {
-        "headline": ("Preliminary results", "")  # of few inputs: no verdicts
-        if data.to_come
-        else summary.headline(matrix, tests, names, [name for name in data.custom if name in matrix.methods]),
+        **found,
         "facts": summary.sizes(matrix),
+        "forests": {
+            name: relatives.forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom
+        },
+        "names": names,
         "summary": summary.summary(matrix, agreement, tests, names, reasons),
         "groups": sections.groups(matrix),
         "families": list(dict.fromkeys(line["family"] for line in lines)),
-        "lines": lines,
+        "lines": sorted(lines, key=lambda line: -line["passes"]),
         "margin": round(100 * MARGIN),
-        "advice": [] if data.to_come else summary.advice(matrix, tests, names),
         "kept": sections.kept_lines(matrix, tests, names),
         "controls": sections.control_lines(matrix, names),
         "blanks": sections.blanks(matrix, names),
         "concordances": sections.concordances(agreement),
-        "power": sections.power_lines(oracle_power(matrix, data.scores), names),
+        "power": sections.power_lines(power, names),
         "common": [names(name) for name in matrix.common],
         "correlations": sections.correlations(matrix, agreement),
-    }
+        "matrix_data": _json({
+            "titles": {name: names(name) for name in matrix.methods},
+            "columns": sections.script_columns(matrix),
+            "cells": sections.cell_details(matrix, tests, names),
+            "drilled": [key for key, one in tests.items() if one.tested],
+        }),
+    }  # fmt: skip
 
 
 def _inputs(matrix: Matrix, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
-    """Return the variables of benchmarks, examples and cards, and the data of the script.
-
-    Examples get the space that charts, pictures and scores leave.
-    """
+    """Return the variables of benchmarks, examples and cards, and the data of the script of the examples."""
     names = data.names
-    benchmarks = [sections.benchmark(one, matrix, tests, data.results, names) for one in data.definitions]
     scores = gallery.all_scores(matrix, data.scores, tests)
     found = gallery.examples(matrix, data.results, data.scores)
     pictures = gallery.pictures_of(matrix, data.results, data.scores)
-    packed = gallery.packed(found, pictures, _LARGEST - _MARKUP - _size(benchmarks, scores))
+    packed = gallery.packed(found, pictures, _LARGEST - sum(len(one["numbers"]) for one in scores))
     kept = {(one["unit"], one["input"], tuple(one["columns"])) for one in packed["examples"]}
     examples = [one for one in found if (one.task, one.example.input, one.columns) in kept]
-    every_card = cards.cards(matrix, tests, examples, names, {one.name: one.title for one in data.definitions})
     by_task: dict[str, list] = {}
     for place, one in enumerate(examples):
         by_task.setdefault(one.task, []).append((place, one.example.title))
-    script_data = {
-        "titles": {name: names(name) for name in (*matrix.methods, *matrix.controls)},
-        "order": list(matrix.methods),
-        "own": list(filter(names.is_custom, matrix.methods)),
-        "ramp": images.RAMP,
-        "columns": sections.script_columns(matrix),
-        "cells": sections.cell_details(matrix, tests, names),
-        "gallery": packed["examples"],
-        "pictures": packed["pictures"],
-        "scores": scores,
-    }
     return {
-        "benchmarks": benchmarks,
+        "benchmarks": [sections.benchmark(one, matrix, tests, data.results, names) for one in data.definitions],
         "hero": gallery.hero(examples, matrix, names),
         "gallery": list(by_task.items()),
         "drilled": [one["title"] for one in scores],
-        "cards": every_card,
-        # No "<" in the data can end the script element.
-        "data": json.dumps(script_data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
-    }
+        "cards": cards.cards(matrix, tests, examples, names, {one.name: one.title for one in data.definitions}),
+        "examples_data": _json({
+            "titles": {name: names(name) for name in (*matrix.methods, *matrix.controls)},
+            "order": list(matrix.methods),
+            "own": list(filter(names.is_custom, matrix.methods)),
+            "ramp": images.RAMP,
+            "columns": sections.script_columns(matrix),
+            "gallery": packed["examples"],
+            "pictures": packed["pictures"],
+            "scores": scores,
+        }),
+    }  # fmt: skip
 
 
-def _size(benchmarks: Sequence[Mapping], scores: Sequence[Mapping]) -> int:
-    """Return the number of characters of pictures, line charts and scores."""
-    pictures = [picture.source for one in benchmarks for picture in one["pictures"]]
-    panels = [panel["svg"] for one in benchmarks for trend in one["trends"] for panel in trend["panels"]]
-    return sum(map(len, [*pictures, *panels, *(one["numbers"] for one in scores)]))
+def _json(value: Any) -> str:
+    """Return JSON without "<", which could end a script element."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _provenance(results: Sequence[Result]) -> dict:

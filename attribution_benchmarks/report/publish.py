@@ -1,4 +1,4 @@
-"""Write the files above the single tables: matrix, paired tests, agreement, manifest and page.
+"""Write the files above the single tables: matrix, paired tests, agreement, manifest and pages.
 
 They are computed from the files of the tasks, so they can be written again without computing a score.
 """
@@ -27,11 +27,12 @@ FILES = (
     "tables/pairs.csv",
     *(f"tables/agreement.{suffix}" for suffix in ("txt", "json", "md")),
     "manifest.json",
-    "index.html",
+    *(f"{name}.html" for name in page.PAGES),
 )
+EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
-    "compared with every baseline; ‡ no method is compared with it: it knows the truth, or its score is fixed by "
+    f"compared with every baseline; {EXCLUDED} no method is compared with it: it knows the truth, or its score is fixed by "
     "definition; in brackets: rank"
 )
 
@@ -84,7 +85,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
         "tables/agreement.md": agreement_markdown,
         "tables/agreement.json": _json(agreement_document(built, agreement)),
         "manifest.json": _json(described),
-        "index.html": page.page(built, agreement, tests, data, changed),
+        **page.pages(built, agreement, tests, data, changed),
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
@@ -157,7 +158,10 @@ def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, m
 
     body = [[line["title"], *map(text, line["cells"])] for line in sections.matrix_lines(matrix, tests, names)]
     body += [[]] if matrix.controls and not markdown else []
-    body += [[line["title"], *line["cells"]] for line in sections.control_lines(matrix, names)]
+    body += [
+        [line["title"], *(f"{cell['text']}{EXCLUDED if cell['excluded'] else ''}" for cell in line["cells"])]
+        for line in sections.control_lines(matrix, names)
+    ]
     return _table(markdown, ["method", *(column.label for column in matrix.columns)], body)
 
 
@@ -202,6 +206,8 @@ def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, st
     """
     for test in one.pairs:
         yield "methods", 1.0, test, one.better(test)
+    for test in one.leads:
+        yield "controls", 1.0, test, one.better(test)
     for baseline in one.baselines:
         yield "baselines", MARGIN, baseline.test, baseline.method if baseline.claim < LEVEL else None
 

@@ -13,7 +13,7 @@ from attribution.errors import BadInput
 from attribution.file_io.reading import read_json
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report.formatting import cell_score, number, score
+from attribution_benchmarks.report.formatting import cell_score, number, signed
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import group_of
 from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison, compare_pairs
@@ -130,7 +130,7 @@ def _line(
     change = now["value"] - then["value"]
     return {
         "title": names(name), "own": names.is_custom(name), "now": cell_score(now, column),
-        "then": cell_score(then, column), "change": _signed(change, column),
+        "then": cell_score(then, column), "change": signed(change, column),
         "rank": _ranks(matrix.ranks.get((name, column.key)), then.get("rank")),
         "p": "" if test is None or math.isnan(test.p_corrected) else number(test.p_corrected, 3),
         "significant": bool(test and test.p_corrected < LEVEL),
@@ -160,11 +160,6 @@ def _tests(
     values = {**ours.values, **then}
     pairs = [(name, f"then {_function(name)}") for name in common]
     return dict(zip(common, compare_pairs(values, pairs, ours.clusters), strict=True))
-
-
-def _signed(change: float, column: Column) -> str:
-    text = score(abs(change), column)
-    return "0" if float(text) == 0 else f"{'+' if change > 0 else '−'}{text}"
 
 
 def _ranks(now: float | None, then: float | None) -> str:

@@ -273,6 +273,7 @@ def _publish(
         notes=_notes(outcomes),
         seed=flag_values.seed,
         families=families(definitions, request.methods),
+        parents={name: method.parents for name, method in request.methods.items()},
         replicates=replicates,
         to_come=to_come,
         goes_on=goes_on,

@@ -75,6 +75,8 @@ class ReportData:
         Of permutations and of draws of inputs.
     families
         As of ``matrix.agreement``.
+    parents
+        Custom method -> the methods that it varies.
     replicates
         Benchmark -> input scores of each further network.
     to_come
@@ -94,6 +96,7 @@ class ReportData:
     notes: Sequence[str] = ()
     seed: int = 0
     families: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    parents: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     replicates: Mapping[str, Sequence[Sequence[InputScores]]] = dataclasses.field(default_factory=dict)
     to_come: str = ""
     goes_on: bool = False

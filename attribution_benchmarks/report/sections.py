@@ -1,4 +1,4 @@
-"""Values of the page's sections, as plain data for its template."""
+"""Values of the sections of the pages, as plain data for its template."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from attribution_benchmarks.core.rows import ALONG, curve_name
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
+    anchor,
     cell_interval,
     cell_score,
     count_range,
@@ -22,9 +23,8 @@ from attribution_benchmarks.report.formatting import (
 )
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import Result
-from attribution_benchmarks.report.significance import MARGIN, Baseline, ColumnTests, OraclePower
+from attribution_benchmarks.report.significance import MARGIN, PASSES, Baseline, ColumnTests, OraclePower
 
-_EXCLUDED = "‡"  # mark of an excluded control
 _REASONS = {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"}
 
 
@@ -55,12 +55,13 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
             return "yours"
         return "others" if names.family(name) == name else names.family(name)
 
+    rows = {name: [cell(name, column) for column in matrix.columns] for name in matrix.methods}
     return [
         {
-            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name),
-            "cells": [cell(name, column) for column in matrix.columns],
+            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name), "cells": cells,
+            "passes": sum(one["mark"] == PASSES for one in cells), "scored": sum(one["rank"] != "" for one in cells),
         }
-        for name in matrix.methods
+        for name, cells in rows.items()
     ]  # fmt: skip
 
 
@@ -190,17 +191,16 @@ def control_lines(matrix: Matrix, names: Any) -> list[dict]:
     return [
         {
             "title": names(name),
-            "bound": _excluded(name, [column for column in matrix.columns if (name, column.key) in matrix.cells]),
             "cells": [_control_cell(matrix, name, column) for column in matrix.columns],
         }
         for name in matrix.controls
     ]
 
 
-def _control_cell(matrix: Matrix, name: str, column: Column) -> str:
-    """Return a control's score, marked if it is excluded from the tests."""
+def _control_cell(matrix: Matrix, name: str, column: Column) -> dict:
+    """Return a control's score, and whether it is excluded from the tests."""
     row = matrix.cells.get((name, column.key))
-    return cell_score(row, column) + (_EXCLUDED if row and name in column.excluded else "")
+    return {"text": cell_score(row, column), "excluded": bool(row) and name in column.excluded}
 
 
 def blanks(matrix: Matrix, names: Any) -> list[tuple[str, str]]:
@@ -338,7 +338,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
         drawn = charts.bar({**row, "kind": kind}, scale, reference)
         lines.append({**_line(name, row, column, names), **_test_cells(name, tests), "bar": drawn})
     return {
-        "key": column.key.replace(" ", "-").replace("_", "-"),
+        "key": anchor(column),
         "title": column.label,
         "about": definition.about_metric(column.metric),
         "scale": str(scale),

@@ -92,6 +92,8 @@ class ColumnTests:
         All pairs of methods, first minus second.
     baselines
         Each method against each baseline.
+    leads
+        Each method minus each model-independent baseline.
     p_values
         Method -> corrected p-value of the claim that it passes against every baseline.
     ranks
@@ -104,6 +106,7 @@ class ColumnTests:
     tested: Sequence[str]
     pairs: Sequence[PairComparison]
     baselines: Sequence[Baseline]
+    leads: Sequence[PairComparison]
     p_values: Mapping[str, float]
     ranks: Mapping[str, RankRange]
     networks: int
@@ -113,6 +116,14 @@ class ColumnTests:
         if not test.p_corrected < LEVEL:
             return None
         return test.first if (test.difference > 0) == self.column.higher_is_better else test.second
+
+    def lead(self, first: str, second: str) -> PairComparison | None:
+        """Return a method minus another one or a model-independent baseline, positive where the first is better."""
+        test = next((test for test in (*self.pairs, *self.leads) if {first, second} == set(test[:2])), None)
+        if test is None or (test.first == first) == self.column.higher_is_better:
+            return test
+        ends = -test.difference, -test.high, -test.low
+        return test._replace(first=first, second=second, difference=ends[0], low=ends[1], high=ends[2])
 
     def against(self, method: str) -> list[Baseline]:
         """Return a method's comparisons with baselines."""
@@ -224,7 +235,9 @@ def compare_columns(
 def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: int) -> ColumnTests:
     methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
     methods.sort(key=lambda name: matrix.ranks[name, column.key])
-    values = {name: group.by_network(name) for name in methods}
+    independent = independent_baselines(column, matrix, group)
+    every = {name: group.by_network(name) for name in (*methods, *independent)}
+    values = {name: every[name] for name in methods}
     baselines = _baselines(column, matrix, group, methods)
     networks = next(iter(values.values())).shape[1] if values else 0
     return ColumnTests(
@@ -232,6 +245,7 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: in
         methods,
         compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters),
         baselines,
+        compare_pairs(every, list(itertools.product(methods, independent)), group.clusters),
         better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
         _rank_ranges(values, column, group, seed) if methods else {},
         networks,

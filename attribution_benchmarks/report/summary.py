@@ -11,6 +11,7 @@ import numpy as np
 
 import attribution
 from attribution_benchmarks.report.formatting import (
+    anchor,
     cell_score,
     count_of,
     count_range,
@@ -19,11 +20,20 @@ from attribution_benchmarks.report.formatting import (
     interval,
     number,
     ordinal,
+    percentages,
     rank,
 )
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
-from attribution_benchmarks.report.significance import MARGIN, PASSES, BaselineRecord, ColumnTests, baseline_record
-from attribution_benchmarks.stats.comparisons import MIN_INPUTS
+from attribution_benchmarks.report.significance import (
+    MARGIN,
+    NOT_COMPARED,
+    PASSES,
+    BaselineRecord,
+    ColumnTests,
+    OraclePower,
+    baseline_record,
+)
+from attribution_benchmarks.stats.comparisons import LEVEL, MIN_INPUTS
 from attribution_benchmarks.stats.correlation import Concordance
 from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
@@ -123,7 +133,125 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list
     return [
         *(_recommend(name, records[name], tested, names) for name in first[:_AT_MOST]),
         *_class_blind(records, names),
-        *_caveats(tested),
+    ]
+
+
+def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[dict]:
+    """Return the best method of each metric, what is as good, and what speaks against it."""
+    lines = []
+    for column in matrix.columns:
+        ranked = sorted((place, name) for (name, key), place in matrix.ranks.items() if key == column.key)
+        if ranked:
+            best, found = ranked[0][1], tests.get(column.key)
+            score = cell_score(matrix.cells[best, column.key], column)
+            baseline = matrix.baseline_on_top(column)
+            lines.append({
+                "metric": column.label, "key": anchor(column), "best": names(best), "score": score, "mark": _mark(best, found),
+                "named": baseline is None, "like": _like(found, names),
+                "caveat": _caveat(best, column, baseline, found, matrix, names),
+            })  # fmt: skip
+    return lines
+
+
+def _mark(name: str, tests: ColumnTests | None) -> str:
+    return PASSES if tests is not None and tests.passes(name) else ""
+
+
+def _like(tests: ColumnTests | None, names: Any) -> str:
+    """Return the methods that do not differ significantly from the best, those that pass first."""
+    if tests is None or not tests.has_power():
+        return "not tested: too few inputs" if tests else "not tested"
+    others = sorted(tests.tied_with_best()[1:], key=lambda name: not tests.passes(name))
+    return enumeration((f"{names(name)}{_mark(name, tests) and ' ' + PASSES}" for name in others), _AT_MOST)
+
+
+def _caveat(
+    best: str, column: Column, baseline: str | None, tests: ColumnTests | None, matrix: Matrix, names: Any
+) -> str:
+    """Return what speaks against the best method of a metric; empty if nothing does."""
+    if baseline is not None:
+        why = "has the trivial maximum" if baseline in column.excluded else "uses no network and scores higher"
+        return f"“{names(baseline)}” {why} ({cell_score(matrix.cells[baseline, column.key], column)})"
+    if tests is None or best not in tests.ranks or not tests.has_power():
+        return ""
+    if failed := tests.failed(best):
+        reached = [one for one in failed if math.isfinite(one.share)]
+        worst = max(reached or failed, key=lambda one: one.share)
+        share = f"reaches {percentages([worst.share])} of its score" if reached else "is not beaten"
+        return f"“{names(worst.kind)}” {share}"
+    if tests.not_compared(best):
+        return "too expensive to compare with every baseline"
+    return ""
+
+
+def undecided(
+    matrix: Matrix,
+    agreement: Agreement,
+    tests: Mapping[str, ColumnTests],
+    power: Sequence[OraclePower],
+    names: Any,
+) -> list[str]:
+    """Return what the results leave open."""
+    tested = [one for one in tests.values() if one.has_power()]
+    weak = [one.column.label for one in tests.values() if not one.has_power()]
+    return [
+        *_best_open(tested),
+        *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
+        *_not_compared(tested, names),
+        *_blind_metrics(power, names),
+        *_benchmarks_agree(agreement),
+        *(_caveats(tested) if tested else []),
+    ]
+
+
+def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
+    """Return on how many metrics other methods are as good as the best."""
+    ties = [len(one.tied_with_best()) - 1 for one in tested if len(one.tested) > 1]
+    several = [count for count in ties if count]
+    if not several:
+        return []
+    return [
+        f"Which method is best on {len(several)} of {count_of(len(ties), 'metric')}: {count_range(several)} others do "
+        "not differ significantly from the best score."
+    ]
+
+
+def _not_compared(tested: Sequence[ColumnTests], names: Any) -> list[str]:
+    """Return which methods may beat every baseline, but were not compared with all."""
+    found = dict.fromkeys(name for one in tested for name in one.tested if one.mark(name) == NOT_COMPARED)
+    if not found:
+        return []
+    return [
+        f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) wherever they have no mark: more "
+        "comparisons with baselines would be too expensive."
+    ]
+
+
+def _blind_metrics(power: Sequence[OraclePower], names: Any) -> list[str]:
+    """Return which metrics do not rank the truth above a model-independent map."""
+    blind = [
+        f"{one.column.label} (“{names(one.shares[0].control)}” {number(one.shares[0].share)})"
+        for one in power
+        if one.shares[0].low <= 0.5
+    ]
+    if not blind:
+        return []
+    return [
+        f"Anything about the true place by {enumeration(blind, _AT_MOST)}: the truth itself does not score better than "
+        "this map on more than half of the inputs."
+    ]
+
+
+def _benchmarks_agree(agreement: Agreement) -> list[str]:
+    """Return whether the benchmarks rank methods alike, and the power of that comparison."""
+    between = agreement.rows.get("between benchmarks")
+    if between is None or not math.isfinite(between.w):
+        return []
+    likely = "do" if between.p_value < LEVEL else "may or may not"
+    return [
+        f"The benchmarks {likely} rank methods alike: Kendall's W of {between.judges} is {number(between.w)} "
+        f"({number(between.chance)} expected by chance). Rankings with a correlation of 0.5 would be recognized in "
+        f"{100 * agreement.chance.power:.0f} % of such comparisons."
     ]
 
 
@@ -212,7 +340,6 @@ def summary(
     if not matrix.methods:
         return [("Nothing scored", ["No benchmark has given a score."])]
     found = [
-        *((f"Best on {group}", list(_leaders(group, matrix, tests, names))) for group in matrix.groups()),
         ("Against the baselines", [text for one in tests.values() if (text := _baselines(one, names))]),
         ("Do the benchmarks agree?", _agreement(agreement) + _extreme_pairs(matrix, agreement)),
         ("Compared with the papers", list(_papers(matrix, reasons or {}))),
@@ -231,45 +358,6 @@ def scope(matrix: Matrix) -> str:
     size = f"{count_of(len(matrix.methods), 'method')} on {count_of(len(matrix.columns), 'metric')}"
     on_all = f" Methods with a score on all metrics: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
     return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"
-
-
-def _leaders(group: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> Iterator[str]:
-    """Yield which methods are best on each metric of a benchmark."""
-    for column in matrix.columns:
-        ranked = sorted((place, name) for (name, key), place in matrix.ranks.items() if key == column.key)
-        if column.group == group and ranked:
-            baseline = matrix.baseline_on_top(column)
-            if baseline:
-                yield _no_best(column, baseline, ranked[0][1], matrix, names)
-            else:
-                yield _best(column, ranked[0][1], tests.get(column.key), matrix, names)
-
-
-def _best(column: Column, best: str, tests: ColumnTests | None, matrix: Matrix, names: Any) -> str:
-    score = cell_score(matrix.cells[best, column.key], column)
-    text = f"{column.title}: {names(best)} has the best score ({score})"
-    if tests is None or best not in tests.ranks:
-        return f"{text}."
-    likely = sorted(tests.ranks, key=lambda name: -tests.ranks[name].best)
-    others = [
-        f"{names(name)} {100 * tests.ranks[name].best:.0f} %" for name in likely if tests.ranks[name].best >= 0.05
-    ]
-    text += f". Chance of being best: {enumeration(others, _AT_MOST)}"
-    if tests.has_power():
-        return (
-            f"{text}; {len(tests.tied_with_best()) - 1} of {len(tests.tested) - 1} others do not differ significantly."
-        )
-    return f"{text}; {tests.independent_inputs():,} independent inputs are too few for tests."
-
-
-def _no_best(column: Column, baseline: str, best: str, matrix: Matrix, names: Any) -> str:
-    """Return that a column names no best method, because a control has the highest score."""
-    value, highest = (cell_score(matrix.cells[name, column.key], column) for name in (baseline, best))
-    trivial = baseline in column.excluded
-    why = "has the trivial maximum" if trivial else "uses no network and scores higher than any method"
-    return (
-        f"{column.title}: no method is named best. “{names(baseline)}” {why} ({value}); the best method has {highest}."
-    )
 
 
 def _baselines(tests: ColumnTests, names: Any) -> str:

@@ -51,6 +51,19 @@ def test_a_custom_method_is_a_family_by_itself_unless_it_names_one(tmp_path, mon
         attribution.resolve_method("mine.py:wrong")
 
 
+@pytest.mark.parametrize("wrong", ["'gradient'", "['no_method']", "[[]]", "3"])
+def test_a_custom_method_that_names_its_parents_is_of_their_family(tmp_path, monkeypatch, wrong):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("mine.py").write_text(
+        "def blurred(passes):\n    return passes.inputs\n\n\nblurred.parents = ['grad_cam', 'gradient']\n\n\n"
+        f"def wrong(passes):\n    return passes.inputs\n\n\nwrong.parents = {wrong}\n"
+    )
+    method = attribution.resolve_method("mine.py:blurred")
+    assert (method.parents, method.family) == (("grad_cam", "gradient"), "class activation")
+    with pytest.raises(BadInput, match=r"its attribute parents is .*; set it to a list of methods, such as"):
+        attribution.resolve_method("mine.py:wrong")
+
+
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and "rollout" not in name]
 
 

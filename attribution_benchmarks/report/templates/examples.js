@@ -1,184 +1,6 @@
 "use strict";
-// The page has all its scores without this script, which adds sorting, filters and details.
 (function () {
-  var data = JSON.parse(document.getElementById("report-data").textContent);
-  function get(id) { return document.getElementById(id); }
-  function all(selector, within) { return Array.from((within || document).querySelectorAll(selector)); }
-  function make(tag, properties, children) {
-    var element = Object.assign(document.createElement(tag), properties || {});
-    (children || []).forEach(function (child) { element.append(child); });
-    return element;
-  }
-  function figure(value, digits) { return value === null || value === undefined || isNaN(value) ? "–" : value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1"); }
-
-  /* Tables that sort */
-  function heads_of(table) { return all("thead th[scope=col]", table); }
-  // Rows that tie, and all rows for a negative column, are in the order of the page, so that a view can be restored.
-  function sort(table, column, falling) {
-    var body = table.tBodies[0], rows = table.original = table.original || Array.from(body.rows);
-    heads_of(table).forEach(function (head, place) {
-      if (place === column) { head.setAttribute("aria-sort", falling ? "descending" : "ascending"); } else { head.removeAttribute("aria-sort"); }
-    });
-    function key(row) {
-      var cell = row.cells[column], value = cell.getAttribute("data-value");
-      return value === null ? cell.textContent.trim().toLowerCase() : value === "" ? NaN : Number(value);
-    }
-    rows.map(function (row, place) { return { row: row, key: column < 0 ? NaN : key(row), place: place }; })
-      .sort(function (a, b) {
-        if (typeof a.key === "string") { return (falling ? -1 : 1) * a.key.localeCompare(b.key) || a.place - b.place; }
-        if (isNaN(a.key) || isNaN(b.key)) { return isNaN(a.key) - isNaN(b.key) || a.place - b.place; }
-        return (falling ? -1 : 1) * (a.key - b.key) || a.place - b.place;
-      })
-      .forEach(function (entry) { body.appendChild(entry.row); });
-  }
-  all("table.sortable").forEach(function (table) {
-    heads_of(table).forEach(function (head, column) {
-      var button = head.querySelector("button");
-      if (!button) { return; }
-      button.addEventListener("click", function () {
-        var falling = head.getAttribute("aria-sort") !== "descending" && column > 0
-          || head.getAttribute("aria-sort") === "ascending" && column === 0;
-        sort(table, column, falling);
-        if (table.id === "matrix-table") { remember(); }
-      });
-    });
-  });
-
-  /* Where the reader is */
-  var links = all(".bar-top nav a");
-  if ("IntersectionObserver" in window) {
-    var watch = new IntersectionObserver(function (entries) {
-      entries.forEach(function (entry) {
-        if (!entry.isIntersecting) { return; }
-        links.forEach(function (link) {
-          var here = link.getAttribute("href") === "#" + entry.target.id;
-          if (here) { link.setAttribute("aria-current", "true"); } else { link.removeAttribute("aria-current"); }
-          var list = link.closest("ul");
-          if (here && list.scrollWidth > list.clientWidth) { list.scrollLeft = link.offsetLeft - list.offsetLeft - 40; }
-        });
-      });
-    }, { rootMargin: "-15% 0px -75% 0px" });
-    all("main > section").forEach(function (section) { watch.observe(section); });
-  }
-
-  /* The matrix: filters, one tab stop, and details of a score */
-  var table = get("matrix-table"), filters = get("filters"), search = get("find-method");
-  function ticked(kind) {
-    return all("[data-filter=" + kind + "]:checked", filters).map(function (box) { return box.value; });
-  }
-  function filter() {
-    var groups = ticked("group"), families = ticked("family"), columns = ticked("column"), words = search.value.trim().toLowerCase();
-    var seen = data.columns.map(function (column, place) {
-      return groups.includes(column.group) && columns.includes(String(place));
-    });
-    all("thead tr:nth-child(2) th", table).forEach(function (head, place) { head.hidden = !seen[place]; });
-    all("th[data-group]", table).forEach(function (head) {
-      var count = data.columns.filter(function (column, place) { return seen[place] && column.group === head.dataset.group; }).length;
-      head.hidden = !count;
-      if (count) { head.colSpan = count; }
-    });
-    var rows = 0;
-    all("tbody tr", table).forEach(function (row) {
-      all("td", row).forEach(function (cell, place) { cell.hidden = !seen[place]; });
-      if (row.dataset.family === undefined) { return; }
-      row.hidden = !(families.includes(row.dataset.family) && row.cells[0].textContent.toLowerCase().includes(words));
-      rows += row.hidden ? 0 : 1;
-    });
-    get("filtered").textContent = rows + " methods under " + seen.filter(Boolean).length + " metrics";
-    roam();
-  }
-  filters.hidden = false;
-  filters.addEventListener("change", function () { filter(); remember(); });
-  search.addEventListener("input", function () { filter(); remember(); });
-
-  /* The address keeps the view of the matrix: what is hidden, and the order */
-  var VIEW = "#matrix?", keys = ["method"].concat(data.columns.map(function (column) { return column.key; }));
-  function name_of(box) { return box.dataset.filter === "column" ? data.columns[Number(box.value)].key : box.value; }
-  function remember() {
-    var view = new URLSearchParams(), sorted = table.querySelector("th[aria-sort]");
-    all("[data-filter]:not(:checked)", filters).forEach(function (box) { view.append("hide_" + box.dataset.filter, name_of(box)); });
-    if (search.value.trim()) { view.append("find", search.value.trim()); }
-    if (sorted) {
-      view.append("sort", keys[heads_of(table).indexOf(sorted)]);
-      view.append("order", sorted.getAttribute("aria-sort"));
-    }
-    // Browsers may refuse it, for example in a sandboxed frame; the page works without.
-    try { history.replaceState(null, "", view.toString() ? VIEW + view : "#matrix"); } catch (error) { return; }
-  }
-  // The address is untrusted: its values are compared with those of the page, or are the text of the search field.
-  function restore() {
-    if (!location.hash.startsWith(VIEW)) { return; }
-    var view = new URLSearchParams(location.hash.slice(VIEW.length)), order = view.get("order");
-    all("[data-filter]", filters).forEach(function (box) { box.checked = !view.getAll("hide_" + box.dataset.filter).includes(name_of(box)); });
-    search.value = (view.get("find") || "").slice(0, 100);
-    sort(table, ["ascending", "descending"].includes(order) ? keys.indexOf(view.get("sort")) : -1, order === "descending");
-    filter();
-    get("matrix").scrollIntoView();
-  }
-  window.addEventListener("hashchange", restore);
-
-  var current = null;
-  function cells() { return all("tbody tr:not([hidden]) td:not([hidden]) button.cell", table); }
-  function roam() {
-    var shown = cells();
-    if (!shown.includes(current)) { current = shown[0] || null; }
-    all("button.cell", table).forEach(function (button) { button.tabIndex = button === current ? 0 : -1; });
-  }
-  function step(button, down, right) {
-    var rows = all("tbody:first-of-type tr:not([hidden])", table).map(function (row) { return all("td:not([hidden]) button.cell", row); });
-    var at = rows.findIndex(function (row) { return row.includes(button); }), along = rows[at].indexOf(button);
-    var next = (rows[Math.max(0, Math.min(rows.length - 1, at + down))] || [])[Math.max(0, Math.min(rows[at].length - 1, along + right))];
-    if (next) { current = next; roam(); next.focus(); }
-  }
-  table.addEventListener("keydown", function (event) {
-    var moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (moves && event.target.classList.contains("cell")) { event.preventDefault(); step(event.target, moves[0], moves[1]); }
-  });
-  var sheet = get("sheet"), opener = null;
-  function close() { sheet.hidden = true; if (opener) { opener.setAttribute("aria-expanded", "false"); opener.focus(); opener = null; } }
-  table.addEventListener("click", function (event) {
-    var button = event.target.closest("button.cell");
-    if (!button) { return; }
-    current = button; roam();
-    var place = Number(button.dataset.place), told = data.cells[button.dataset.method][place];
-    if (opener) { opener.setAttribute("aria-expanded", "false"); }
-    opener = button; button.setAttribute("aria-expanded", "true");
-    var list = make("ul", {}, told.map(function (line) { return make("li", { textContent: line }); }));
-    var column = data.columns[place];
-    var text = [make("h3", { textContent: data.titles[button.dataset.method] + ", " + column.label }), list];
-    var drilled = data.scores.findIndex(function (one) { return one.column === column.key && one.names.includes(button.dataset.method); });
-    if (drilled >= 0) {
-      var which = make("button", { type: "button", className: "plain", textContent: "Compare input by input" });
-      which.addEventListener("click", function () { opener = null; sheet.hidden = true; drill(drilled, button.dataset.method); get("inputs").scrollIntoView(); get("drill-first").focus(); });
-      text.push(which);
-    }
-    get("sheet-text").replaceChildren.apply(get("sheet-text"), text);
-    sheet.hidden = false;
-  });
-  get("sheet-close").addEventListener("click", close);
-  document.addEventListener("keydown", function (event) { if (event.key === "Escape" && !sheet.hidden) { close(); } });
-  function measure() { table.style.setProperty("--first-row", table.tHead.rows[0].offsetHeight + "px"); }
-  measure(); window.addEventListener("resize", measure); roam(); restore();
-
-  /* Pictures, larger */
-  var larger = get("larger");
-  function enlarge(element, words) {
-    get("larger-text").replaceChildren(make("p", { textContent: words }), element);
-    larger.showModal();
-  }
-  get("larger-close").addEventListener("click", function () { larger.close(); });
-  larger.addEventListener("click", function (event) { if (event.target === larger) { larger.close(); } });
-  all("a.picture").forEach(function (link) {
-    link.addEventListener("click", function (event) {
-      event.preventDefault();
-      var image = link.querySelector("img");
-      var inner = make("div", { className: "inner", tabIndex: 0 }, [make("img", { src: image.src, alt: image.alt, width: image.width, height: image.height })]);
-      inner.setAttribute("role", "region"); inner.setAttribute("aria-label", "Picture");
-      enlarge(inner, link.parentElement.querySelector("figcaption").textContent);
-      var own = inner.querySelector("img");
-      own.removeAttribute("width"); own.removeAttribute("height");
-    });
-  });
+  var data = JSON.parse(get("report-data").textContent);
 
   /* Maps over pictures */
   var stops = data.ramp.map(function (hex) { return [1, 3, 5].map(function (at) { return parseInt(hex.slice(at, at + 2), 16); }); });
@@ -229,11 +51,6 @@
     var over = method === null ? null : overlay(view, method, strength);
     if (over) { context.drawImage(over, 0, 0, width, height); }
     return canvas;
-  }
-  function svg(tag, attributes) {
-    var element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    Object.keys(attributes).forEach(function (name) { element.setAttribute(name, attributes[name]); });
-    return element;
   }
   function outlined(view) {
     var over = svg("svg", { "class": "over", viewBox: "0 0 " + view.truth_size.join(" "), preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -338,6 +155,11 @@
     get("look-at").hidden = false;
     var scale = get("look-scale").getContext("2d");
     for (var x = 0; x < 144; x += 1) { scale.fillStyle = "rgb(" + ramp[Math.round(x / 143 * 255)].join(",") + ")"; scale.fillRect(x, 0, 1, 8); }
+    ["look-input", "look-column", "look-method", "look-before", "look-after", "look-strip"].forEach(function (id) {
+      get(id).addEventListener(id === "look-strip" || get(id).type === "button" ? "click" : "change", function () {
+        write_address("look", new URLSearchParams({ input: look.example, method: look.method, column: look.column }));
+      });
+    });
     get("look-input").addEventListener("change", function () { choose(Number(this.value)); });
     get("look-column").addEventListener("change", function () { look.column = this.value; strip(); });
     get("look-method").addEventListener("input", function () { look.method = methods_of(data.gallery[look.example])[Number(this.value)]; show(); });
@@ -345,13 +167,6 @@
     get("look-truth").addEventListener("change", show);
     get("look-before").addEventListener("click", function () { choose((look.example + data.gallery.length - 1) % data.gallery.length); });
     get("look-after").addEventListener("click", function () { choose((look.example + 1) % data.gallery.length); });
-    all("button.thumb[data-example]").forEach(function (button) {
-      fill(button.querySelector(".frame"), data.gallery[Number(button.dataset.example)], button.dataset.method, 160);
-      button.addEventListener("click", function () {
-        choose(Number(button.dataset.example), button.dataset.method);
-        get("look").scrollIntoView(); get("look-method").focus({ preventScroll: true });
-      });
-    });
     var first = data.gallery.findIndex(function (example) { return example.views[0].kind === "image"; });
     choose(Math.max(first, 0), data.own[0] && data.gallery[Math.max(first, 0)].views[0].methods.includes(data.own[0]) ? data.own[0] : null);
   }
@@ -383,17 +198,50 @@
     var found = one.inputs.map(function (input, at) { return { input: input, at: at, lead: sign * (parsed[first][at] - parsed[second][at]) }; })
       .filter(function (each) { return !isNaN(each.lead); }).sort(function (a, b) { return b.lead - a.lead || a.at - b.at; });
     var won = found.filter(function (each) { return each.lead > 0; }), lost = found.filter(function (each) { return each.lead < 0; });
+    var mean = lead_of(one, first, second);
     get("drill-told").textContent = data.titles[first] + " against " + data.titles[second] + ": better on " + won.length + ", worse on " + lost.length
-      + ", level on " + (found.length - won.length - lost.length) + " of " + found.length + " inputs; the mean lead is "
-      + figure(sign * found.reduce(function (sum, each) { return sum + each.lead; }, 0) / found.length, one.digits) + (one.less ? " (less is better)" : "") + ".";
+      + ", level on " + (found.length - won.length - lost.length) + " of " + found.length + " inputs."
+      + (mean ? " Mean lead " + signed(mean[0], one) + ", 95 % interval " + signed(mean[1], one) + " to " + signed(mean[2], one) + "." : "");
     var chart = get("drill-chart"), most = Math.max.apply(null, found.map(function (each) { return Math.abs(each.lead); })) || 1;
-    chart.setAttribute("viewBox", "0 0 " + Math.max(found.length, 24) + " 100");
+    var wide = Math.max(found.length, 24);
+    function y(lead) { return 50 - 48 * Math.max(-1, Math.min(1, lead / most)); }
+    chart.setAttribute("viewBox", "0 0 " + wide + " 100");
     chart.replaceChildren.apply(chart, found.map(function (each, at) {
-      var height = 48 * Math.abs(each.lead) / most;
-      return svg("rect", { "class": each.lead > 0 ? "won" : "lost", x: at + .08, width: .84, y: each.lead > 0 ? 50 - height : 50, height: height });
-    }).concat([svg("line", { x1: 0, x2: Math.max(found.length, 24), y1: 50, y2: 50, "vector-effect": "non-scaling-stroke" })]));
+      return svg("rect", { "class": each.lead > 0 ? "won" : "lost", x: at + .08, width: .84, y: Math.min(50, y(each.lead)), height: Math.abs(50 - y(each.lead)) });
+    }).concat(mean && mean[1] !== null && mean[2] !== null ? [svg("rect", { "class": "band", x: 0, width: wide, y: y(mean[2]), height: y(mean[1]) - y(mean[2]) })] : [])
+      .concat([svg("line", { x1: 0, x2: wide, y1: 50, y2: 50, "vector-effect": "non-scaling-stroke" })]));
+    all("#drill-scale span").forEach(function (label, at) { label.textContent = [signed(most, one), "0", signed(-most, one)][at]; });
     inputs_into("drill-lost", lost.slice(-6).reverse(), one, first, second);
     inputs_into("drill-won", won.slice(0, 6), one, first, second);
+    maps_into(get("drill-maps"), found, one, first, second);
+  }
+  function signed(lead, one) { return lead === null ? "–" : (lead > 0 ? "+" : "") + figure(lead, one.digits).replace("-", "−"); }
+  // The mean of the first one's lead with the ends of its interval, over inputs and networks.
+  function lead_of(one, first, second) {
+    var i = one.names.indexOf(first), j = one.names.indexOf(second);
+    var found = one.leads.find(function (lead) { return lead[0] === i && lead[1] === j || lead[0] === j && lead[1] === i; });
+    if (!found) { return null; }
+    return (found[0] === i) !== one.less ? found.slice(2) : [found[2], found[4], found[3]].map(function (end) { return end === null ? null : -end; });
+  }
+  // The inputs with stored maps: the input, and the maps of both.
+  function maps_into(list, found, one, first, second) {
+    var parsed = numbers(one);
+    list.replaceChildren.apply(list, found.map(function (each) {
+      var number = data.gallery.findIndex(function (other) { return other.input === each.input && other.columns.includes(one.column); });
+      if (number < 0) { return null; }
+      var view = data.gallery[number].views[0];
+      var panes = [[null, "input"], [first, data.titles[first] + " " + figure(parsed[first][each.at], one.digits)], [second, data.titles[second] + " " + figure(parsed[second][each.at], one.digits)]]
+        .filter(function (pane) { return pane[0] === null || view.methods.includes(pane[0]); });
+      var button = make("button", { type: "button", className: "thumb beside" }, [make("b", { textContent: data.gallery[number].title + ", lead " + signed(each.lead, one) })]);
+      loaded(view).then(function (ready) {
+        panes.forEach(function (pane) {
+          button.append(make("span", {}, [make("span", { className: "frame" }, drawing(ready, pane[0], .85, true, 256)), pane[1]]));
+        });
+      });
+      button.addEventListener("click", function () { choose(number, first, one.column); get("look").scrollIntoView(); });
+      return make("li", {}, [button]);
+    }).filter(Boolean));
+    get("drill-maps-title").hidden = !list.children.length;
   }
   function inputs_into(id, found, one, first, second) {
     var parsed = numbers(one), list = get(id);
@@ -431,12 +279,23 @@
     get("drill").hidden = false;
     var start = data.scores.findIndex(function (one) { return data.pictures.of && one.column in data.pictures.of && data.pictures.sets[data.pictures.of[one.column]].kind === "image"; });
     drill(Math.max(start, 0), data.own[0]);
-    get("drill-column").addEventListener("change", function () { drill(Number(this.value), get("drill-first").value, get("drill-second").value); });
-    ["drill-first", "drill-second"].forEach(function (id) {
-      get(id).addEventListener("change", function () { drill(Number(get("drill-column").value), get("drill-first").value, get("drill-second").value); });
+    ["drill-column", "drill-first", "drill-second"].forEach(function (id) {
+      get(id).addEventListener("change", function () {
+        drill(Number(get("drill-column").value), get("drill-first").value, get("drill-second").value);
+        write_address("inputs", new URLSearchParams({
+          column: data.scores[get("drill-column").value].column, first: get("drill-first").value, second: get("drill-second").value }));
+      });
     });
   }
-
-  /* On paper, what explains the figures is open; what a program printed stays in its file */
-  window.addEventListener("beforeprint", function () { all("details.print").forEach(function (part) { part.open = true; }); });
+  function restore() {
+    var look_view = read_address("look"), view = read_address("inputs");
+    if (look_view && data.gallery[look_view.get("input")]) {
+      choose(Number(look_view.get("input")), look_view.get("method"), look_view.get("column"));
+      get("look").scrollIntoView();
+    }
+    var place = view ? data.scores.findIndex(function (one) { return one.column === view.get("column"); }) : -1;
+    if (place >= 0) { drill(place, view.get("first"), view.get("second")); get("inputs").scrollIntoView(); }
+  }
+  window.addEventListener("hashchange", restore);
+  restore();
 }());
