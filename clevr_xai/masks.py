@@ -22,9 +22,7 @@ SIZE = 128  # of the masks in the release
 _LINEAR = np.array([linear(component) for component in range(256)])
 
 
-def ground_truth_objects(
-    program: list[dict], ground_truth: str, num_objects: int, strict_branches: bool = False
-) -> list[int]:
+def ground_truth_objects(program: list[dict], ground_truth: str, num_objects: int) -> list[int]:
     """Return the objects of a ground truth.
 
     Parameters
@@ -35,9 +33,6 @@ def ground_truth_objects(
         "single_object", "all_objects", "unique", "unique_firstnonempty" or "union".
     num_objects
         Number of objects of the scene.
-    strict_branches
-        Only for "unique_firstnonempty". The authors' text says that comparisons look back along both of
-        their branches; their code, and so the release, never does. False follows the release.
 
     Returns
     -------
@@ -49,7 +44,7 @@ def ground_truth_objects(
         "single_object": lambda: _last_filtered(program),
         "unique": lambda: _unique_objects(program),
         "union": lambda: {index for node in program if _is_set(node) for index in node["_output"]},
-        "unique_firstnonempty": lambda: _unique_objects(program) | _first_nonempty(program, strict_branches),
+        "unique_firstnonempty": lambda: _unique_objects(program) | _first_nonempty(program),
     }
     if ground_truth not in rules:
         raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join(rules)}")
@@ -70,17 +65,17 @@ def _unique_objects(program: list[dict]) -> set[int]:
     return {node["_output"] for node in program if node_type(node) == "unique"}
 
 
-def _first_nonempty(program: list[dict], strict_branches: bool) -> set[int]:
+def _first_nonempty(program: list[dict]) -> set[int]:
     """Return the first non-empty set found from the end of a program backwards.
 
-    Each branch of an empty union or intersection contributes its first non-empty set.
+    Each branch of an empty union or intersection contributes its first non-empty set. The authors' text says so of
+    comparisons, too; their code, and so the release, does not do it.
     """
     for node in reversed(program):
         kind = node_type(node)
         if _is_set(node) and node["_output"]:
             return set(node["_output"])
-        compares = kind.startswith("equal_") or kind in ("less_than", "greater_than")
-        if kind in ("union", "intersect") or (strict_branches and compares):
+        if kind in ("union", "intersect"):
             return {index for start in node["inputs"] for index in _first_in_chain(program, start)}
     return set()
 

@@ -91,7 +91,7 @@ class Measured:
         return np.where(empty, sizes / self.positions, scores)
 
 
-def measure(
+def sharded_run(
     questions: Questions,
     explainer,
     predictions: Mapping[str, str] | None = None,
@@ -99,10 +99,9 @@ def measure(
     store: ScoreStore | None = None,
     batch_size: int = 8,
     maps_directory=None,
-    progress: bool = False,
     degenerate_maps: str = UNIFORM,
-) -> Measured:
-    """Explain and score questions that are not in the store yet, and return all numbers.
+) -> ShardedRun:
+    """Return the questions with their evaluator.
 
     Parameters
     ----------
@@ -116,36 +115,14 @@ def measure(
     shared
         Metrics of all benchmarks to compute besides, by name; against the questions' first ground truth.
     store
-        Where scores are kept; None keeps none.
+        Where scores are stored; None stores none.
     batch_size
         Questions in one block.
     maps_directory
         Where maps are saved; None saves none.
-    progress
-        Whether to show a progress bar.
     degenerate_maps
         Treatment of maps that are zero everywhere; see ``Measured.counted``.
     """
-    import tqdm
-
-    run = sharded_run(
-        questions, explainer, predictions, shared, store, batch_size, maps_directory, degenerate_maps
-    )  # fmt: skip
-    with tqdm.tqdm(total=len(questions.rows), desc="questions", unit="question", disable=not progress) as bar:
-        return collect(questions, run.evaluate(bar.update), shared, degenerate_maps)
-
-
-def sharded_run(
-    questions: Questions,
-    explainer,
-    predictions: Mapping[str, str] | None = None,
-    shared: Mapping[str, Metric] | None = None,
-    store: ScoreStore | None = None,
-    batch_size: int = 8,
-    maps_directory=None,
-    degenerate_maps: str = UNIFORM,
-) -> ShardedRun:
-    """Return the questions with their evaluator; parameters as of ``measure``."""
     dataset, network = questions.dataset, questions.network
     answers = questions.predicted() if network else None
     if not network and predictions is not None:
@@ -177,7 +154,7 @@ def collect(
     shared: Mapping[str, Metric] | None = None,
     degenerate_maps: str = UNIFORM,
 ) -> Measured:
-    """Return the numbers of a sharded run that was evaluated; parameters as of ``measure``."""
+    """Return the numbers of a sharded run that was evaluated; parameters as of ``sharded_run``."""
     dataset = questions.dataset
     accuracy, further, gaps = _measures(questions, results.evaluator.explainer, shared, degenerate_maps)
     pixels = np.array([questions.mask_pixels[row] for row in questions.rows])

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput
 from attribution_benchmarks.core.metric import Metric
 
-TIES = ("expected", "stable")
 _ROWS_AT_ONCE = 64  # bounds the memory, and keeps what is worked on near the processor
 _SAMPLED = 31  # every so many pixels; odd, so that a sample does not keep to a few columns
 
@@ -45,18 +44,17 @@ def relevance_mass_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike) -> np.nd
     return _by_blocks(pooled, mask, _mass)
 
 
-def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike, ties: str = "expected") -> np.ndarray:
+def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike) -> np.ndarray:
     """Return the share of the K highest pixels that lie inside the mask of K pixels.
+
+    Not all pixels equal to the K-th highest value t may have a place among the K. The mean over all orders of equal
+    pixels counts: (pixels of M above t + places left · share of M among the pixels equal to t) / K. Maps that are zero
+    in most pixels differ widely between orders.
 
     Parameters
     ----------
     pooled, mask
         As for ``relevance_mass_accuracy``.
-    ties
-        What becomes of pixels equal to the K-th highest value t, not all of which have a place among the K.
-        "expected": the mean over all orders of equal pixels, (pixels of M above t + places left · share of M among
-        the pixels equal to t) / K. "stable": the last of them in the order of reading, which is what reversing a
-        stable ascending sort gives. Maps that are zero in most pixels differ widely between orders.
 
     Returns
     -------
@@ -66,11 +64,9 @@ def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike, ties: st
     Raises
     ------
     BadInput
-        As for ``relevance_mass_accuracy``, or for another ``ties``.
+        As for ``relevance_mass_accuracy``.
     """
-    if ties not in TIES:
-        raise BadInput(f"no ties {ties!r}; choose one of {listed(TIES)}")
-    return _by_blocks(pooled, mask, _expected_rank if ties == "expected" else _stable_rank)
+    return _by_blocks(pooled, mask, _expected_rank)
 
 
 METRICS: Mapping[str, Callable] = MappingProxyType({"mass": relevance_mass_accuracy, "rank": relevance_rank_accuracy})
@@ -163,24 +159,11 @@ def _mass(maps, masks, sizes, total):
 
 
 def _expected_rank(maps, masks, sizes, total):
-    above, equal = _around_last_place(maps, sizes)
+    threshold = np.array([_kth_highest(row, size) for row, size in zip(maps, sizes, strict=True)])[:, None]
+    above, equal = maps > threshold, maps == threshold
     places = sizes - _counts(above)
     share = _counts(equal & masks) / _counts(equal)
     return (_counts(above & masks) + places * share) / sizes
-
-
-def _stable_rank(maps, masks, sizes, total):
-    above, equal = _around_last_place(maps, sizes)
-    places = sizes - _counts(above)
-    from_the_end = np.cumsum(equal[:, ::-1], axis=1)[:, ::-1]
-    chosen = above | (equal & (from_the_end <= places[:, None]))
-    return _counts(chosen & masks) / sizes
-
-
-def _around_last_place(maps, sizes):
-    """Return which pixels of each map are above its K-th highest value, and which equal it."""
-    threshold = np.array([_kth_highest(row, size) for row, size in zip(maps, sizes, strict=True)])[:, None]
-    return maps > threshold, maps == threshold
 
 
 def _kth_highest(values, k: int) -> float:

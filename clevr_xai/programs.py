@@ -101,40 +101,6 @@ def _all_below(numbers, limit: int) -> bool:
     return isinstance(numbers, list) and all(type(number) is int and 0 <= number < limit for number in numbers)
 
 
-def answer(program: list[dict], scene: dict):
-    """Return the answer of a program on a scene, a bool, an int or a word; raises as ``execute`` does."""
-    return execute(program, scene)[-1]
-
-
-def unused_nodes_removed(program: list[dict]) -> list[dict]:
-    """Return a copy of a program without the nodes on which its last node does not depend."""
-    needed = {len(program) - 1}
-    for position in range(len(program) - 1, -1, -1):
-        if position in needed:
-            needed.update(program[position]["inputs"])
-    place = {old: new for new, old in enumerate(sorted(needed))}
-    return [{**program[old], "inputs": [place[earlier] for earlier in program[old]["inputs"]]} for old in place]
-
-
-def is_degenerate(program: list[dict], scene: dict) -> bool:
-    """Return whether the answer stays the same if some relation is replaced by the whole scene.
-
-    A replacement without an answer (a ``unique`` that is no longer unique) changes the answer.
-    """
-    expected = answer(program, scene)
-    for position, node in enumerate(program):
-        if node_type(node) != "relate":
-            continue
-        changed = list(program)
-        changed[position] = {"type": "scene", "inputs": [], "value_inputs": []}
-        try:
-            if answer(unused_nodes_removed(changed), scene) == expected:
-                return True
-        except InvalidProgram:
-            continue
-    return False
-
-
 def _scene(scene):
     return list(range(len(scene["objects"])))
 

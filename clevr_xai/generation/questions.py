@@ -6,10 +6,8 @@ a block of 250 scenes is the unit of work: it depends only on the seed and its s
 
 from __future__ import annotations
 
-import functools
-import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from clevr_xai import programs
 from clevr_xai.generation import families, official_wording
@@ -22,9 +20,7 @@ QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
 WORDINGS = ("plain", "official")
 
 
-def generate(
-    scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "official"
-) -> list[dict]:
+def generate(scenes: Sequence[dict], kind: str, seed: int, wording: str = "official") -> list[dict]:
     """Generate questions about scenes.
 
     Parameters
@@ -35,8 +31,6 @@ def generate(
         "simple" or "complex".
     seed
         Of the run.
-    mapped
-        Applies a function to the list of blocks like ``map``, perhaps in several processes.
     wording
         "official", the language of CLEVR-XAI's release, or "plain", this project's wording. Programs, answers and
         outputs are the same in both.
@@ -48,9 +42,7 @@ def generate(
         ``value_inputs``, ``_output``), ``answer`` (a bool, an int or a word), ``template_filename``,
         ``question_family_index``, ``question_index``.
     """
-    asked = itertools.chain.from_iterable(
-        mapped(functools.partial(generate_block, kind=kind, seed=seed, wording=wording), in_blocks(scenes))
-    )
+    asked = (question for block in in_blocks(scenes) for question in generate_block(block, kind, seed, wording))
     return [{**question, "question_index": number} for number, question in enumerate(asked)]
 
 

@@ -17,7 +17,7 @@ from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions, draw_rows
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import measure
+from clevr_xai.measured import collect, sharded_run
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
@@ -38,7 +38,7 @@ def data(answered):
 
 def measurement(
     network, data, directory, names=NAMES, rows=None, batch_size=5, seed=0, asked=tuple(controls.CONTROLS), truth="",
-    chosen=None, **more,
+    chosen=None, shared=None, degenerate_maps="uniform", **more,
 ):  # fmt: skip
     """Explain and score, by default all twelve questions with five methods and all controls."""
     chosen = chosen or methods.settings(names, steps=3, samples=2)
@@ -46,7 +46,9 @@ def measurement(
         network.model, chosen, controls.asked_of(data, network, asked, 2), names[:2], seed, batch_size
     )  # fmt: skip
     questions = Questions(data, np.arange(12) if rows is None else rows, network, truth)
-    return measure(questions, explainer, store=ScoreStore(str(directory)), batch_size=batch_size, **more)
+    store, treated = ScoreStore(str(directory)), {"shared": shared, "degenerate_maps": degenerate_maps}
+    run = sharded_run(questions, explainer, store=store, batch_size=batch_size, **treated, **more)
+    return collect(questions, run.evaluate(), **treated)
 
 
 @pytest.fixture(scope="module")

@@ -34,11 +34,10 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("size", [(12, 11), (128, 128)])
-def test_without_ties_both_ways_are_a_sort(size):
+def test_without_ties_it_is_a_sort(size):
     pooled, mask = drawn(130, size)  # more than a block, at every size of mask
     expected = [by_sorting(row, inside) for row, inside in zip(pooled, mask, strict=True)]
-    for ties in ("expected", "stable"):
-        np.testing.assert_array_equal(relevance_rank_accuracy(pooled, mask, ties=ties), expected)
+    np.testing.assert_array_equal(relevance_rank_accuracy(pooled, mask), expected)
 
 
 def test_equal_to_quantus_without_ties():
@@ -71,14 +70,6 @@ def test_the_expectation_is_the_mean_over_every_order_of_equal_pixels(values):
             scores.append(mask[ranked[: mask.sum()]].mean())
         found = relevance_rank_accuracy(values.reshape(1, 1, 5), mask.reshape(1, 1, 5))
         np.testing.assert_allclose(found, np.mean(scores), rtol=1e-12)
-
-
-def test_stable_ties_are_a_reversed_stable_sort():
-    pooled = GENERATOR.integers(0, 4, (50, 9, 9)).astype(float)
-    mask = GENERATOR.random((50, 9, 9)) < 0.3
-    expected = [by_sorting(row, inside) for row, inside in zip(pooled, mask, strict=True)]
-    np.testing.assert_array_equal(relevance_rank_accuracy(pooled, mask, ties="stable"), expected)
-    assert not np.allclose(relevance_rank_accuracy(pooled, mask), expected)
 
 
 def test_a_constant_map_scores_the_area_of_the_mask():
@@ -139,5 +130,3 @@ def test_what_is_no_map_or_no_mask_is_refused(pooled, mask, message):
     for metric in METRICS.values():
         with pytest.raises(BadInput, match=message):
             metric(pooled, mask)
-    with pytest.raises(BadInput, match="no ties 'first'; choose one of 'expected', 'stable'"):
-        relevance_rank_accuracy(np.ones((1, 2, 2)), np.ones((1, 2, 2), bool), ties="first")

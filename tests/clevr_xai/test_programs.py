@@ -67,7 +67,7 @@ SHAPES = [
     ],
 )
 def test_every_kind_of_node(program, output):
-    found = programs.answer(program, SCENE)
+    found = programs.execute(program, SCENE)[-1]
     assert found == output and type(found) is type(output)
 
 
@@ -80,7 +80,7 @@ def test_the_names_of_public_clevr_are_read():
         {"function": "scene", "inputs": [], "value_inputs": []},
         {"function": "count", "inputs": [0], "value_inputs": []},
     ]
-    assert programs.answer(program, SCENE) == 3
+    assert programs.execute(program, SCENE)[-1] == 3
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,3 @@ def test_the_names_of_public_clevr_are_read():
 def test_what_has_no_answer_says_why(program, message):
     with pytest.raises(programs.InvalidProgram, match=message):
         programs.execute(program, SCENE)
-
-
-def test_degenerate_means_that_a_relation_does_not_matter():
-    red_cube = [node("scene"), node("filter_shape", 0, value="cube"), node("unique", 1)]
-    # Right of the cube stand all spheres there are: the relation adds nothing.
-    idle = [*red_cube, node("relate", 2, value="right"), node("filter_shape", 3, value="sphere"), node("count", 4)]
-    assert programs.is_degenerate(idle, SCENE)
-    useful = [*red_cube, node("relate", 2, value="front"), node("filter_shape", 3, value="sphere"), node("count", 4)]
-    assert not programs.is_degenerate(useful, SCENE)
-    # Without the relation the sphere is no longer unique, which is no answer and so another one.
-    unique = [*useful[:-1], node("unique", 4), node("query_color", 5)]
-    assert not programs.is_degenerate(unique, SCENE)
-
-
-def test_unused_nodes_are_removed_and_inputs_follow():
-    program = [node("scene"), node("filter_color", 0, value="red"), node("scene"), node("count", 2)]
-    assert programs.unused_nodes_removed(program) == [node("scene"), node("count", 0)]

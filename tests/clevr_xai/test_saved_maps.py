@@ -11,7 +11,7 @@ from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
 from clevr_xai import controls, saved_maps
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import measure
+from clevr_xai.measured import collect, sharded_run
 from clevr_xai.scoring import score_maps
 
 
@@ -55,7 +55,8 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
     given = {str(index): answer for index, answer in zip(indices, data.answers, strict=True)}
     given[str(indices[4])] = "purple" if data.answers[4] != "purple" else "red"
     del given[str(indices[5])]
-    measured = measure(Questions(data, range(9)), explainer, given, batch_size=4)
+    questions = Questions(data, range(9))
+    measured = collect(questions, sharded_run(questions, explainer, given, batch_size=4).evaluate())
     assert measured.right.tolist() == [True] * 4 + [False] * 2 + [True] * 3
     assert measured.confidence is None and measured.indices.tolist() == indices[:9]
     assert measured.gaps == {}
@@ -65,5 +66,5 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
         expected[4:6] = np.nan
         np.testing.assert_allclose(measured.scores(MapSource(name)), expected, rtol=1e-12)
     assert np.isfinite(measured.scores(MapSource(control="edge_detector"))[0]).all()
-    without = measure(Questions(data, range(9)), explainer)
+    without = collect(questions, sharded_run(questions, explainer).evaluate())
     assert without.right.all() and without.fingerprint == measured.fingerprint
