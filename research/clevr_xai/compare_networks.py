@@ -1,145 +1,201 @@
-"""Ask several networks the same questions: how much of the methods' order is the network's, and how much theirs.
+"""Put the tables of several networks side by side, with the agreement of their orders of methods.
 
-    python -m research.clevr_xai.compare_networks --num_questions=50 --steps=64 --samples=16
-    python -m research.clevr_xai.compare_networks --models=first,second,third --questions=complex --output=networks.md
+    E="python -m clevr_xai.evaluate --pooling=all --controls=uniform,edge_detector"
+    $E --output=first.json --input_scores=first.scores.json
+    $E --output=second.json --input_scores=second.scores.json --model=saved_models/clevr_xai/relation_network_seed1
+    python -m research.clevr_xai.compare_networks --tables=first.json,second.json --output=networks.md
 
-Without --models the two networks that come with the project are asked: the default, and one of another seed.
-
-Only questions that all of them answer correctly count, so that every figure is of the same images, masks and answers.
-Scores are those of clevr_xai.evaluate, and are found again where it has made them. --output=FILE.md writes what is
-printed, with the command; .json, the scores in long form. --plot_dir=FOLDER draws each method's mean under each network
-with its interval, and the poster's.
-
-Cost: for each network what clevr_xai.evaluate costs, and nothing for scores that are there; see its --help for figures
-of 100 questions.
+Next to each table lie its input scores, with .scores.json for .json. Tables of simple and of complex questions may be
+named together. Each network's numbers are of the questions that it answers correctly; Kendall's tau between two
+networks is over the questions that both answer correctly. Nothing is computed with a network.
 """
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, listed, print_line, print_text
-from attribution.file_io.paths import cache_directory, check_directory
-from attribution_benchmarks.cli.bundled_models import default_model, shown_model
-from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format, save_figure
-from attribution_benchmarks.core import manifest, tables
-from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import controls, masks, methods, subsets
+from attribution.errors import BadInput, print_text
+from attribution.file_io.reading import read_json
+from attribution_benchmarks.core import input_scores, tables
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.stats import correlation, statistics
+from clevr_xai import paper_table
+from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import ACCURACIES
+from clevr_xai.pooling import POOLINGS
+from clevr_xai.scoring import HEADING
+from clevr_xai.table import TRUTH_TITLES, titled
 
-_SHIPPED = ("relation_network", "relation_network_seed1")
-_TRUTHS = {"simple": "single_object", "complex": "union"}
-_PLACES = ("cache_dir", "output", "plot_dir", "plot_format", "scores_dir")
+DRAWS = 1000  # of images, for the intervals of tau
+FIRST_SUBSET, POSTER_SUBSETS = "all", {"all": "all questions", "confident": "softmax > 0.99999"}
 
 FLAGS = flags.FlagValues()
-cli.define_common_flags(
-    FLAGS, methods=list(methods.TITLES), data_dir="", num_questions=100, batch_size=8, seed=0, output="", cache_dir=""
-)
-cli.define_common_flags(FLAGS, trust_model=False)
-flags.DEFINE_list(
-    "models", [], "directories of two SavedModels or more, separated by commas; the two that come with the project "
-    "when empty", flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "kind of the questions", flag_values=FLAGS)
-flags.DEFINE_string(
-    "ground_truth", "", "mask to score against; single_object, or union of complex questions", flag_values=FLAGS
-)
-flags.DEFINE_enum("metric", "mass", list(ACCURACIES), "mass or rank", flag_values=FLAGS)
-flags.DEFINE_enum(
-    "subset", "all", list(subsets.SUBSETS), "questions to compare on: confident ones are so for every network",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer("steps", methods.STEPS, "intervals of Integrated Gradients' path", 1, flag_values=FLAGS)
-flags.DEFINE_float(
-    "tolerance", methods.TOLERANCE, "of its completeness; see clevr_xai.evaluate", 0, 0.5, flag_values=FLAGS
-)
-flags.DEFINE_integer("samples", methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", 1, flag_values=FLAGS)
-flags.DEFINE_list(
-    "controls", [name for name in controls.MAPS if name in controls.BY_DEFAULT], "of " + ", ".join(controls.MAPS),
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_string("scores_dir", "", "folder of stored scores; below the user's cache when empty", flag_values=FLAGS)
-flags.DEFINE_string("plot_dir", "", "folder for a picture of the order", flag_values=FLAGS)
-define_plot_format(FLAGS)
+cli.define_common_flags(FLAGS, output="")
+flags.DEFINE_list("tables", [], "files of clevr_xai.evaluate --output, .json, separated by commas", flag_values=FLAGS)
+
+
+class Scored(NamedTuple):
+    """The scores of one network: rows of its table, manifest, and scores of every question by metric and mask."""
+
+    network: str
+    rows: Sequence[Mapping]
+    manifest: Mapping
+    inputs: Mapping[tuple[str, str], InputScores]
+
+    def row(self, truth: str, metric: str, method: str, subset: str = FIRST_SUBSET, pooling: str = "") -> Mapping:
+        """Return one row, empty where the table has none; the pooling is the metric's of the heading when empty."""
+        wanted = (truth, metric, method, subset, pooling or HEADING[metric])
+        keys = ("ground_truth", "metric", "method", "subset", "pooling")
+        return next((row for row in self.rows if tuple(map(row.get, keys)) == wanted), {})
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check the flags, score every network, print, save."""
-    truth, paths, chosen = _checked(flag_values)
-
-    from research.clevr_xai import network_order
-
-    store = ScoreStore(flag_values.scores_dir or str(cache_directory("clevr_xai_scores")))
-    measured, fingerprints = {}, {}
-    for number, path in enumerate(paths, start=1):
-        print_line(f"network {number} of {len(paths)}: {path}", file=sys.stderr)
-        name = shown_model(pathlib.Path(path))
-        measured[name], fingerprints[name] = _measured(flag_values, path, chosen, store)
-    found = network_order.compare(
-        measured, truth, flag_values.metric, flag_values.subset, controls=flag_values.controls, seed=flag_values.seed
-    )
-    text = network_order.text(found)
-    print_text(text, flush=True)
+    """Read the tables, compare, print, save."""
+    tables.check_output(flag_values.output, (".md",))
+    found: dict[str, list[Scored]] = {}
+    for path in flag_values.tables:
+        one = read(path)
+        found.setdefault(one.rows[0]["questions"], []).append(one)
+    if not found or min(map(len, found.values())) < 2:
+        raise BadInput("--tables needs the tables of two networks or more for each kind of questions")
+    sections = [section for kind, group in found.items() for section in compare(kind, group)]
+    text = "\n".join(sections)
+    print_text(text)
     if flag_values.output:
-        command = manifest.command_of("python -m research.clevr_xai.compare_networks", flag_values, without=_PLACES)
-        described = manifest.describe_run(
-            "clevr_xai", models=fingerprints, data={flag_values.questions: found.fingerprint}, seed=flag_values.seed,
-            command=command,
-        )  # fmt: skip
-        markdown = network_order.text(found, markdown=True, command=command)
-        tables.save(flag_values.output, network_order.long_rows(found), described, text=text, markdown=markdown)
-    if flag_values.plot_dir:
-        figure, stem = network_order.order_figure(found), f"order_{flag_values.metric}_{truth}"
-        for written in save_figure(figure, flag_values.plot_dir, stem, flag_values.plot_format, trim=False):
-            print_line(f"picture: {written}", file=sys.stderr)
+        manifest = {"networks": [one.manifest for group in found.values() for one in group]}
+        tables.save(flag_values.output, [], manifest, text, text)
+        print_text(f"table: {flag_values.output}", file=sys.stderr)
 
 
-def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
-    """Check all flags before any network is scored; return the ground truth, the networks and the methods."""
-    tables.check_output(flag_values.output)
-    check_plot_format(flag_values.plot_format)
-    check_directory("plot_dir", flag_values.plot_dir)
-    check_directory("scores_dir", flag_values.scores_dir)
-    truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
-    for flag, names, known in (
-        ("ground_truth", [truth], masks.GROUND_TRUTHS[flag_values.questions]),
-        ("controls", flag_values.controls, controls.MAPS),
-    ):
-        for name in names:
-            if name not in known:
-                raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
-    paths = list(dict.fromkeys(flag_values.models or (str(default_model("clevr_xai") / name) for name in _SHIPPED)))
-    if len(paths) < 2:
-        raise BadInput("--models names fewer than two networks; write --models=first,second")
-    chosen = methods.settings(
-        flag_values.methods, flag_values.steps, flag_values.samples, tolerance=flag_values.tolerance
-    )
-    if len(chosen) < 2:
-        raise BadInput("--methods names fewer than two methods, so there is no order to compare")
-    if missing := [path for path in paths if not pathlib.Path(path).is_dir()]:
-        raise BadInput(f"--models={missing[0]}: there is no such directory; name a SavedModel")
-    return truth, paths, chosen
+def read(path: str) -> Scored:
+    """Read the table of one network with its input scores; raise ``BadInput`` for a file of something else."""
+    document = read_json(path)
+    groups = input_scores.load(pathlib.Path(path).with_suffix(".scores.json"))
+    try:
+        rows = [row for row in document["rows"] if row["metric"] in ACCURACIES and "of" not in row]
+        (network,) = document["manifest"]["models"]
+        inputs = {(group.where["metric"], group.where["ground_truth"]): group for group in groups}
+        found = Scored(network, rows, document["manifest"], inputs)
+        if rows and document["benchmark"] == "clevr_xai":
+            return found
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise BadInput(f"{path} is not a table of clevr_xai.evaluate about one network; write it with --output=FILE.json")
 
 
-def _measured(flag_values, path, chosen, store):
-    """Return what one network's maps score, and its fingerprint."""
-    from attribution_benchmarks.core.explainer import Explainer
-    from clevr_xai.answering import Answering
-    from clevr_xai.blocks import Questions, draw_rows
-    from clevr_xai.dataset import Dataset
-    from clevr_xai.measured import measure
+def compare(kind: str, networks: Sequence[Scored]) -> Iterator[str]:
+    """Yield the sections of the questions of one kind, as Markdown."""
+    first = networks[0]
+    truths = list(dict.fromkeys(row["ground_truth"] for row in first.rows))
+    yield f"## {kind.capitalize()} questions\n"
+    for number, one in enumerate(networks, start=1):
+        row = one.rows[0]
+        correct = row["n"] + row["undefined"] + row["without_mask"]
+        yield (
+            f"- Network {number}: `{one.network}`, {correct} of {correct + row['answered_wrongly']} questions answered "
+            f"correctly.\n  `{one.manifest['command']}`"
+        )
+    for truth in truths:
+        yield f"\n### Ground truth {TRUTH_TITLES[truth]}\n"
+        for subset, title in POSTER_SUBSETS.items():
+            if subset == FIRST_SUBSET or paper_table.figure("gradient", "mass", kind, truth, subset):
+                counts = " and ".join(str(one.row(truth, "mass", "uniform", subset).get("n", 0)) for one in networks)
+                yield f"Mean with its 95 % interval over images, {title} ({counts} questions).\n"
+                yield _means(networks, truth, subset)
+        yield "Kendall's tau of the orders of the methods, with its 95 % interval over images.\n"
+        yield _agreement(kind, networks, truth)
+    yield f"### Poolings, ground truth {TRUTH_TITLES[truths[0]]}\n\nMeans of network 1.\n"
+    for metric, accuracy in ACCURACIES.items():
+        body = [
+            [
+                titled({"method": name}),
+                *(_number(first.row(truths[0], metric, name, pooling=each)) for each in POOLINGS),
+            ]
+            for name in _names(first)
+        ]
+        yield tables.markdown_table([accuracy.title.lower(), *POOLINGS], body)
 
-    network, batch_size, seed = Answering(path), flag_values.batch_size, flag_values.seed
-    dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
-    questions = Questions(dataset, draw_rows(len(dataset), flag_values.num_questions, seed), network)
-    known = controls.asked_of(dataset, network, flag_values.controls)
-    explainer = Explainer(network.model, chosen, known, (), seed, batch_size)
-    measured = measure(questions, explainer, store=store, batch_size=batch_size, progress=True)
-    return measured, network.model.fingerprint
+
+def _names(one: Scored, kind: str = "") -> list[str]:
+    """Return the methods and controls of a table in its order, or only those of one kind."""
+    return list(dict.fromkeys(row["method"] for row in one.rows if kind in ("", row["kind"])))
+
+
+def _means(networks: Sequence[Scored], truth: str, subset: str) -> str:
+    """Return the table of means by both metrics under each network, next to the poster's."""
+    header = ["method", *(f"{metric} {number + 1}" for metric in ACCURACIES for number in range(len(networks)))]
+    body, poster = [], {}
+    for name in _names(networks[0]):
+        cells = [_number(one.row(truth, metric, name, subset), True) for metric in ACCURACIES for one in networks]
+        published = networks[0].row(truth, paper_table.METRIC, name, subset).get("paper")
+        poster[name] = "–" if published is None else f"{published:.2f}"
+        body.append([titled({"method": name}), *cells])
+    if set(poster.values()) != {"–"}:
+        header.append("poster, mass")
+        body = [[*line, cell] for line, cell in zip(body, poster.values(), strict=True)]
+    return tables.markdown_table(header, body)
+
+
+def _number(row: Mapping, interval: bool = False) -> str:
+    """Return a row's mean as a cell, with its interval if wanted."""
+    if row.get("value") is None:
+        return "–"
+    return f"{row['value']:.2f}" + (f" ({row['low']:.2f}–{row['high']:.2f})" if interval else "")
+
+
+def _agreement(kind: str, networks: Sequence[Scored], truth: str) -> str:
+    """Return the table of Kendall's tau between networks, and of each with the poster, once for each path of it."""
+    body = []
+    for metric, accuracy in ACCURACIES.items():
+        for (number, one), (other_number, other) in itertools.combinations(enumerate(networks, start=1), 2):
+            names = [name for name in _names(one, "method") if name in _names(other, "method")]
+            stacked = input_scores.stack([one.inputs[metric, truth], other.inputs[metric, truth]])
+            values = np.stack([stacked.by_network(name) for name in names])  # (methods, questions, 2)
+            both = np.isfinite(values).all(axis=(0, 2))
+            cell = _tau(*values[:, both].transpose(2, 1, 0), images=np.array(stacked.clusters)[both])
+            body.append([accuracy.title, f"networks {number} and {other_number}", str(len(names)), cell])
+    for number, one in enumerate(networks, start=1):
+        figures = {
+            name: paper_table.figure(name, paper_table.METRIC, kind, truth, FIRST_SUBSET)
+            for name in _names(one, "method")
+        }
+        known = {name: figure.mean for name, figure in figures.items() if figure}
+        for path in [name for name in BASELINES if name in known]:
+            names = [name for name in known if name not in BASELINES or name == path]
+            group = one.inputs[paper_table.METRIC, truth]
+            values = np.stack([group.by_network(name)[:, 0] for name in names], axis=1)
+            cell = _tau(values, np.array([[known[name] for name in names]]), np.array(group.clusters))
+            title = titled({"method": path})
+            body.append([ACCURACIES[paper_table.METRIC].title, f"network {number} and poster, {title}",
+                         str(len(names)), cell])  # fmt: skip
+    return tables.markdown_table(["metric", "orders", "methods", "tau"], body)
+
+
+def _tau(first: np.ndarray, second: np.ndarray, images: np.ndarray) -> str:
+    """Return Kendall's tau of two orders of methods by mean, with its interval over draws of images.
+
+    Parameters
+    ----------
+    first, second
+        (questions, methods) scores of the same questions; ``second`` may be one line of published means.
+    images
+        (questions,) which image a question is about.
+    """
+    count = first.shape[1]
+    scores = np.concatenate([first, np.broadcast_to(second, (len(first), count))], axis=1)
+    drawn = statistics.bootstrap_means(scores, images, DRAWS)
+    value = correlation.kendall_tau(first.mean(axis=0), second.mean(axis=0))
+    taus = [correlation.kendall_tau(draw[:count], draw[count:]) for draw in drawn]
+    low, high = np.percentile(taus, [2.5, 97.5])
+    return f"{value:.2f} ({min(low, value):.2f} to {max(high, value):.2f})"
 
 
 if __name__ == "__main__":

@@ -1,77 +1,225 @@
-"""Write a card of CLEVR-XAI's data: what a directory holds beside what is published, in words and in one picture.
+"""Write a card of CLEVR-XAI's data: what a directory holds next to what is published.
 
     python -m research.clevr_xai.data_card
     python -m research.clevr_xai.data_card --data_dir=data/clevr_xai --output=data_card.md
 
-Without --data_dir it is the embedded set, and without --output nothing but the text is printed. The picture lies beside
-the card, in --pictures_dir, under the card's name.
+Without --data_dir it is the embedded set, and without --output the card is printed.
+
+Published: Arras, Osman and Samek, Information Fusion 81 (2022); Johnson et al., CLEVR, CVPR 2017, whose scenes these
+are; the backgrounds of two pictures of the real CLEVR, resized to 128x128.
 
 Cost: 9 CPU seconds for the embedded set.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
 from attribution import cli
-from attribution.errors import print_line, print_text
+from attribution.errors import BadInput, print_line, print_text
 from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import check_directory
+from attribution.file_io.reading import inside, read_picture
 from attribution_benchmarks.core import tables
-from research.clevr_xai import data_facts
-from research.clevr_xai.data_facts import REAL_FILES, REAL_GREY, REAL_OBJECTS, REAL_QUESTIONS, REAL_VISIBLE, Facts
+from clevr_xai import layout, masks
+from clevr_xai.dataset import EMBEDDED, KINDS, Dataset
+from clevr_xai.generation import geometry
+from clevr_xai.vocabulary import ATTRIBUTES
 
 NEAR = 8  # grey levels by which a background may differ from the real one and pass for it
 _HIDDEN = (0.01, 0.25, 0.5)
-_OURS, _REAL, _BEHIND = "#3b5b92", "#c8553d", "#a9a9a9"
+REAL_GREY = {0: 104, 16: 105, 48: 131, 80: 125, 112: 133}  # row of 128 -> level of the background
+REAL_OBJECTS = (3, 10)  # of a scene, each number as often
+REAL_VISIBLE = 200  # pixels of 480x320 that each object shows at least
+REAL_QUESTIONS = {  # questions an image, and the share of them that have such a mask
+    "simple": (3.9761, {"single_object": 1.0, "all_objects": 1.0}),
+    "complex": (
+        10.0, {"unique": 0.89873, "unique_firstnonempty": 0.99786, "union": 0.99786, "all_objects": 1.0},
+    ),
+}  # fmt: skip
+REAL_FILES = {  # share of the complex questions, of the authors' generator
+    "same_relate": 0.31, "comparison": 0.18, "compare_integer": 0.09, "single_or": 0.09, "zero_hop": 0.07,
+    "one_hop": 0.07, "two_hop": 0.07, "three_hop": 0.07, "single_and": 0.06,
+}  # fmt: skip
+_TRACED = (240, 160)  # half of the size of the images: a share of an object needs no more
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, data_dir="", output="")
-FLAGS["output"].help = "file to write the card to; .md. Its picture gets the same name, .png"
-flags.DEFINE_string("pictures_dir", "pictures", "folder of the picture, beside the card", flag_values=FLAGS)
+FLAGS["output"].help = "file to write the card to; .md"
 flags.DEFINE_integer("traced", 200, "scenes in which to trace what objects hide", lower_bound=1, flag_values=FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Measure, then write the card and its picture, or print the card."""
+    """Measure, then write the card, or print it."""
     output = flag_values.output
-    picture = ""
-    if output:
-        tables.check_output(output, suffixes=(".md",))
-        picture = os.path.join(flag_values.pictures_dir, pathlib.Path(output).stem + ".png")
-        check_directory("pictures_dir", os.path.join(os.path.dirname(output), flag_values.pictures_dir))
-    facts = data_facts.collect(flag_values.data_dir, flag_values.traced)
+    tables.check_output(output, suffixes=(".md",))
     command = "python -m research.clevr_xai.data_card" + "".join(
         f" --{name}={flag_values[name].value}" for name in ("data_dir", "output") if flag_values[name].value
     )
-    text = card(facts, flag_values.data_dir or "the embedded set", command, picture)
+    facts = collect(flag_values.data_dir, flag_values.traced)
+    text = card(facts, flag_values.data_dir or "the embedded set", command)
     if not output:
         print_text(text)
         return
-    path = pathlib.Path(output).parent / picture
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure = drawing(facts)
-    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=100, metadata={"Software": None}))
     atomic_write(output, text)
     print_line(f"card: {output}", file=sys.stderr)
-    print_line(f"picture: {path}", file=sys.stderr)
 
 
-def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
+class Questions(NamedTuple):
+    """The questions of one kind: their number, and the shares that have a ground truth or are of a file of families.
+
+    ``files`` is empty where the questions do not say.
+    """
+
+    count: int
+    truths: Mapping[str, float]
+    files: Mapping[str, float]
+
+
+class Facts(NamedTuple):
+    """Figures of a data directory.
+
+    Attributes
+    ----------
+    images
+        How many any question is about.
+    rows : (n, 128) float64
+        Median grey level, 0 to 255, of each image's background in each row; NaN where objects fill the row.
+    objects : (n,) int64
+        Of each scene.
+    visible : (m,) float64
+        Pixels that each object shows, scaled to images of 480x320; empty where there are no mask images.
+    hidden : (k,) float64
+        Share of each object that others hide, traced from the scenes; empty where these do not tell where the camera
+        stood, as the official release's do not.
+    attributes
+        Attribute -> value -> share of the objects.
+    questions
+        Kind -> figures of its questions.
+    """
+
+    images: int
+    rows: np.ndarray
+    objects: np.ndarray
+    visible: np.ndarray
+    hidden: np.ndarray
+    attributes: Mapping[str, Mapping[str, float]]
+    questions: Mapping[str, Questions]
+
+    def grey(self, row: int) -> float:
+        """Return the median background of a row over all images."""
+        return float(np.nanmedian(self.rows[:, row]))
+
+
+def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
+    """Read a data directory.
+
+    Parameters
+    ----------
+    data_dir
+        As ``dataset.Dataset`` takes it; the embedded set when empty. One kind of questions is enough.
+    traced
+        In how many scenes to trace what objects hide of each other; half a CPU second each.
+
+    Raises
+    ------
+    BadInput
+        If there is no such data; the message says what is missing.
+    """
+    directory = pathlib.Path(data_dir) if data_dir else EMBEDDED
+    there = [kind for kind in KINDS if layout.find(directory, layout.QUESTIONS.format(kind=kind))]
+    datasets = {kind: Dataset(kind, data_dir) for kind in there or KINDS[:1]}
+    scenes, pictures, front = _scenes(datasets.values())
+    objects = [item for scene in scenes for item in scene["objects"]]
+    known = [scene for scene in scenes if "camera" in scene]
+    return Facts(
+        len(pictures),
+        np.ma.median(np.ma.masked_array(pictures.mean(axis=3), front), axis=2).filled(np.nan),
+        np.array([len(scene["objects"]) for scene in scenes]),
+        _visible(directory, scenes),
+        np.concatenate([np.zeros(0), *map(hidden_shares, known[:traced])]),
+        {name: _shares(objects, name) for name in ATTRIBUTES},
+        {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
+    )
+
+
+def _shares(objects: list[dict], attribute: str) -> dict[str, float]:
+    counts = Counter(item[attribute] for item in objects)
+    return {value: counts[value] / max(len(objects), 1) for value in ATTRIBUTES[attribute]}
+
+
+def _scenes(datasets: Iterable[Dataset]) -> tuple[list[dict], np.ndarray, np.ndarray]:
+    """Return the scenes, their images (n, 128, 128, 3) and their masks of all objects (n, 128, 128)."""
+    scenes: dict[str, dict] = {}
+    images, fronts = [], []
+    for dataset in datasets:
+        names = [question["image_filename"] for question in dataset.questions]
+        firsts = {name: row for row, name in reversed([*enumerate(names)]) if name not in scenes}
+        for batch in dataset.batches(64, sorted(firsts.values()), ["all_objects"]):
+            scenes |= {names[row]: dataset.scenes[names[row]] for row in batch.rows}
+            images.append(batch.images)
+            fronts.append(batch.masks["all_objects"])
+    return list(scenes.values()), np.concatenate(images), np.concatenate(fronts)
+
+
+def hidden_shares(scene: Mapping) -> np.ndarray:
+    """Return which share of each object others hide, (n,) float64 in [0, 1], by rays at half the image's size.
+
+    What lies beyond the image's border is not counted as hidden.
+    """
+    objects = scene["objects"]
+    seen = geometry.seen_objects(scene, *_TRACED)
+    whole = np.array([(seen == number).sum() for number in range(len(objects))])
+    alone = np.array([(geometry.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in objects])
+    return 1 - np.divide(whole, alone, out=np.ones(len(alone)), where=alone > 0)
+
+
+def _visible(directory: pathlib.Path, scenes: Iterable[dict]) -> np.ndarray:
+    """Return how many pixels of 480x320 each object shows, from the mask images as they are."""
+    folder = layout.find(directory, layout.MASKS)
+    if folder is None:
+        return np.zeros(0)
+    found = []
+    for scene in scenes:
+        path = inside(folder, scene.get("mask_filename", scene["image_filename"]), directory)
+        try:
+            colors = [item["mask_color"] for item in scene["objects"]]
+            indices = masks.object_indices(np.asarray(read_picture(path)), colors)
+        except (KeyError, ValueError, TypeError) as error:
+            raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
+        counts = np.bincount(indices[indices >= 0], minlength=len(scene["objects"]))
+        found.append(counts * (480 * 320 / indices.size))
+    return np.concatenate(found)
+
+
+def _of_questions(dataset: Dataset) -> Questions:
+    number = len(dataset)
+    names = Counter(question.get("template_filename", "") for question in dataset.questions)
+    return Questions(
+        number,
+        {
+            truth: float(np.mean([bool(dataset.objects(truth, row)) for row in range(number)]))
+            for truth in dataset.ground_truths
+        },
+        {name.removesuffix(".json"): count / number for name, count in names.items() if name},
+    )
+
+
+def card(facts: Facts, source: str, command: str) -> str:
     """Return the card as Markdown.
 
     Parameters
     ----------
     facts, source
-        From ``data_facts.collect``, and what the data are called.
-    command, picture
-        That writes this card, and the path of the picture as the card names it; none when empty.
+        From ``collect``, and what the data are called.
+    command
+        That writes this card.
     """
     grey = [
         [str(row), f"{facts.grey(row):.0f}", str(real), f"{facts.grey(row) - real:+.0f}"]
@@ -81,16 +229,14 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
     lines = [
         "# Data card of CLEVR-XAI", "",
         f"What {source} holds, measured by `{command}`, beside what is known of the published data.", "",
-        *([f"![Images, grey levels, objects, occlusion and questions beside the published]({picture})", ""]
-          if picture else []),
         "## Images", "",
-        f"{len(facts.images):,} images, looked at as the network sees them, 128x128. Median grey level of the "
+        f"{facts.images:,} images, looked at as the network sees them, 128x128. Median grey level of the "
         "background by row, and that of two pictures of the real CLEVR:", "",
         tables.markdown_table(["row of 128", "here", "real", "difference"], grey),
         f"Within {NEAR} levels of the real one: {len(REAL_GREY) - len(apart)} of {len(REAL_GREY)} rows"
         + (f"; not in row {', '.join(map(str, apart))}." if apart else "."), "",
         "## Scenes", "",
-        tables.markdown_table(["", "here", "published"], _scenes(facts)),
+        tables.markdown_table(["", "here", "published"], _scene_rows(facts)),
         *[
             f"{attribute.capitalize()}: {', '.join(f'{name} {100 * share:.1f} %' for name, share in shares.items())}."
             for attribute, shares in facts.attributes.items()
@@ -98,9 +244,9 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
         "CLEVR draws each value as often.", "",
         _occlusion(facts), "",
         "## Questions", "",
-        tables.markdown_table(["", "here", "published"], _questions(facts)),
+        tables.markdown_table(["", "here", "published"], _question_rows(facts)),
     ]  # fmt: skip
-    if files := _files_of(facts):
+    if files := facts.questions["complex"].files if "complex" in facts.questions else {}:
         rows = [[name, f"{100 * files.get(name, 0):.1f}", f"{100 * share:.0f}"] for name, share in REAL_FILES.items()]
         lines += [
             "Complex questions by file of families, with the shares that the authors' generator gives:", "",
@@ -109,7 +255,7 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _scenes(facts: Facts) -> list[list[str]]:
+def _scene_rows(facts: Facts) -> list[list[str]]:
     sizes, visible = facts.objects, facts.visible
     low, high = REAL_OBJECTS
     here = f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.2f}"
@@ -137,93 +283,16 @@ def _occlusion(facts: Facts) -> str:
     )
 
 
-def _questions(facts: Facts) -> list[list[str]]:
+def _question_rows(facts: Facts) -> list[list[str]]:
     rows = []
     for kind, found in facts.questions.items():
         per_image, truths = REAL_QUESTIONS[kind]
-        rows.append([f"{kind} questions an image", f"{found.count / len(facts.images):.2f}", f"{per_image:.2f}"])
+        rows.append([f"{kind} questions an image", f"{found.count / facts.images:.2f}", f"{per_image:.2f}"])
         rows += [
             [f"{kind}, have a mask '{name}'", f"{100 * share:.2f} %", f"{100 * truths[name]:.2f} %"]
             for name, share in found.truths.items()
         ]
     return rows
-
-
-def _files_of(facts: Facts) -> Mapping[str, float]:
-    """Return the shares of the files of families among complex questions, none where there are no such questions."""
-    return facts.questions["complex"].files if "complex" in facts.questions else {}
-
-
-def drawing(facts: Facts):
-    """Return the figure of a card: eight images, and six histograms with what is published drawn in."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8.6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=[1, 3.6])
-    shown = np.unique(np.linspace(0, len(facts.images) - 1, 8).astype(int))
-    for axis, place in zip(above.subplots(1, 8), shown, strict=False):
-        axis.imshow(facts.images[place])
-    for axis in above.axes:
-        axis.set_axis_off()
-    axes = below.subplots(2, 3).reshape(-1)
-    for draw, axis in zip((_rows, _levels, _counts, _sizes, _hiding, _files), axes, strict=True):
-        draw(axis, facts)
-        axis.spines[["top", "right"]].set_visible(False)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize=8, frameon=False)
-    return figure
-
-
-def _rows(axis, facts: Facts) -> None:
-    low, middle, high = np.nanpercentile(facts.rows, [5, 50, 95], axis=0)
-    rows = np.arange(facts.rows.shape[1])
-    axis.fill_between(rows, low, high, color=_OURS, alpha=0.25, linewidth=0, label="here, 5 to 95 % of images")
-    axis.plot(rows, middle, color=_OURS, label="here, median")
-    axis.plot(list(REAL_GREY), list(REAL_GREY.values()), "D", color=_REAL, label="real, two pictures")
-    axis.set(xlabel="row, from the top", ylabel="grey level", title="Background", ylim=(0, 255))
-
-
-def _levels(axis, facts: Facts) -> None:
-    levels = np.arange(256)
-    axis.fill_between(levels, 100 * facts.background, color=_BEHIND, alpha=0.7, linewidth=0, label="background")
-    axis.plot(levels, 100 * facts.foreground, color=_OURS, label="objects")
-    axis.plot(list(REAL_GREY.values()), np.zeros(len(REAL_GREY)), "D", color=_REAL, clip_on=False, zorder=5,
-              label="real background")  # fmt: skip
-    axis.set(xlabel="grey level", ylabel="% of pixels", title="Grey levels", xlim=(0, 255))
-
-
-def _counts(axis, facts: Facts) -> None:
-    sizes, counts = np.unique(facts.objects, return_counts=True)
-    axis.bar(sizes, 100 * counts / len(facts.objects), color=_OURS, width=0.8)
-    low, high = REAL_OBJECTS
-    axis.hlines(100 / (high - low + 1), low - 0.5, high + 0.5, color=_REAL, label="as drawn by CLEVR")
-    axis.set(xlabel="objects", ylabel="% of scenes", title="Objects of a scene")
-
-
-def _sizes(axis, facts: Facts) -> None:
-    if len(facts.visible):
-        axis.hist(facts.visible, bins=np.geomspace(50, 30_000, 40), color=_OURS)
-    axis.axvline(REAL_VISIBLE, color=_REAL, label="least that CLEVR allows")
-    axis.margins(y=0.2)
-    axis.set(xscale="log", xlabel="pixels of 480x320", ylabel="objects", title="What an object shows")
-
-
-def _hiding(axis, facts: Facts) -> None:
-    axis.set(xlabel="% of an object", ylabel="objects", title="Hidden by others")
-    if len(facts.hidden):
-        axis.hist(100 * facts.hidden, bins=np.arange(0, 101, 5), color=_OURS)
-        axis.set_yscale("log")
-    else:
-        axis.text(0.5, 0.5, "the scenes do not tell\nwhere the camera stood", ha="center", transform=axis.transAxes)
-
-
-def _files(axis, facts: Facts) -> None:
-    found = _files_of(facts)
-    heights = np.arange(len(REAL_FILES))[::-1]
-    axis.barh(heights, [100 * found.get(name, 0) for name in REAL_FILES], color=_OURS, height=0.7)
-    axis.plot([100 * share for share in REAL_FILES.values()], heights, "D", color=_REAL, label="authors' generator")
-    axis.set_yticks(heights, list(REAL_FILES), fontsize=8)
-    axis.set(xlabel="% of complex questions", title="Files of families")
 
 
 if __name__ == "__main__":

@@ -178,7 +178,6 @@ def cases() -> list[tuple]:
         "bim": ["--models=obj=model", *SCORE],
         "tcav": ["--model=model", "--target=dog", "--data_dir={set}"],
         "exact": ["--model=model"],
-        "networks": ["--models=model,other"],
     }.items():
         add(f"{command}, model missing", command, flags)
         add(f"{command}, model cut off", command, flags, damaged)
@@ -373,14 +372,10 @@ def cases_of_later_commands() -> list[tuple]:
     def add(name, command, arguments, files=(), word="error: "):
         found.append((name, command, list(arguments), dict(files), word))
 
-    two = ["--models=MODEL,model"]
-    places = {"file": b"", "pipe.json": fifo, "folder.json": directory}
-    for value in ("-1", "0", "x", "", "²", "1.5"):
-        add(f"networks --num_questions={value}", "networks", [*two, f"--num_questions={value}"], word="num_questions")
-    add("networks --output=x.xlsx", "networks", [*two, "--output=x.xlsx"], places, "--output=")
-    add("networks --scores_dir=file", "networks", [*two, "--scores_dir=file"], places, "--scores_dir=")
-    for value in ("x" * 300, "/proc/new", "file", "file/below"):
-        add(f"card --pictures_dir={value[:12]}", "card", ["--output=card.md", f"--pictures_dir={value}"], places)
+    places = {"file": b"", "pipe.json": fifo, "folder.json": directory, "deep.json": DEEP}
+    add("networks --output=x.xlsx", "networks", ["--tables=deep.json", "--output=x.xlsx"], places, "--output=")
+    for value in ("missing.json", "file", "pipe.json", "folder.json", "deep.json"):
+        add(f"networks --tables={value}", "networks", [f"--tables={value}"], places, value)
     for value in ("x.xlsx", "x.json", "file/x.md", "/proc/x.md"):
         add(f"card --output={value}", "card", [f"--output={value}"], places, "--output=")
     for value in ("-1", "0", "x"):
@@ -394,7 +389,6 @@ def cases_of_later_commands() -> list[tuple]:
     for value in ("nothing", "os:getcwd", ":", "no/such.py:f"):
         add(f"exact --methods={value}", "exact", [f"--methods={value}"])
         add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
-        add(f"networks --methods={value}", "networks", [*two, f"--methods=gradient,{value}"])
     for value in ("svea", "bim", "clevr_xai"):
         add(
             f"exact --benchmark={value}",
@@ -402,13 +396,6 @@ def cases_of_later_commands() -> list[tuple]:
             [f"--benchmark={value}"],
             word="its own command: attribution-benchmarks",
         )
-    for flag in ("metric=nothing", "subset=nothing", "ground_truth=nothing", "ground_truth=union", "controls=nothing",
-                 "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard",
-                 "methods=gradient"):  # fmt: skip
-        add(f"networks --{flag}", "networks", [*two, f"--{flag}"], word=flag.partition("=")[0])
-    add("networks --data_dir=none", "networks", ["--models=MODEL,MODEL/", "--data_dir=none"], word="none")
-    for value in ("model", "model,model", "MODEL,model", "/dev/null,/dev/zero"):
-        add(f"networks --models={value}", "networks", [f"--models={value}"], word="" if "," in value else "--models")
 
     # maps made elsewhere
     for what, files in {

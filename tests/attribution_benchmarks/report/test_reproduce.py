@@ -82,15 +82,18 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     assert everything <= set(reproduce.titles(definitions.values()))
 
 
-def test_every_method_of_a_benchmark_has_a_family():
+def test_every_method_of_a_benchmark_has_a_family(tmp_path):
     definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
-    candidate = "research.clevr_xai.candidates:guided_backprop_in_convolutions"
+    (tmp_path / "variants.py").write_text(
+        "def variant(queries):\n    return queries.input_gradient()\n\nvariant.family = 'modified ReLU'\n"
+    )
+    candidate = f"{tmp_path / 'variants.py'}:variant"
     own = {name: attribution.resolve_method(name) for name in (candidate, "os.path:abspath")}
     found = reproduce.families(definitions, own)
     assert {name for definition in definitions for name in definition.methods} <= set(found)
     assert found["integrated_gradients_gray"] == found["integrated_gradients_smoothgrad"] == "path"
     assert found["grad_cam_smoothgrad"] == found["layer_cam"] == "class activation"
-    assert found[candidate] == found["guided_backprop"]
+    assert found[candidate] == "modified ReLU"
     assert "os.path:abspath" not in found  # a family by itself
 
 

@@ -10,12 +10,12 @@ from PIL import Image
 
 from attribution import cli
 from clevr_xai import dataset, layout
-from research.clevr_xai import data_card, data_facts
+from research.clevr_xai import data_card
 
 
 @pytest.fixture(scope="module")
 def facts(embedded_directory):
-    return data_facts.collect(embedded_directory, traced=3)
+    return data_card.collect(embedded_directory, traced=3)
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,12 @@ def embedded_directory(tmp_path_factory, embedded_scenes):
 def test_the_background_is_what_no_object_covers(facts):
     covered = np.isnan(facts.rows)
     np.testing.assert_array_equal(np.where(covered, 0, facts.rows), np.where(covered, 0, 100.0 + np.arange(128)))
-    assert facts.grey(16) == 116 and facts.foreground[0] == 1 and facts.background[0] == 0
-    np.testing.assert_allclose([facts.background.sum(), facts.foreground.sum()], 1)
+    assert facts.grey(16) == 116 and facts.images == 3
 
 
 def test_objects_and_questions_are_counted(facts, embedded_scenes):
     assert facts.objects.tolist() == [len(scene["objects"]) for scene in embedded_scenes[:3]]
-    assert len(facts.visible) == facts.objects.sum() and facts.visible.min() >= data_facts.REAL_VISIBLE
+    assert len(facts.visible) == facts.objects.sum() and facts.visible.min() >= data_card.REAL_VISIBLE
     assert len(facts.hidden) == facts.objects[0]
     assert all(abs(sum(shares.values()) - 1) < 1e-12 for shares in facts.attributes.values())
     assert list(facts.questions) == ["complex"] and facts.questions["complex"].count == 30
@@ -69,29 +68,27 @@ def test_an_object_behind_a_larger_one_is_hidden(embedded_scenes):
     sphere = {**there, "shape": "sphere", "size": "large", "3d_coords": (0.4 * eye).tolist()}
     aside = {**cube, "3d_coords": [2.5, 2.5, 0.2474873734152916]}
     np.testing.assert_allclose(
-        data_facts.hidden_shares({**scene, "objects": [cube, sphere, aside]}), [1, 0, 0], atol=1e-9
+        data_card.hidden_shares({**scene, "objects": [cube, sphere, aside]}), [1, 0, 0], atol=1e-9
     )
 
 
 def test_scenes_without_a_camera_say_so(facts):
     bare = facts._replace(hidden=np.zeros(0))
     assert "is not measured" in data_card.card(bare, "a set", "a command")
-    data_card.drawing(bare)
 
 
 def test_the_card_says_which_rows_are_off(facts):
-    text = data_card.card(facts, "a set", "a command", "pictures/card.png")
+    text = data_card.card(facts, "a set", "a command")
     assert "| 16 | 116 | 105 | +11 |" in text and "| 48 | 148 | 131 | +17 |" in text
-    near = [row for row, real in data_facts.REAL_GREY.items() if abs(100 + row - real) <= data_card.NEAR]
-    assert f"{len(near)} of 5 rows; not in row" in text and "![" in text and "simple questions" not in text
+    near = [row for row, real in data_card.REAL_GREY.items() if abs(100 + row - real) <= data_card.NEAR]
+    assert f"{len(near)} of 5 rows; not in row" in text and "simple questions" not in text
 
 
-def test_the_command_writes_card_and_picture(embedded_directory, tmp_path):
+def test_the_command_writes_the_card(embedded_directory, tmp_path):
     output = tmp_path / "cards" / "data.md"
     given = [f"--data_dir={embedded_directory}", f"--output={output}", "--traced=1"]
     assert cli.execute(data_card.main, data_card.FLAGS, data_card.__doc__, ["data_card", *given]) == 0
-    assert "(pictures/data.png)" in output.read_text()
-    assert Image.open(output.parent / "pictures" / "data.png").size[0] > 500
+    assert output.read_text().startswith("# Data card of CLEVR-XAI\n\nWhat ")
 
 
 def test_the_committed_card_is_of_the_embedded_data():
@@ -99,9 +96,10 @@ def test_the_committed_card_is_of_the_embedded_data():
     path = pathlib.Path(__file__).resolve().parents[3] / "docs" / "clevr_xai_data.md"
     text = path.read_text(encoding="utf-8")
     made = data_card.card(
-        data_facts.collect(traced=1), "the embedded set",
-        "python -m research.clevr_xai.data_card --output=docs/clevr_xai_data.md", "pictures/clevr_xai_data.png",
-    )  # fmt: skip
+        data_card.collect(traced=1),
+        "the embedded set",
+        "python -m research.clevr_xai.data_card --output=docs/clevr_xai_data.md",
+    )
     of_tracing = re.compile(r"^Occlusion, .*$", re.MULTILINE)
-    assert of_tracing.sub("", made) == of_tracing.sub("", text)
+    assert of_tracing.sub("", text).startswith(of_tracing.sub("", made))
     assert of_tracing.search(text)
