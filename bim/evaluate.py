@@ -85,14 +85,23 @@ class Comparison:
 
     metric: str  # "mcs", "idr", "iir", "rmcs", or a metric of all benchmarks
     scene_model: int | None  # for RMCS the number i of the model scene_i
-    method: str  # or control
+    source: MapSource
     values: np.ndarray  # (n,) one value per counted image; their mean is the score
     rows: np.ndarray  # (n,) places of these images among those drawn
     drawn: int  # number of images drawn
     flat: int  # number of counted images with a map without a scale for either member
     clusters: tuple[str, ...] | None = None  # (n,) ``bim.layout.cluster``
     curves: np.ndarray | None = None  # (n, points), behind the values of a metric with a curve
-    label: MapSource | None = None  # of a method under a control
+
+    @property
+    def method(self) -> str:
+        """Name of the method, of the method under a control, or of the control."""
+        return self.source.name
+
+    @property
+    def of_control(self) -> bool:
+        """Whether it is of a method under a control."""
+        return bool(self.source.method and self.source.control)
 
 
 def map_folders(run: Run) -> dict[str, pathlib.Path]:
@@ -348,11 +357,11 @@ class BimRun:
         clusters = tuple(np.array(self._clusters(SHARED_MEMBER[1], rows))[correct])
         return [
             Comparison(
-                metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
-                int(found.flat[name][correct].sum()), clusters,
-                found.curves[metric][name][correct] if metric in found.curves else None, _own(found, name),
+                metric, None, source, numbers[correct, 0], np.flatnonzero(correct), len(rows),
+                int(found.flat[source][correct].sum()), clusters,
+                numbers[correct, 1:] if self.shared[metric].curve else None,
             )
-            for name, column in found.shared[metric].items()
+            for source, numbers in found.shared[metric].items()
         ]  # fmt: skip
 
 
@@ -365,20 +374,13 @@ def _pair(
         Comparison(
             metric,
             number,
-            name,
-            FUNCTIONS[metric](first.attributions[name], second.attributions[name], correct),
+            source,
+            FUNCTIONS[metric](first.attributions[source], second.attributions[source], correct),
             np.flatnonzero(correct),
             drawn,
-            int((first.flat[name] | second.flat[name])[correct].sum()),
+            int((first.flat[source] | second.flat[source])[correct].sum()),
             tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
-            label=_own(first, name),
         )
-        for name in first.attributions
-        if name != GROUND_TRUTH.name and name in second.attributions
+        for source in first.attributions
+        if source.control != GROUND_TRUTH.name and source in second.attributions
     ]
-
-
-def _own(measured: Measured, name: str) -> MapSource | None:
-    """Return the label of a method under a control, None of any other."""
-    label = measured.made_by.get(name)
-    return label if label and label.method and label.control else None

@@ -34,18 +34,15 @@ class Measured:
 
     predicted: np.ndarray  # (n,) int64
     labels: np.ndarray  # (n,) int64
-    # By method or control: (n,) float64 in [0, 1], the mean of the scaled map over the object; (n,) bool, maps without
-    # a scale (see ``scores.two_dimensional``).
-    attributions: dict[str, np.ndarray]
-    flat: dict[str, np.ndarray]
-    # Metric of all benchmarks -> method or control -> (n,) float64; if it has a curve, (n, points) float64.
-    shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
-    curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
-    made_by: dict[str, MapSource] = dataclasses.field(default_factory=dict)  # by name
+    # By source: (n,) float64 in [0, 1], the mean of the scaled map over the object; (n,) bool, maps without a scale
+    # (see ``scores.two_dimensional``).
+    attributions: dict[MapSource, np.ndarray]
+    flat: dict[MapSource, np.ndarray]
+    shared: dict[str, dict[MapSource, np.ndarray]]  # metric of all benchmarks -> source -> (n, width) float64
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
-        spoilt = {name: np.where(self.flat[name], np.nan, column) for name, column in self.attributions.items()}
+        spoilt = {source: np.where(self.flat[source], np.nan, column) for source, column in self.attributions.items()}
         return dataclasses.replace(self, attributions=spoilt)
 
 
@@ -164,27 +161,20 @@ def measured(member: Member, rows: Sequence[int], results: Results, shared: Mapp
 
     ``results`` are of ``member_evaluator`` for these images, with the metrics of all benchmarks, ``shared``, by name.
     """
-    numbers = {source.name: results.numbers(source, OBJECT) for source in results.sources}
-    of_all = {
-        name: {
-            source.name: results.numbers(source, metric.measure)
-            for source in results.sources
-            if metric.measure.applies_to(source)
-        }
-        for name, metric in shared.items()
-    }
+    numbers = {source: results.numbers(source, OBJECT) for source in results.sources}
     return Measured(
         np.array(results.predictions, np.int64).reshape(len(rows)),
         member.images.labels[list(rows)],
-        {name: column[:, 0] for name, column in numbers.items()},
-        {name: column[:, 1].astype(bool) for name, column in numbers.items()},
-        {name: {source: found[:, 0] for source, found in each.items()} for name, each in of_all.items()},
+        {source: column[:, 0] for source, column in numbers.items()},
+        {source: column[:, 1].astype(bool) for source, column in numbers.items()},
         {
-            name: {source: found[:, 1:] for source, found in each.items()}
-            for name, each in of_all.items()
-            if shared[name].curve
+            name: {
+                source: results.numbers(source, metric.measure)
+                for source in results.sources
+                if metric.measure.applies_to(source)
+            }
+            for name, metric in shared.items()
         },
-        {source.name: source for source in results.sources},
     )
 
 

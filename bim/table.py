@@ -7,17 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribution import METHODS
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import by_kind
-from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import control_row, curve_points, format_controls
+from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
-from bim.attributions import CONTROLS
 from bim.evaluate import Comparison
 from bim.scores import METRICS
 
@@ -59,7 +56,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> 
     ``p_value`` against the method ``compared_with``, image by image, if it was scored, ``reason`` where there is no
     value. Behind them are the rows of methods' own maps under a control, see ``core.rows.control_row``.
     """
-    asked = [each for each in comparisons if each.label is None]
+    asked = [each for each in comparisons if not each.of_control]
     tests = _tests(asked, compared_with)
     rows = []
     for comparison in asked:
@@ -86,7 +83,7 @@ def _score_row(comparison: Comparison) -> dict:
     )  # fmt: skip
     row.update(
         value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
-        kind=_kind_of(comparison.method),
+        kind=row_kind(comparison.source),
         drawn=comparison.drawn, flat=comparison.flat,
     )  # fmt: skip
     return row
@@ -114,8 +111,8 @@ def _own_rows(comparisons: list[Comparison]) -> list[dict]:
     """Return the scores of methods' own maps under a control, see ``core.rows.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
-        if one.label is not None:
-            groups.setdefault((one.metric, one.scene_model), {})[one.label] = one
+        if one.of_control:
+            groups.setdefault((one.metric, one.scene_model), {})[one.source] = one
     rows = []
     for (metric, number), found in groups.items():
         for label, alike in by_kind(found).items():
@@ -153,18 +150,11 @@ def _tests(comparisons: list[Comparison], compared_with: str) -> dict[tuple, Pai
 def curve_rows(comparisons: list[Comparison]) -> list[dict]:
     """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
     return [
-        {"method": one.method, **point, "kind": _kind_of(one.method)}
+        {"method": one.method, **point, "kind": row_kind(one.source)}
         for one in comparisons
-        if one.curves is not None and one.metric in METRIC_REGISTRY and one.label is None
+        if one.curves is not None and one.metric in METRIC_REGISTRY and not one.of_control
         for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters)
     ]
-
-
-def _kind_of(method: str) -> str:
-    """Return "control", "peer" for a method of another library, or "method" for any other."""
-    if any(method == control.name for control in (*CONTROLS, GROUND_TRUTH)):
-        return "control"
-    return "peer" if method in METHODS and METHODS[method].library else "method"
 
 
 def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ import attribution
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
 from bim import dataset, layout, measure, metrics, scores, table
 from bim.attributions import MAPS
@@ -199,7 +200,7 @@ def test_controls_that_see_no_model_have_no_contrast(tmp_path, compare, upstream
 
 
 def test_no_correct_image_is_said_and_not_a_number_in_silence():
-    empty = Comparison("mcs", None, "gradient", np.zeros(0), np.zeros(0, int), 10, 0)
+    empty = Comparison("mcs", None, MapSource("gradient"), np.zeros(0), np.zeros(0, int), 10, 0)
     (row,) = table.score_rows([empty])
     assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
     assert "no image is classified correctly by both" in table.table(
@@ -208,10 +209,10 @@ def test_no_correct_image_is_said_and_not_a_number_in_silence():
 
 
 def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
-    house = Comparison("mcs", None, "m", np.array([0.1, 0.3]), np.arange(2), 2, 1)
+    house = Comparison("mcs", None, MapSource("m"), np.array([0.1, 0.3]), np.arange(2), 2, 1)
     (row,) = table.score_rows([house])
     assert row["flat"] == 1 and row["value"] == pytest.approx(0.2) and "reason" not in row
-    upstream = Comparison("mcs", None, "m", np.array([0.1, np.nan]), np.arange(2), 2, 1)
+    upstream = Comparison("mcs", None, MapSource("m"), np.array([0.1, np.nan]), np.arange(2), 2, 1)
     (row,) = table.score_rows([upstream])
     assert np.isnan(row["value"]) and "0 / 0" in row["reason"]
 
@@ -219,7 +220,7 @@ def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
 def test_the_paired_comparison_is_against_the_random_map():
     values = np.linspace(0.1, 0.5, 30)
     found = [
-        Comparison("mcs", None, name, numbers, np.arange(30), 30, 0)
+        Comparison("mcs", None, MapSource(name), numbers, np.arange(30), 30, 0)
         for name, numbers in (("gradient", values), ("random", np.zeros(30)))
     ]
     gradient, random_map = table.score_rows(found)

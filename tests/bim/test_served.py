@@ -16,6 +16,7 @@ from attribution import cli
 from attribution.errors import BadInput
 from attribution.export import command
 from attribution_benchmarks import serving
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.serving.interface import Signature, TensorSpec
 from bim import dataset, delta_patch, layout, measure, metrics, served
@@ -114,8 +115,10 @@ def test_contrast_models_as_from_the_files(score, server, labelled, tiny_models,
     for name in ("scene1", "scene10"):
         first, second = (run.measured(name, "dog_bedroom", [0, 1]) for run in (local, remote))
         np.testing.assert_array_equal(first.predicted, second.predicted)
-        np.testing.assert_allclose(first.attributions["gradient"], second.attributions["gradient"], atol=1e-5)
-        assert first.attributions["gradient"].all()
+        np.testing.assert_allclose(
+            first.attributions[MapSource("gradient")], second.attributions[MapSource("gradient")], atol=1e-5
+        )
+        assert first.attributions[MapSource("gradient")].all()
 
 
 def test_killed_in_the_middle_and_back(score, server, address, tmp_path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats.comparisons import compare_pairs
 from bim import layout
 from bim.evaluate import Comparison
@@ -9,7 +10,7 @@ from bim.table import image_scores, score_rows
 
 
 def compared(metric, number, name):
-    return Comparison(metric, number, name, np.array([0.25, -0.5]) * (number or 3), np.array([1, 4]), 5, 0)
+    return Comparison(metric, number, MapSource(name), np.array([0.25, -0.5]) * (number or 3), np.array([1, 4]), 5, 0)
 
 
 def test_scores_of_images_are_those_of_the_comparisons(tmp_path):
@@ -39,7 +40,7 @@ def test_objects_that_recur_make_the_interval_wider():
     numbers = tuple(f"{number:04d}" for number in np.repeat(np.arange(20), 100))
     widths = []
     for clusters in (None, numbers):
-        (row,) = score_rows([Comparison("mcs", None, "mine", values, np.arange(2000), 2000, 0, clusters)])
+        (row,) = score_rows([Comparison("mcs", None, MapSource("mine"), values, np.arange(2000), 2000, 0, clusters)])
         widths.append(row["high"] - row["low"])
     # Of the mean's variance 1/200 + 1/200 + 1/2000, clusters see all and single images 3/2000.
     assert widths[1] / widths[0] == pytest.approx(np.sqrt(7), rel=0.3)
@@ -50,7 +51,8 @@ def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
     values = {name: generator.normal(shift, 1, 30) for name, shift in (("random", 0.0), ("a", 0.4), ("b", 0.1))}
     clusters = tuple(f"{number:04d}" for number in generator.integers(20, size=30))
     comparisons = [
-        Comparison("mcs", None, name, column, np.arange(30), 30, 0, clusters) for name, column in values.items()
+        Comparison("mcs", None, MapSource(name), column, np.arange(30), 30, 0, clusters)
+        for name, column in values.items()
     ]
     printed = {row["method"]: row.get("p_value") for row in score_rows(comparisons, "random")}
     (group,) = image_scores(comparisons)
@@ -59,5 +61,5 @@ def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
 
 
 def test_interval_of_a_rate_ends_at_its_bound():
-    (row,) = score_rows([Comparison("idr", None, "mine", np.ones(60), np.arange(60), 60, 0)])
+    (row,) = score_rows([Comparison("idr", None, MapSource("mine"), np.ones(60), np.arange(60), 60, 0)])
     assert (row["value"], row["high"]) == (1.0, 1.0) and row["low"] == pytest.approx(0.925, abs=0.001)
