@@ -13,12 +13,11 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution_benchmarks.beam.flags import check_precompute_flags
 from attribution_benchmarks.core.controls import GROUND_TRUTH
-from attribution_benchmarks.core.definition import Benchmark, ReportTask, Section, Trend
+from attribution_benchmarks.core.definition import Benchmark, ReportTask, Section, Trend, metrics_named
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.runner import Run
-from attribution_benchmarks.metrics.registry import select_metrics
 from bim import layout
 from bim.attributions import CAM_LAYER, CONTROLS, COSTLY, MAPS, MASKED, PRINTED, cam_layer, method_named
 from bim.layout import define_compat
@@ -63,7 +62,7 @@ class _Bim(Benchmark):
 
     def select_metrics(self, names: Sequence[str]) -> dict[str, Metric]:
         """Return the metrics by name; those of BIM's paper may be written in capitals."""
-        return select_metrics([name.lower() if name.lower() in METRICS else name for name in names], METRICS)
+        return metrics_named([name.lower() if name.lower() in METRICS else name for name in names], METRICS)
 
     def check(self, run: Run) -> None:
         """Refuse flags that do not fit together."""

@@ -12,7 +12,6 @@ from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
 from bim.evaluate import Comparison
@@ -103,6 +102,8 @@ def _scale(metric: str) -> dict:
     """Return the ``rate`` and ``bounds`` of a metric for ``statistics.mean_interval``."""
     if metric in METRICS:
         return {"rate": METRICS[metric].hit, "bounds": (-1.0, 1.0)}
+    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+
     known = METRIC_REGISTRY.get(metric)
     return {"rate": known.hit if known else None, "bounds": known.bounds if known else None}
 
@@ -148,11 +149,16 @@ def _tests(comparisons: list[Comparison], compared_with: str) -> dict[tuple, Pai
 
 
 def curve_rows(comparisons: list[Comparison]) -> list[dict]:
-    """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
+    """Return the curves behind scores in long form, one dictionary a point; see ``core.rows.curve_points``."""
+    curved = [one for one in comparisons if one.curves is not None and not one.of_control]
+    if not curved:
+        return []
+    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+
     return [
         {"method": one.method, **point, "kind": row_kind(one.source)}
-        for one in comparisons
-        if one.curves is not None and one.metric in METRIC_REGISTRY and not one.of_control
+        for one in curved
+        if one.metric in METRIC_REGISTRY
         for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters)
     ]
 

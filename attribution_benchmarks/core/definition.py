@@ -18,7 +18,6 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import networks
 from attribution_benchmarks.core.rows import curve_rows, score_rows, undefined_notes
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun
@@ -195,6 +194,16 @@ class Section:
         return Section(self.rows + other.rows, self.text + other.text, self.markdown + other.markdown)
 
 
+def metrics_named(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return metrics as ``metrics.registry.select_metrics``, without importing all of them for a benchmark's own."""
+    wanted = dict.fromkeys(names)
+    if wanted and wanted.keys() <= own.keys():
+        return {name: own[name] for name in wanted}
+    from attribution_benchmarks.metrics.registry import select_metrics
+
+    return select_metrics(wanted, own)
+
+
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
     """A benchmark: attributes that describe it, and hooks that evaluate it; see ``core.runner``.
@@ -269,6 +278,8 @@ class Benchmark:
 
     def about_metric(self, name: str) -> str:
         """Return how to read a metric; empty for one that nothing is known of."""
+        from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+
         known = {**METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
         return known[name].about if name in known else self.more_metrics.get(name, "")
 
@@ -313,7 +324,7 @@ class Benchmark:
     def select_metrics(self, names: Sequence[str]) -> dict[str, Metric]:
         """Return the metrics of ``--metrics`` by name; all of its own when empty."""
         own = {metric.name: metric for metric in self.metrics}
-        return select_metrics(names or own, own)
+        return metrics_named(names or own, own)
 
     def check(self, run: Run) -> None:
         """Raise ``BadInput`` for flags that do not go together, before anything is loaded."""
