@@ -238,20 +238,24 @@ def patches_for(run: BimRun, made_here: bool):
         twin = local_twin(run.flags.models_dir, "scene_only", model)
         path = twin or f"DIR, the file behind {path}"
         made_here = made_here and twin is not None
-    record = read_record(directory)
     hint = f"scripts/construct_delta_patch.py --data_dir={run.data_dir} --model={path}"
     if not made_here and not os.path.isdir(directory):
         raise BadInput(f"no patches in {directory}; make them with {hint}")
-    if made_here and (record is None or record.model != model.fingerprint):
+    record = read_record(directory)
+    if made_here and not _fits(record, model):
         with locked_directory(run.data_dir, "patches"):
             record = read_record(directory)  # another process may have made them meanwhile
-            if record is not None and record.model == model.fingerprint:
-                return record
-            maker = model if run.client is None else load_classifier(run.flags.models_dir, "scene_only")
-            return construct(run.data_dir, maker, progress=True)
-    if record is not None and record.model != model.fingerprint:
+            if not _fits(record, model):
+                maker = model if run.client is None else load_classifier(run.flags.models_dir, "scene_only")
+                record = construct(run.data_dir, maker, progress=True)
+    elif record is not None and not _fits(record, model):
         raise BadInput(
             f"the patches in {directory} were made for another model, to this one they may mean something; make its "
             f"own with {hint}"
         )
     return record
+
+
+def _fits(record: _PatchRecord | None, model) -> bool:
+    """Return whether patches were made for a model."""
+    return record is not None and record.model == model.fingerprint

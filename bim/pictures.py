@@ -156,19 +156,14 @@ def _curves(rows, titles):
 
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     axis = figure.subplots()
-    dashes = itertools.cycle(["--", ":", "-."])
+    dashes = itertools.cycle(["--", ":", "-."])  # three controls in one grey are told apart by their dashes
     for name in dict.fromkeys(row["method"] for row in rows):
-        line = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
-        control = line and line[0]["kind"] == "control"
-        axis.plot(
-            [row["scene_model"] for row in line], [row["value"] for row in line], marker="o", markersize=3.5,
-            label=titles[name], color="0.6" if control else None, linestyle=next(dashes) if control else "-",
-        )  # fmt: skip
-        # The interval of each figure; three controls in one grey are told apart by their dashes.
-        axis.fill_between(
-            [row["scene_model"] for row in line], [row["low"] for row in line], [row["high"] for row in line],
-            alpha=0.06 if control else 0.1, color="0.6" if control else axis.lines[-1].get_color(), linewidth=0,
-        )  # fmt: skip
+        points = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
+        control = any(row["kind"] == "control" for row in points)
+        style = {"color": "0.6", "linestyle": next(dashes)} if control else {}
+        number, value, low, high = ([row[key] for row in points] for key in ("scene_model", "value", "low", "high"))
+        (line,) = axis.plot(number, value, marker="o", markersize=3.5, label=titles[name], **style)
+        axis.fill_between(number, low, high, alpha=0.06 if control else 0.1, color=line.get_color(), linewidth=0)
     axis.axhline(0, color="0.2", linewidth=0.8)
     axis.set_xlabel("scene classes with a dog in the model's training, of ten")
     axis.set_ylabel("MCS relative to a dog in all ten")
