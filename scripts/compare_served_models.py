@@ -16,12 +16,10 @@ import sys
 
 from absl import flags
 
-from attribution.errors import print_text
-
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
-from attribution.errors import BadInput
+from attribution.errors import BadInput, print_text
 from attribution_benchmarks.core import manifest, tables
 from bim import served
 

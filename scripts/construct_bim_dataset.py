@@ -14,11 +14,10 @@ import sys
 
 from absl import flags
 
-from attribution.errors import print_line
-
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
+from attribution.errors import print_line
 from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.flags import define_beam_flags
 from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags

@@ -14,11 +14,10 @@ import sys
 
 from absl import flags
 
-from attribution.errors import print_line, print_text
-
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
+from attribution.errors import print_line, print_text
 from bim import delta_patch
 from bim.layout import define_compat
 
