@@ -404,13 +404,14 @@ def as_served(method: str | Method) -> Method:
     if known is None or known.function is not method.function:
         return method
 
-    def function(passes, **parameters):
+    def served(passes, **parameters):
         exported = getattr(passes.model, "exported", None)
         label = exported(method.name, parameters) if exported else None
         if label is None or len(passes.model.inputs) > 1:
             return method.function(passes, **parameters)
         return passes.model.maps(label, passes.inputs, passes.targets)
 
+    function: Any = served
     function.__signature__ = inspect.signature(method.function)  # it has the method's defaults
     function.__doc__ = method.function.__doc__
     return dataclasses.replace(method, function=function)
