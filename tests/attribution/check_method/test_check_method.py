@@ -1,7 +1,5 @@
 """Every check passes what keeps the contract and catches what breaks it."""
 
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -9,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import cli
 from attribution.check_method import checks
+from attribution.check_method import run as run_command
 from attribution.errors import BadInput
 
 METHODS = """
@@ -215,21 +215,21 @@ def test_a_model_of_ones_own(file, exported, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
 
 
-def test_the_command_prints_and_its_code_says_it(file, exported):
-    def run(*arguments):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run(
-            [sys.executable, "-m", "attribution.check_method", *arguments, f"--model={exported['image']}"],
-            capture_output=True, text=True, cwd=file.parent, env=environment,
-        )  # fmt: skip
+def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, capsys):
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(cli, "run", lambda *command: sys.exit(cli.execute(*command, sys.argv)))
 
-    done = run("own.py:good")
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith(
-        "own.py:good: 10 checks passed, 0 failed\n"
-    )
-    done = run("own.py:good", "own.py:edges")
-    assert done.returncode == 1 and "FAILED" in done.stdout and "own.py:edges: 9 checks passed, 1 failed" in done.stdout
-    assert run("own.py:nobody").returncode == 2
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["check_method", *arguments, f"--model={exported['image']}"])
+        with pytest.raises(SystemExit) as ended:
+            run_command()
+        return ended.value.code, *capsys.readouterr()
+
+    code, out, error = run("own.py:good")
+    assert (code, error) == (0, "") and out.endswith("own.py:good: 10 checks passed, 0 failed\n")
+    code, out, _ = run("own.py:good", "own.py:edges")
+    assert code == 1 and "FAILED" in out and "own.py:edges: 9 checks passed, 1 failed" in out
+    assert run("own.py:nobody")[0] == 2
 
 
 def test_random_numbers_of_a_specimen_are_its_own():

@@ -55,6 +55,9 @@ def test_every_method_keeps_the_contract(method, kind, models, inputs):
     model, x = models[kind], inputs[kind]
     options = FEWER.get(method, {}) | ({"explain_input": "image"} if kind == "two_inputs" else {})
     explained = x["image"] if kind == "two_inputs" else x
+    if method == "xrai":  # segments each input again and again
+        explained = explained[:2]
+        x = {name: array[:2] for name, array in x.items()} if kind == "two_inputs" else explained
     options["targets"] = np.arange(len(explained)) % model.num_classes
 
     def maps_of(explained, batch_size=32):
@@ -66,7 +69,7 @@ def test_every_method_keeps_the_contract(method, kind, models, inputs):
     assert maps.shape == (explained.shape[:-1] if method in WITHOUT_CHANNELS else explained.shape)
     assert np.abs(maps).max() > 0
     scale = np.abs(maps).max()
-    for batch_size in (1, 7):
+    for batch_size in (1, 3):
         again = maps_of(explained, batch_size)
         if not np.allclose(again, maps, atol=2e-6 * scale, rtol=1e-4):
             assert np.abs(again - maps).max() <= _moved_by_rounding(maps_of, explained, maps) < 0.01 * scale
@@ -225,14 +228,12 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
         attribution.explain("gradient", models["signal"], inputs["signal"], layer="x")
 
 
-@pytest.mark.parametrize("kind", ["signal", "image"])
-def test_explained_together_the_maps_are_the_same_bytes(kind, models, inputs):
-    names = [name for name in OWN_METHODS if kind == "image" or name not in IMAGES_ONLY]
-    methods = {name: (name, FEWER.get(name, {})) for name in names}
-    together = attribution.explain_many(methods, models[kind], inputs[kind], 1, batch_size=3)
-    assert list(together) == names
+def test_explained_together_the_maps_are_the_same_bytes(models, inputs):
+    methods, x = {name: (name, FEWER.get(name, {})) for name in OWN_METHODS}, inputs["image"][:3]
+    together = attribution.explain_many(methods, models["image"], x, 1, batch_size=2)
+    assert list(together) == OWN_METHODS
     for name, (_, overrides) in methods.items():
-        alone = attribution.explain(name, models[kind], inputs[kind], 1, batch_size=3, **overrides)
+        alone = attribution.explain(name, models["image"], x, 1, batch_size=2, **overrides)
         assert alone.tobytes() == together[name].tobytes(), name
 
 

@@ -259,18 +259,19 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
-    found = []
-    for number in range(2):
-        temporary, output = tmp_path / f"temporary{number}", tmp_path / f"served{number}"
-        temporary.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, exported["signal"], output],
-            env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-        assert list(temporary.iterdir()) == []
-        files = sorted(path for path in output.rglob("*") if path.is_file())
-        found.append({path.relative_to(output): path.read_bytes() for path in files})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, exported["signal"], tmp_path / "killed"],
+        env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    assert list(temporary.iterdir()) == []
+    command.export(exported["signal"], tmp_path / "here", ["gradient", "grad_cam"])
+    found = [
+        {path.relative_to(output): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+        for output in (tmp_path / "killed", tmp_path / "here")
+    ]
     assert found[0] == found[1] and len(found[0]) > 3
 
 
@@ -305,17 +306,17 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
 
     monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
     with pytest.raises(BadInput, match=r"'grad_cam' is skipped: its map would differ .* by 1\.0e-02"):
-        command.export(exported["image"], tmp_path / "strict", ["gradient", "grad_cam"])
+        command.export(exported["signal"], tmp_path / "strict", ["gradient", "grad_cam"])
     assert not (tmp_path / "strict").exists()
     left_out = {}
-    written = command.export(exported["image"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
+    written = command.export(exported["signal"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
     assert set(written) == {"gradient"} and set(left_out) == {"grad_cam"}
     served = signatures(tmp_path / "kept")
     assert "explain_gradient" in served and "explain_grad_cam" not in served
     sheet = json.loads(served[names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
     assert set(sheet["methods"]) == {"gradient"}
     with pytest.raises(BadInput, match="'grad_cam' is skipped"):  # nothing would be left
-        command.export(exported["image"], tmp_path / "none", ["grad_cam"], left_out={})
+        command.export(exported["signal"], tmp_path / "none", ["grad_cam"], left_out={})
 
 
 def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):

@@ -36,12 +36,6 @@ def transformer():
     return keras.Model(image, dense(3)(x))
 
 
-def masked_attention():
-    tokens = keras.Input((5, 8))
-    x = layers.MultiHeadAttention(2, 4, use_bias=False)(tokens, tokens, use_causal_mask=True)
-    return keras.Model(tokens, dense(3)(layers.Flatten()(x)))
-
-
 def grouped_query_attention():
     tokens = keras.Input((5, 8))
     x = layers.GroupQueryAttention(4, 4, 2, use_bias=False)(tokens, tokens)
@@ -111,7 +105,6 @@ FAMILIES = {
         shape=VOLUME, pooled=False,
     ),
     "vision transformer": transformer,
-    "masked attention": masked_attention,
     "grouped query attention": grouped_query_attention,
     "MLP-Mixer": mixer,
     "mish": lambda: chain(convolution(4, activation="mish")),
@@ -120,10 +113,6 @@ FAMILIES = {
     "RMSNorm": lambda: chain(convolution(4), layers.RMSNormalization(), layers.ReLU()),
     "unit norm": lambda: chain(convolution(4), layers.UnitNormalization(), layers.ReLU()),
     "LSTM": lambda: chain(layers.LSTM(4, use_bias=False), shape=SERIES, pooled=False),
-    "bidirectional GRU": lambda: chain(
-        layers.Bidirectional(layers.GRU(3, return_sequences=True, use_bias=False)),
-        layers.GlobalAveragePooling1D(), shape=SERIES, pooled=False,
-    ),
 }  # fmt: skip
 # What is linear for each pattern of rectifiers, so that ε-LRP is input times gradient.
 PIECEWISE_LINEAR = list(FAMILIES)[: list(FAMILIES).index("vision transformer")]

@@ -125,9 +125,9 @@ def small(*layers, shape=(8, 8, 3), end=None):
     return keras.Sequential([keras.Input(shape), *layers, *head])
 
 
-@pytest.mark.parametrize("activation", ["swish", "gelu", "hard_swish", "mish", "relu6", "leaky_relu", "elu"])
-def test_activations_of_keras(activation, tmp_path):
-    network = small(keras.layers.Conv2D(6, 3, activation=activation), keras.layers.Conv2D(5, 1, activation=activation))
+def test_activations_of_keras(tmp_path):
+    activations = ("swish", "gelu", "hard_swish", "mish", "relu6", "leaky_relu", "elu")
+    network = small(*(keras.layers.Conv2D(6, 1, activation=activation) for activation in activations))
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
     assert model._frozen.loaded is None
@@ -145,14 +145,13 @@ def test_grouped_convolutions(tmp_path):
     assert maps.shape == (1, 4, 4)
 
 
-@pytest.mark.parametrize("end", [None, "softmax"])
-def test_int8_has_its_gradients_inside_and_outside(end, tmp_path):
+def test_int8_has_its_gradients_inside_and_outside(tmp_path):
     network = keras.Sequential(
-        [keras.Input((6,)), keras.layers.Dense(8, activation="swish"), keras.layers.Dense(4, activation=end)]
+        [keras.Input((6,)), keras.layers.Dense(8, activation="swish"), keras.layers.Dense(4, activation="softmax")]
     )
     network.quantize("int8")
     network.export(tmp_path, verbose=False)
-    model = attribution.load_model(tmp_path, score="probabilities" if end else "logits")
+    model = attribution.load_model(tmp_path, score="probabilities")
     x = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
     assert_exact(model, x)
     logits = attribution.load_model(tmp_path)

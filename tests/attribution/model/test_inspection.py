@@ -152,14 +152,15 @@ def test_what_is_no_saved_model_is_refused(inspect, tmp_path):
         assert code == 2 and message in said and len(said.splitlines()) == 1
 
 
-def test_the_module_runs_and_hides_pythons_own_from_nobody(exported):
+def test_the_module_runs_and_hides_pythons_own_from_nobody(tmp_path):
     folder = pathlib.Path(attribution.__file__).parent
     own = subprocess.run(
         [sys.executable, "-c", "import inspect; print(inspect.__file__)"], capture_output=True, text=True, cwd=folder
     )
     assert own.returncode == 0 and not own.stdout.startswith(str(folder))
     done = subprocess.run(
-        [sys.executable, "-m", "attribution.inspect", f"--model={exported['signal']}", "--notry_methods"],
+        [sys.executable, "-m", "attribution.inspect", f"--model={tmp_path}/none"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "") and "to load it:" in done.stdout
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and "does not exist" in done.stderr and done.stderr.count("\n") == 1

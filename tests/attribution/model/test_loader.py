@@ -16,7 +16,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.model import loader, saved_model, used_parts
 
-KERAS2 = ("image", "image_legacy", "lstm", "bidirectional_gru", "masked_tokens", "normalized", "text", "words")
+KERAS2 = ("image", "bidirectional_gru", "masked_tokens", "normalized", "text", "words")
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def test_their_gradients_equal_central_differences(name, keras2, without_keras2)
 
 
 def test_slot_variables_and_training_functions_are_not_loaded(keras2):
-    loaded = saved_model.load(keras2 / "image_legacy")
+    loaded = saved_model.load(keras2 / "image")
     assert len(loaded.variables) == 10  # the network's: 2 of each convolution, 4 of the normalization, 2 of the head
     assert not hasattr(loaded, "optimizer") and not callable(loaded)
 

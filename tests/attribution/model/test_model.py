@@ -111,7 +111,7 @@ def test_a_single_score_per_input_is_one_class(from_function):
     np.testing.assert_array_equal(attribution.explain("gradient", model, np.ones((3, 2), np.float32)), [[1, -2]] * 3)
 
 
-@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+@pytest.mark.parametrize("kind", ["image", "two_inputs"])
 def test_xla_computes_the_same(kind, models, inputs):
     compiled = attribution.load_model(models[kind].path, jit_compile=True)
     explain_input = "image" if kind == "two_inputs" else None
