@@ -289,7 +289,7 @@ class Damage:
 def fuzz_files(seed: int, files: int, directory: pathlib.Path, trust: bool) -> Fuzz:
     """Load damaged SavedModels and compute their scores and gradients."""
     target = str(directory / "target" / "file")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # TensorFlow has started no thread here
     writer = context.Process(target=write_models, args=(directory,))
     writer.start()
     writer.join()

@@ -13,6 +13,7 @@ import compileall
 import contextlib
 import dataclasses
 import gc
+import io
 import os
 import pathlib
 import py_compile
@@ -433,7 +434,9 @@ class Copy:
             signal.alarm(seconds)
             import pytest
 
-            options = ["-x", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
+            # Explained assertions and tracebacks with their source take most of a child's time.
+            options = ["-x", "--tb=native", "--assert=plain", "-p", "no:cacheprovider"]
+            options += ["-o", "addopts=--import-mode=importlib"]
             code = PASSED + int(pytest.main([*options, f"--basetemp={self.directory}/files", *tests]))
             sys.stdout.flush()
         finally:
@@ -450,6 +453,8 @@ def prepare(directory: pathlib.Path) -> Copy:
     sys.path[0] = str(directory)
     import cv2, filelock, keras, matplotlib.figure, PIL.Image, pytest, tensorflow  # noqa: E401, F401, I001
 
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(["--version", "--noconftest"])  # imports its plugins
     gc.freeze()  # pytest collects garbage, which would look at all of TensorFlow's objects in each child
     return copy
 
