@@ -109,8 +109,15 @@ def run_alone(function, *arguments):
     return done.stdout
 
 
-def test_training_learns_and_the_same_seed_gives_the_same_weights():
-    run_alone(train_twice)
+def train_under_a_strategy():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    images = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
+    with strategy.scope():
+        network = shallow()
+        before = network.get_layer("stem").get_weights()[0]
+        models.train(network, images, np.arange(40) % 10, epochs=1, batch_size=20)
+    after = network.get_layer("stem").get_weights()[0]
+    assert np.isfinite(after).all() and (before != after).any()
 
 
 def train_two(sets, directory):
@@ -119,8 +126,15 @@ def train_two(sets, directory):
     train.train_models(sets, directory, ["obj", "scene2"], "tiny", epochs=0.4, batch_size=20)
 
 
-def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch):
-    found = re.findall(r"(\w+): validation accuracy [\d.]+ %", run_alone(train_two, sets, tmp_path))
+def train_all(sets, directory):
+    train_twice()
+    train_under_a_strategy()
+    train_two(sets, directory)
+
+
+def test_training_learns_repeats_and_leaves_what_is_there(sets, tmp_path, capsys, monkeypatch):
+    """The same seed gives the same weights; a distribution strategy is no obstacle; networks that exist stay."""
+    found = re.findall(r"(\w+): validation accuracy [\d.]+ %", run_alone(train_all, sets, tmp_path))
     assert found == ["obj", "scene2"]
     monkeypatch.setitem(models.ARCHITECTURES, "tiny", shallow)
     card = (tmp_path / "scene2" / "MODEL_CARD.md").read_text()
@@ -131,21 +145,6 @@ def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, caps
         train.train_models(sets, str(tmp_path), ["scen"])
     with pytest.raises(BadInput, match="no architecture 'resnet51'"):
         train.train_models(sets, str(tmp_path), ["scene"], "resnet51")
-
-
-def test_a_network_trains_under_a_distribution_strategy():
-    run_alone(train_under_a_strategy)
-
-
-def train_under_a_strategy():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    images = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
-    with strategy.scope():
-        network = shallow()
-        before = network.get_layer("stem").get_weights()[0]
-        models.train(network, images, np.arange(40) % 10, epochs=1, batch_size=20)
-    after = network.get_layer("stem").get_weights()[0]
-    assert np.isfinite(after).all() and (before != after).any()
 
 
 @pytest.mark.parametrize("name", layout.MODEL_NAMES)
