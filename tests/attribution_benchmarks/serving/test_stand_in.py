@@ -2,11 +2,6 @@
 
 import base64
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 
@@ -17,8 +12,6 @@ import stand_in
 from attribution import cli
 from attribution_benchmarks import serving
 from attribution_benchmarks.serving.interface import ModelName, Signature, TensorSpec
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def ask(server, path, body=None):
@@ -108,28 +101,6 @@ def test_status_and_metadata(server):
     assert reply["model_spec"]["version"] == "1"
     info = reply["metadata"]["signature_def"]["signature_def"]["serving_default"]["inputs"]["x"]
     assert info["dtype"] == "DT_FLOAT" and [dim["size"] for dim in info["tensor_shape"]["dim"]] == ["-1", "2", "3"]
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_the_command_serves_a_config(tmp_path):
-    config = tmp_path / "models.config"
-    config.write_text(
-        'model_config_list { config { name: "svea" base_path: "/models/served/svea_baseline" '
-        'model_platform: "tensorflow" } }'
-    )
-    command = [
-        sys.executable, "tests/stand_in_server/stand_in.py",
-        f"--config={config}", f"--root={ROOT}/saved_models",
-        "--grpc_port=0", "--rest_port=0",
-    ]  # fmt: skip
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            found = re.fullmatch(r"serving 1 models on (grpc://\S+) and (http://\S+)\n", process.stdout.readline())
-            with serving.Client(found[2]) as client:
-                assert client.status(ModelName("svea")) == {1: "AVAILABLE"}
-        finally:
-            process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
 
 
 @pytest.mark.parametrize(
