@@ -2,18 +2,18 @@
 
 import html
 import json
-import os
 import pathlib
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 import warnings
 
 import numpy as np
 import pytest
 
+from attribution import cli
+from attribution_benchmarks.__main__ import command as attribution_benchmarks_command
 from attribution_benchmarks.core.batch import Batch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,14 +29,32 @@ def folder(tmp_path_factory):
     (folder / "sparsity.py").write_text(metric)
     (folder / "bright_half.py").write_text(benchmark)
     (folder / "scripts").symlink_to(ROOT / "scripts")
+    runpy.run_path(str(folder / printed("python bright_half.py").split()[1]), run_name="__main__")
     return folder
 
 
-def run(folder, command, *flags):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
-    program, *words = shlex.split(command)
-    line = [sys.executable, *(["-m", "attribution_benchmarks"] if program != "python" else []), *words, *flags]
-    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Return a runner of the page's commands in this process, which has TensorFlow already: its standard output."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setattr(cli, "run", lambda *command: sys.exit(cli.execute(*command, sys.argv)))
+
+    def call(command, *flags):
+        program, *words = [*shlex.split(command), *flags]
+        monkeypatch.setattr(sys, "argv", words[words[0] == "-m" :])
+        with pytest.raises(SystemExit) as ended:
+            if program != "python":
+                attribution_benchmarks_command(words)
+            elif words[0] == "-m":
+                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(words[0], run_name="__main__")
+        said = capsys.readouterr()
+        assert ended.value.code == 0, said.err
+        return said.out
+
+    return call
 
 
 def printed(*parts):
@@ -62,29 +80,26 @@ def test_a_map_of_zeros_is_undefined_without_a_warning(folder, file, name):
 
 
 @pytest.mark.parametrize("place", ["svea.benchmark", "clevr_xai.evaluate"])
-def test_the_metric_lands_in_a_benchmarks_table(folder, place):
+def test_the_metric_lands_in_a_benchmarks_table(run, folder, place):
     output = folder / f"{place}.json"
-    done = run(folder, printed("sparsity", place), f"--output={output}")
-    assert done.returncode == 0, done.stderr
+    said = run(printed("sparsity", place), f"--output={output}")
     rows = json.loads(output.read_text())["rows"]
     for metric, title in (("gini", "Gini"), ("roc_auc", "ROC AUC")):
         found = {row["method"]: row["value"] for row in rows if row["metric"] == metric}
         assert all(0 <= value <= 1 for value in found.values()) and "gradient" in found
-        assert title in done.stdout
+        assert title in said
     assert found["gradient"] > 0.6  # of localisation: a map of the network beats chance
 
 
-def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_nothing_of_agreement(folder):
-    assert run(folder, printed("python bright_half.py")).returncode == 0
+def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_nothing_of_agreement(run, folder):
     source = (folder / "bright_half.py").read_text().replace('"Bright half"', '"GridPG"').replace('"Mass"', '"GridPG"')
     (folder / "gridpg.py").write_text(source)
     (folder / "mine.py").write_text(
         "def sharpened(queries):\n    return abs(queries.input_gradient()) * queries.inputs\n"
     )
     command = printed("reproduce_tables", "bright_half").replace("svea,bright_half.py:", "gridpg.py:")
-    done = run(folder, command, f"--methods={folder / 'mine.py'}:sharpened", "--output_dir=one")
-    assert done.returncode == 0, done.stderr
-    assert "Kendall" not in done.stdout and "GridPG GridPG" not in done.stdout
+    said = run(command, f"--methods={folder / 'mine.py'}:sharpened", "--output_dir=one")
+    assert "Kendall" not in said and "GridPG GridPG" not in said
     page = (folder / "one" / "index.html").read_text()
     shown = html.unescape(re.sub(r"<(script|style).*?</\1>|<[^>]+>", "\n", page, flags=re.DOTALL))
     assert "sharpened beats every baseline (✓) on the one metric" in shown
@@ -95,16 +110,13 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
     assert commands and all("--methods=" in line for line in commands)  # what was typed, to be run again
 
 
-def test_the_benchmark_alone_and_beside_another_in_the_report(folder):
-    assert run(folder, printed("python bright_half.py")).returncode == 0
+def test_the_benchmark_alone_and_beside_another_in_the_report(run, folder):
     output = folder / "alone.json"
-    done = run(folder, printed("attribution-benchmarks score"), f"--output={output}")
-    assert done.returncode == 0, done.stderr
+    run(printed("attribution-benchmarks score"), f"--output={output}")
     scores = {row["method"]: row["value"] for row in json.loads(output.read_text())["rows"]}
     assert scores["gradient"] == scores["integrated_gradients"] == 1.0 and abs(scores["uniform"] - 2 / 3) < 1e-6
     command = printed("reproduce_tables", "bright_half").replace("--benchmarks=svea,", "--benchmarks=")
-    done = run(folder, command, "--metrics=sparsity.py:GINI")
-    assert done.returncode == 0, done.stderr
+    run(command, "--metrics=sparsity.py:GINI")
     matrix = json.loads((folder / "report" / "tables" / "matrix.json").read_text())["rows"]
     assert {row["column"] for row in matrix} == {"bright_half mass", "bright_half gini"}
     page = (folder / "report" / "index.html").read_text()
