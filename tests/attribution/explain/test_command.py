@@ -15,6 +15,9 @@ from attribution import cli
 from attribution.explain import command
 
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
+
 @pytest.fixture
 def pictures(tmp_path):
     generator = np.random.default_rng(7)

@@ -301,7 +301,8 @@ def test_a_path_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monk
     assert sorted(os.listdir(tmp_path)) == ["file.txt", "set"]
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     locked.clear()
-    assert os.path.isdir(temporary_directory("solids").name)
+    directory = temporary_directory("solids")
+    assert os.path.isdir(directory.name)
 
 
 def test_a_second_process_waits_for_a_locked_directory_and_says_so(tmp_path):
