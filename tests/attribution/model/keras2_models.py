@@ -31,7 +31,7 @@ def networks(directory):
         layers.Dense(3),
     ]
     yield "image", "legacy", image, images
-    yield "bidirectional_gru", "adam", [layers.Bidirectional(layers.GRU(5)), layers.Dense(3)], signals
+    yield "gru", "adam", [layers.GRU(5), layers.Dense(3)], signals
     yield "masked_tokens", "legacy", [layers.Embedding(9, 4, mask_zero=True), layers.LSTM(5), layers.Dense(3)], tokens
     normalization = layers.Normalization()
     normalization.adapt(signals)

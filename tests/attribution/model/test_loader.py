@@ -16,7 +16,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.model import loader, saved_model, used_parts
 
-KERAS2 = ("image", "bidirectional_gru", "masked_tokens", "normalized", "text", "words")
+KERAS2 = ("image", "gru", "masked_tokens", "normalized", "text", "words")
 
 
 @pytest.fixture(scope="session")
