@@ -21,7 +21,7 @@ import tensorflow as tf
 from attribution.graph.nodes import node_of, set_placeholder
 from attribution.graph.view import GraphView
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.formulae import LayerInputs, divide, parts
+from attribution.lrp.rules.formulae import LayerInputs, parts
 
 if TYPE_CHECKING:
     from attribution.lrp.engine import Walk
@@ -72,7 +72,7 @@ class Activations:
             pairs = part.pairs(varying, tf.ones((), varying.dtype), LayerInputs(self._walk, source))
             contribution = tf.add_n([value * weight for value, weight in pairs])
             total = contribution + part.bias(at_zero)
-            share = tf.cast(part.weight, total.dtype) * divide(given, total, rule)
+            share = part.share(given, total, rule)
             self._walk.add(source, contribution * share)
 
     def share_softmax(self, operation: tf.Operation, given: tf.Tensor) -> None:

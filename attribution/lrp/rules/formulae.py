@@ -15,6 +15,7 @@ from attribution.lrp.rules import operations as ops
 if TYPE_CHECKING:
     from attribution.lrp.engine import Walk
 
+_NONNEGATIVE = ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
 _MONOTONE = (
     *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALIZATIONS, *ops.ACTIVATIONS, "Cast",
     "Neg",
@@ -32,11 +33,21 @@ class Part(NamedTuple):
         Function from (inputs, weights, layer) to pairs of both, whose products contribute.
     bias
         Function from the bias to its contribution.
+    is_nonnegative
+        Whether no contribution is negative.
     """
 
     weight: float
     pairs: Callable[[tf.Tensor, tf.Tensor, LayerInputs], list[tuple[Any, Any]]]
     bias: Callable[[tf.Tensor], Any]
+    is_nonnegative: bool = False
+
+    def share(self, relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> Any:
+        """Return the relevance per unit of a total of the part's contributions."""
+        share = divide(relevance, total, rule, self.is_nonnegative)
+        if isinstance(self.weight, float) and self.weight == 1:
+            return share
+        return tf.cast(self.weight, total.dtype) * share
 
 
 class LayerInputs:
@@ -57,9 +68,9 @@ class LayerInputs:
     def is_nonnegative(self) -> bool:
         """Return whether no input can be negative, so that half of z+ need not be computed."""
         tensor = self._tensor
-        while tensor.op.type in (*ops.MOVES, "MaxPool", "AvgPool", "Pad"):
+        while tensor.op.type in (*ops.MOVES, "MaxPool", "AvgPool", "Mean", "Pad"):
             tensor = tensor.op.inputs[0]
-        return tensor.op.type in ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
+        return tensor.op.type in _NONNEGATIVE
 
     def bounds(self, low: float, high: float) -> tuple[Any, Any]:
         """Return the least and greatest values of the layer's inputs if the explained input is in [low, high]."""
@@ -106,9 +117,9 @@ def parts(rule: Rule) -> list[Part]:
     if rule.kind == "epsilon":
         return [Part(1.0, lambda x, w, _: [(x, w)], bias(lambda b: b))]
     if rule.kind == "z_plus":
-        return [Part(1.0, _plus, bias(_positive))]
+        return [Part(1.0, _plus, bias(_positive), True)]
     if rule.kind == "alpha_beta":
-        return [Part(rule.alpha, _plus, bias(_positive)), Part(-rule.beta, _minus, bias(_negative))]
+        return [Part(rule.alpha, _plus, bias(_positive), True), Part(-rule.beta, _minus, bias(_negative))]
     if rule.kind == "gamma":
         return [Part(1.0, lambda x, w, _: [(x, favour(w))], bias(favour))]
     if rule.kind == "box":
@@ -138,18 +149,21 @@ def _minus(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, An
     return [(_positive(x), _negative(w)), (_negative(x), _positive(w))]
 
 
-def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> Any:
-    """Return relevance / (total ± ε), or 0 at 0 where ε is 0: always finite."""
+def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule, is_nonnegative: bool = False) -> Any:
+    """Return relevance / (total ± ε), or 0 at 0 where ε is 0: always finite.
+
+    The sign of ε is the total's, which need not be found where the total ``is_nonnegative``.
+    """
     if isinstance(rule.epsilon, (int, float)) and rule.epsilon == 0:
         return tf.math.divide_no_nan(relevance, total)
-    epsilon = tf.cast(rule.epsilon, total.dtype)
+    epsilon, quotient = tf.cast(rule.epsilon, total.dtype), tf.divide
     if rule.stabiliser == "relative":
         # Only along the last axis: other axes may hold the inputs of one batch. Values without relevance do not count:
         # a mask of -1e9 is no measure of size.
         sizes = tf.where(relevance != 0, tf.abs(total), tf.zeros_like(total))
         epsilon *= tf.reduce_max(sizes, axis=-1, keepdims=True) if total.shape.rank != 0 else sizes
-        return tf.math.divide_no_nan(relevance, total + tf.where(total >= 0, epsilon, -epsilon))
-    return relevance / (total + tf.where(total >= 0, epsilon, -epsilon))
+        quotient = tf.math.divide_no_nan
+    return quotient(relevance, total + (epsilon if is_nonnegative else tf.where(total >= 0, epsilon, -epsilon)))
 
 
 def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> Any:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from attribution.graph.nodes import rebuild
 from attribution.lrp.composite import Rule
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.formulae import LayerInputs, divide, fit, parts
+from attribution.lrp.rules.formulae import LayerInputs, fit, parts
 
 if TYPE_CHECKING:
     from attribution.lrp.engine import Walk
@@ -83,7 +83,7 @@ class Products:
                 for place, factor in zip(places, factors, strict=True):
                     inputs[place] = factor
                 total += rebuild(operation, inputs)
-            share = tf.cast(part.weight, total.dtype) * divide(given / 2, total, rule)
+            share = part.share(given / 2, total, rule)
             self._walk.add_contributions(leaves, total, share)
 
     def core(self, tensor: tf.Tensor) -> Any:

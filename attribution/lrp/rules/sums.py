@@ -70,7 +70,7 @@ class Sums:
         for part in parts(rule):
             leaves: Leaves = []
             total = self._build(operation.outputs[0], part, 1.0, leaves, root=True)
-            share = tf.cast(part.weight, total.dtype) * divide(given, total, rule)
+            share = part.share(given, total, rule)
             self._walk.add_contributions(leaves, total, share)
 
     def _share_by_value(self, operation: tf.Operation, given: tf.Tensor) -> None:
@@ -98,11 +98,14 @@ class Sums:
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
         variable, weights, layer = self._linear(tensor, inner)
-        terms = []
-        for factor, weight in part.pairs(variable, sign * weights, LayerInputs(self._walk, variable)):
-            leaves.append((variable, tf.identity(factor)))
-            terms.append(layer(leaves[-1][1], weight))
-        return functools.reduce(operator.add, terms)
+        pairs = part.pairs(variable, weights if sign == 1 else sign * weights, LayerInputs(self._walk, variable))
+        copies = [tf.identity(factor) for factor, _ in pairs]
+        leaves += [(variable, copy) for copy in copies]
+        kernels = [weight for _, weight in pairs]
+        if len(pairs) > 1 and _sees_all_channels(operation, variable, weights):
+            # One convolution of twice the channels: three channels of a picture leave most of the processor idle.
+            return layer(tf.concat(copies, -1), tf.concat(kernels, 2))
+        return functools.reduce(operator.add, map(layer, copies, kernels))
 
     def _linear(self, tensor: tf.Tensor, inner: bool) -> tuple[Any, Any, Callable[[tf.Tensor, tf.Tensor], Any]]:
         """Return the variable of a linear operation, its weights, and the function of both that computes it.
@@ -222,6 +225,13 @@ class Sums:
             elif not self._walk.is_constant(tensor):
                 terms.append(tensor)
         return terms
+
+
+def _sees_all_channels(operation: tf.Operation, variable: tf.Tensor, weights: tf.Tensor) -> bool:
+    """Return whether an operation is a convolution without groups whose channels are on the last axis."""
+    if operation.type != "Conv2D" or weights.shape.rank != 4 or operation.get_attr("data_format") != b"NHWC":
+        return False
+    return variable.shape[-1] is not None and variable.shape[-1] == weights.shape[2]
 
 
 def _sum(operation: tf.Operation, terms: list[Any]) -> Any:
