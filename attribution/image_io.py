@@ -1,10 +1,11 @@
-"""Inputs from files: pictures brought to a model's size, and arrays as they are."""
+"""Inputs from files: pictures brought to a model's size, arrays as they are, and tables by the inputs' names."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from attribution.file_io import reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
+TABLES = (".csv", ".npz")
 RESIZE_MODES = ("crop", "squash")
 
 
@@ -159,6 +161,74 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     raise BadInput(
         f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
     )
+
+
+def read_table(
+    path: pathlib.Path, inputs: Mapping[str, tuple[Sequence[int | None], Any]]
+) -> tuple[dict[str, np.ndarray], list[str] | None]:
+    """Read all inputs of a model from a table.
+
+    Parameters
+    ----------
+    path
+        A ``.csv`` file with a line of names, or a ``.npz`` file of arrays by name.
+    inputs
+        Name to the shape of one input and its NumPy type; ``object`` is text.
+
+    Returns
+    -------
+    arrays : dict[str, np.ndarray]
+        Name to ``(N, *shape)``. Other columns are left out.
+    names : list[str] or None
+        Of a model with one vector as its input, if all columns of a CSV file are its features: their names.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, has no column for an input, or a cell is no value of the input's type.
+    """
+    if path.suffix.lower() == ".npz":
+        columns: Mapping[str, Any] = reading.read_arrays(path)
+    else:
+        columns = reading.read_csv(path)
+        (shape, dtype), *others = inputs.values()
+        if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
+            features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
+            return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
+    if missing := inputs.keys() - columns.keys():
+        raise BadInput(
+            f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
+            f"columns {listed(columns)}"
+        )
+    found = {}
+    for name, (shape, dtype) in inputs.items():
+        array = np.asarray(columns[name])
+        if isinstance(columns[name], list):
+            array = _cells(path, name, columns[name], dtype).reshape(-1, *(1,) * len(shape))
+        sizes = array.shape[1:]
+        if len(sizes) != len(shape) or any(want not in (None, have) for want, have in zip(shape, sizes, strict=True)):
+            raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+        found[name] = array.astype(object) if dtype is object else array
+    return found, None
+
+
+def _cells(path: pathlib.Path, name: str, cells: Sequence[str], dtype: Any) -> np.ndarray:
+    """Return the cells of a column in a type."""
+    kind = np.dtype(dtype).kind
+    if kind == "O":
+        return np.array(cells, object)
+    values = []
+    for number, cell in enumerate(cells, start=2):
+        text = cell.strip().lower()
+        try:
+            values.append(_TRUTH[text] if kind == "b" else int(text) if kind in "iu" else float(text))
+        except (ValueError, KeyError):
+            wanted = {"b": "true or false", "i": "a whole number", "u": "a whole number"}.get(kind, "a number")
+            raise BadInput(f"line {number} of '{path}': '{cell}' in column '{name}' is not {wanted}") from None
+    return np.array(values)
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read_class_names(path: str | os.PathLike[str]) -> list[str]:

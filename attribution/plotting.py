@@ -27,6 +27,8 @@ SCALES = ("map", "method")
 PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 _MOST_BARS = 30  # of features with their names; more are drawn without
+_MOST_FEATURES = 100  # of a vector that is drawn as bars
+_MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
 _Plot = TypeVar("_Plot", bound=Callable[..., Any])
@@ -132,7 +134,7 @@ def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> n
 @no_mathtext
 def plot(
     maps: Any,
-    inputs: np.ndarray,
+    inputs: Any,
     *,
     titles: Sequence[str] | None = None,
     preprocessing: Any = None,
@@ -144,7 +146,10 @@ def plot(
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
-    Vectors and sequences of tokens have a bar for each feature, with its name and value.
+    Vectors and sequences of tokens have a bar for each feature, with its name and value; numbers of more than 100
+    features are drawn as a signal. Signals of more than 16 channels, such as spectrograms, are drawn as images with
+    time to the right. Maps with other axes than the input's, such as those on the spectrogram of a signal, have a
+    panel without the input.
 
     Parameters
     ----------
@@ -152,7 +157,9 @@ def plot(
         Array of maps, or a mapping from method to maps as ``attribution.explain_many`` returns it: ``(N, ...)`` of the
         inputs' shape, without their channels, or of a layer's resolution.
     inputs
-        ``(N, H, W, C)`` images, ``(N, T, C)`` signals, or ``(N, F)`` vectors or tokens; these may be text.
+        ``(N, H, W, C)`` images, ``(N, T, C)`` signals, or ``(N, F)`` vectors or tokens; these may be text. Of inputs
+        explained together a mapping from name to numbers ``(N,)`` or vectors, which share one chart of bars, or to one
+        input of another kind.
     titles
         N texts above the inputs, such as their predicted classes.
     preprocessing
@@ -178,13 +185,23 @@ def plot(
     BadInput
         If shapes do not belong together or a name is unknown.
     """
+    if isinstance(inputs, Mapping):
+        maps, inputs, feature_names = _one_of_several(maps, inputs)
     inputs = np.asarray(inputs)
     if not isinstance(maps, Mapping):
         maps = {"": maps}
     _check(maps, inputs, titles, feature_names)
+    maps = {name: np.asarray(found) for name, found in maps.items()}
+    if inputs.ndim == 2 and inputs.shape[1] > _MOST_FEATURES and feature_names is None and inputs.dtype.kind == "f":
+        inputs = inputs[..., np.newaxis]
+    elif inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:
+        maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
+        inputs = _upright(inputs, inputs.shape)[..., np.newaxis]
     positions = inputs.shape[1:-1] or inputs.shape[1:]
     flat = {
-        name: _at_input_resolution(without_channels(np.asarray(found), len(positions), channels), positions)
+        name: found
+        if _has_other_axes(found.shape, inputs.shape)
+        else _at_input_resolution(without_channels(found, len(positions), channels), positions)
         for name, found in maps.items()
     }
     limits = _limits(flat, scale, 100.0 if inputs.ndim == 2 else percentile)  # bars are not cut
@@ -193,6 +210,36 @@ def plot(
         return _draw_vectors(inputs, flat, limits, titles, feature_names)
     draw = _draw_images if inputs.ndim == 4 else _draw_signals
     return draw(inputs, flat, limits, titles, preprocessing, overlay)
+
+
+def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
+    """Return maps, inputs and names of features of inputs that were explained together and share a figure."""
+    maps = maps if all(isinstance(found, Mapping) for found in maps.values()) else {"": maps}
+    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    if len(arrays) == 1 and next(iter(arrays.values())).ndim > 2:
+        (name,) = arrays
+        return {method: found[name] for method, found in maps.items()}, arrays[name], None
+    if large := [name for name, array in arrays.items() if array.ndim > 2]:
+        raise BadInput(f"{listed(large)} of several inputs have positions; plot each alone")
+
+    def side_by_side(found: Mapping[str, Any]) -> np.ndarray:
+        return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
+
+    widths = {name: int(np.prod(array.shape[1:])) for name, array in arrays.items()}
+    names = [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
+    return {method: side_by_side(found) for method, found in maps.items()}, side_by_side(arrays), names
+
+
+def _upright(signals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return ``(N, T, C)`` as ``(N, C, T)``, the first channel below; maps ``(N, T)`` are the same for all channels."""
+    if signals.ndim == 2:
+        signals = np.repeat(signals[..., np.newaxis], shape[2], axis=2)
+    return np.moveaxis(signals, 2, 1)[:, ::-1]
+
+
+def _has_other_axes(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
+    """Return whether maps ``(N, A, B)`` are no maps of vectors or signals ``(N, F)`` or ``(N, T, C)``."""
+    return len(maps) == 3 and len(inputs) < 4 and maps[: len(inputs)] != inputs
 
 
 def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> dict[str, list[tuple[float, float]]]:
@@ -228,6 +275,8 @@ def _check(
 
 def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
     """Return whether maps may have this shape: with or without channels, and for images and signals a layer's size."""
+    if _has_other_axes(maps, inputs):
+        return maps[:1] == inputs[:1]
     if len(inputs) == 2:
         return maps[:2] == inputs and len(maps) in (2, 3)
     return maps[:1] == inputs[:1] and len(maps) in (len(inputs), len(inputs) - 1)
@@ -319,6 +368,9 @@ def _draw_signals(
     for row, signal in enumerate(inputs):
         for column, (name, found) in enumerate(flat.items()):
             axis, (low, high) = axes[row, column], limits[name][row]
+            if found.ndim == 3:
+                _draw_alone(figure, axis, found[row], (low, high))
+                continue
             bottom, top = float(signal.min()), float(signal.max())
             margin = 0.08 * ((top - bottom) or 1.0)
             shown = axis.imshow(
@@ -346,6 +398,16 @@ def _draw_signals(
     return figure
 
 
+def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:
+    """Draw a map of other axes than the input's: the first to the right, the second upward."""
+    low, high = limits
+    scheme = SIGNED if low < 0 else POSITIVE
+    shown = axis.imshow(found.T, cmap=scheme, vmin=low, vmax=high, aspect="auto", origin="lower")
+    axis.tick_params(labelsize=7)
+    axis.set_ylabel("layer's 2nd axis", fontsize=7)
+    _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
+
+
 def _draw_vectors(
     inputs: np.ndarray,
     flat: Mapping[str, np.ndarray],
@@ -359,6 +421,9 @@ def _draw_vectors(
     for row, vector in enumerate(inputs):
         labels = [_wrapped(f"{name} = {_value(value)}", 32) for name, value in zip(names, vector, strict=True)]
         for column, (name, found) in enumerate(flat.items()):
+            if found.ndim == 3:
+                _draw_alone(figure, axes[row, column], found[row], limits[name][row])
+                continue
             _draw_bars(axes[row, column], found[row], limits[name][row], labels if column == 0 else [""] * count)
     for axis, name in zip(axes[0], flat, strict=True):
         axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)

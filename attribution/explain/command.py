@@ -3,7 +3,13 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
     python -m attribution.explain --model=DIR --image=photo.jpg --output=maps.png
     python -m attribution.explain --model=DIR --image=photos/ --methods=grad_cam,integrated_gradients \
         --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
+    python -m attribution.explain --model=DIR --image=table.csv --explain_input=age,income
     python -m attribution.explain --model=DIR --list_layers
+
+A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
+arrays. `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
+for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
+in their name.
 
 Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
 
@@ -19,11 +25,14 @@ method makes for an input.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import io
 import os
 import pathlib
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +63,10 @@ _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 FLAGS = flags.FlagValues()
 define_loading_flags(FLAGS)
 flags.DEFINE_list(
-    "image", [], "images, .npy files of arrays or signals, or folders of them, by comma", flag_values=FLAGS
+    "image",
+    [],
+    "images, .npy files of arrays or signals, or folders of them, by comma; or a table of all inputs, .csv or .npz",
+    flag_values=FLAGS,
 )
 flags.DEFINE_alias("images", "image", flag_values=FLAGS)
 flags.DEFINE_list(
@@ -100,7 +112,7 @@ flags.DEFINE_string(
     "maps",
     "",
     "file .npz to write the maps to, by method, with inputs, targets and, as METHOD.residual, the sum of each map "
-    "minus its expected value",
+    "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
     flag_values=FLAGS,
 )
 flags.DEFINE_boolean("overlay", True, "overlay maps on the image in gray", flag_values=FLAGS)
@@ -132,65 +144,152 @@ def main(flag_values: flags.FlagValues) -> None:
         _suffix("maps", flag_values.maps, (".npz",))
     methods = _with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
-    read, explain_input = _read_and_explained(model, flag_values.explain_input)
+    table = _table(flag_values.image)
+    read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
     else:
-        _explain(flag_values, methods, model, read, explain_input, suffix.lstrip("."))
+        _explain(flag_values, methods, model, _inputs(flag_values, model, read, table), explain_input, suffix)
 
 
-def _read_and_explained(model: Model, explain_input: str) -> tuple[str, str]:
-    """Return the input that the files are for, and what is explained: the same, or a tensor behind it."""
+def _table(paths: Sequence[str]) -> pathlib.Path | None:
+    """Return the table of all inputs, if one is given."""
+    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in image_io.TABLES]
+    if tables and len(paths) > 1:
+        raise BadInput(f"'{tables[0]}' holds all inputs; give no other file with --image")
+    return tables[0] if tables else None
+
+
+def _read_and_explained(model: Model, explain_input: str, table: pathlib.Path | None) -> tuple[str, str]:
+    """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
     if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
+    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if table is not None and not explain_input and len(floats) > 1:
+        _note(f"{listed(floats)} are explained together; --explain_input= chooses")
+        explain_input = "all"
+    if names := model.explained_together(explain_input):
+        return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name
 
 
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """Inputs that were read from files.
+
+    Attributes
+    ----------
+    read
+        Name of the first input that is explained, or lies before what is explained.
+    labels
+        N names.
+    feed
+        Name to array, all inputs of the model.
+    shown
+        Those of them that are plotted as other numbers than the model gets: pixels.
+    preprocessing
+        Of the pixels.
+    features
+        Names of a vector's features.
+    """
+
+    read: str
+    labels: list[str]
+    feed: dict[str, np.ndarray]
+    shown: dict[str, np.ndarray]
+    preprocessing: Preprocessing | None
+    features: list[str] | None = None
+
+
+def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathlib.Path | None) -> _Inputs:
+    if table is None:
+        labels, inputs, shown, preprocessing = _read(flag_values, model, read)
+        feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
+        return _Inputs(read, labels, feed, {read: shown}, preprocessing)
+    if flag_values.other_inputs:
+        raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
+    specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
+    feed, features = image_io.read_table(table, specs)
+    feed = {name: array[: flag_values.limit] for name, array in feed.items()}
+    labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
+    return _Inputs(read, labels, feed, {}, None, features)
+
+
 def _explain(
-    flag_values: flags.FlagValues, methods: _Chosen, model: Model, read: str, explain_input: str, suffix: str
+    flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: _Inputs, explain_input: str, suffix: str
 ) -> None:
-    """Print predictions, write the figure and, on request, the maps; see ``_read_and_explained``."""
+    """Print predictions, write the figures and, on request, the maps; see ``_read_and_explained``."""
     names = _class_names(flag_values.class_names, model)
-    labels, inputs, shown, preprocessing = _read(flag_values, model, read)
-    features = _feature_names(flag_values.feature_names, shown.shape[1:])
-    drawn = _drawn(shown, flag_values.maps)
-    feed: Inputs = {read: inputs} | _others(flag_values, model, read, len(inputs))
-    scores = model.scores(feed, flag_values.batch_size)
+    together = model.explained_together(explain_input)
+    shown = inputs.feed | inputs.shown
+    figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
+    features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
+    scores = model.scores(inputs.feed, flag_values.batch_size)
     targets = _targets(flag_values.target, names, scores)
-    _print_predictions(labels, scores, names, flag_values.top, model.score)
-    chosen = methods if flag_values.methods else _applicable(methods, model, feed, targets, explain_input)
+    _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
+    if not flag_values.methods:
+        methods = {label: one for label, one in methods.items() if not (together and one[0].needs_positions)}
+        methods = _applicable(methods, model, inputs.feed, targets, explain_input)
     maps, residuals = explain_many(
-        chosen,
+        methods,
         model,
-        feed,
+        inputs.feed,
         targets,
         explain_input=explain_input,
         batch_size=flag_values.batch_size,
         seed=flag_values.seed,
-        keys=[str(label) for label in labels],
+        keys=[str(label) for label in inputs.labels],
         return_residuals=True,
     )
     for label, residual in residuals.items():
-        if law := chosen[label][0].sum_law:
+        if law := methods[label][0].sum_law:
             _print_residual(label, residual.relative, law)
     titles = [
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
-        for row, (label, target) in enumerate(zip(labels, targets, strict=True))
+        for row, (label, target) in enumerate(zip(inputs.labels, targets, strict=True))
     ]
-    arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
+    if together:
+        arrays = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
+        arrays |= {f"{label}/{name}": array for label, by_name in maps.items() for name, array in by_name.items()}
+    else:
+        arrays = {"inputs": inputs.feed[inputs.read], **maps}
+    arrays |= {"targets": targets}
     arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
     if flag_values.maps:
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    if drawn:
+    for path, drawn in figures.items():
         figure = plotting.plot(
-            maps, shown, titles=titles, preprocessing=preprocessing, overlay=flag_values.overlay,
+            maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
+            preprocessing=inputs.preprocessing, overlay=flag_values.overlay,
             channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
             feature_names=features,
         )  # fmt: skip
-        _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix))
-    written = [flag_values.output] * drawn + [flag_values.maps] * bool(flag_values.maps)
+        _write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
+    written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
+
+
+def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """Return the figures to write, each with the inputs in it: those without positions share one.
+
+    Raises
+    ------
+    BadInput
+        If no input can be plotted and their maps are written to no file.
+    """
+    bars = [name for name, array in shown.items() if array.ndim == 2 or (array.ndim == 1 and len(shown) > 1)]
+    others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
+    if not bars and not others and not flag_values.maps:
+        shapes = listed(array.shape for array in shown.values()).replace("'", "")
+        raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
+    path = pathlib.Path(flag_values.output)
+    figures = {flag_values.output: bars} if bars else {}
+    for name in others:
+        alone = len(shown) == 1
+        named = re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}")
+        figures[flag_values.output if alone else os.fspath(path.with_name(named))] = [name]
+    return figures
 
 
 def _print_layers(model: Model, explain_input: str) -> None:
@@ -210,16 +309,11 @@ def _class_names(path: str, model: Model) -> list[str] | None:
     return names
 
 
-def _drawn(shown: np.ndarray, maps: str) -> bool:
-    """Return whether inputs can be plotted; refuse others unless their maps are written to a file."""
-    if shown.ndim not in plotting.PLOTTED_AXES and not maps:
-        raise BadInput(f"inputs of shape {shown.shape} cannot be plotted; name a file for the values, --maps=maps.npz")
-    return shown.ndim in plotting.PLOTTED_AXES
-
-
-def _feature_names(path: str, shape: tuple[int, ...]) -> list[str] | None:
+def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
     if not path:
         return None
+    if together:
+        raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
     names = [printable(name) for name in image_io.read_class_names(path)]
     if (len(names),) != shape:
         raise BadInput(f"'{path}' has {len(names)} names for inputs of shape {shape}; vectors need one per feature")

@@ -6,6 +6,7 @@ the data's directory.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
 _LARGEST_TEXT = 1 << 20  # bytes; a model card has some thousands
+_LARGEST_CSV = 1 << 28  # bytes
 _LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
@@ -42,6 +44,7 @@ _DAMAGED = (
     tokenize.TokenError,  # from an array's header, which NumPy reads as Python
     zipfile.BadZipFile,
     zlib.error,
+    csv.Error,
 )
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes; no other decompressor runs
 
@@ -112,6 +115,29 @@ def read_text(path: str | os.PathLike) -> str:
             raise ValueError(f"it has more than {_LARGEST_TEXT >> 20} MiB")
     lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
     return "\n".join(printable(line.expandtabs()) for line in lines)
+
+
+def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
+    """Return the cells of a CSV file in UTF-8 by the names in its first line.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, is too large, names a column twice, or has lines of different lengths.
+    """
+    with opened(path, "CSV file") as file:
+        data = file.read(_LARGEST_CSV + 1)
+        if len(data) > _LARGEST_CSV:
+            raise ValueError(f"it has more than {_LARGEST_CSV >> 20} MiB")
+        lines = [line for line in csv.reader(data.decode("utf-8-sig").splitlines(), strict=True) if line]
+        if len(lines) < 2:
+            raise ValueError("a line of names and at least one row are needed")
+        names = [name.strip() for name in lines[0]]
+        if len(set(names)) < len(names):
+            raise ValueError("two columns have the same name")
+        if wrong := next((number for number, line in enumerate(lines, start=1) if len(line) != len(names)), 0):
+            raise ValueError(f"line {wrong} has {len(lines[wrong - 1])} cells for {len(names)} columns")
+        return {name: [line[place] for line in lines[1:]] for place, name in enumerate(names)}
 
 
 def read_array(path: str | os.PathLike) -> np.ndarray:

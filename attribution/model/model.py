@@ -176,7 +176,7 @@ class Model:
         self._refuse_scores_that_are_not_there()
         self._default: str | None = None
         if explain_input:
-            for name in self._joint_names(explain_input) or [explain_input]:
+            for name in self.explained_together(explain_input) or [explain_input]:
                 if self._explained_name(name) not in self.inputs:
                     intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
         self._default = explain_input
@@ -287,7 +287,7 @@ class Model:
         BadInput
             If ``explain_input`` is needed and not given, or is nothing that has a gradient.
         """
-        if names := self._joint_names(explain_input):
+        if names := self.explained_together(explain_input):
             return self._explaining_together(names, feed, batch_size)
         name = self._explained_name(explain_input)
         model, feed = self._with_input(name, feed, batch_size)
@@ -316,8 +316,14 @@ class Model:
             parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
         return model, {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
 
-    def _joint_names(self, explain_input: str | None) -> list[str]:
-        """Return the names of what is explained together; none where one thing is explained alone."""
+    def explained_together(self, explain_input: str | None = None) -> list[str]:
+        """Return the names of the inputs that are explained together; none where one is explained alone.
+
+        Raises
+        ------
+        BadInput
+            If a name is given twice.
+        """
         explain_input = explain_input or self._default
         if explain_input is None or explain_input in self.inputs:
             return []
