@@ -194,7 +194,8 @@ def plot(
     maps = {name: np.asarray(found) for name, found in maps.items()}
     if inputs.ndim == 2 and inputs.shape[1] > _MOST_FEATURES and feature_names is None and inputs.dtype.kind == "f":
         inputs = inputs[..., np.newaxis]
-    elif inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:
+    is_spectrogram = inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES
+    if is_spectrogram:
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
         inputs = _upright(inputs, inputs.shape)[..., np.newaxis]
     positions = inputs.shape[1:-1] or inputs.shape[1:]
@@ -208,8 +209,9 @@ def plot(
     titles = list(titles or [""] * len(inputs))
     if inputs.ndim == 2:
         return _draw_vectors(inputs, flat, limits, titles, feature_names)
-    draw = _draw_images if inputs.ndim == 4 else _draw_signals
-    return draw(inputs, flat, limits, titles, preprocessing, overlay)
+    if inputs.ndim == 4:
+        return _draw_images(inputs, flat, limits, titles, preprocessing, overlay, "auto" if is_spectrogram else "equal")
+    return _draw_signals(inputs, flat, limits, titles)
 
 
 def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
@@ -327,27 +329,28 @@ def _draw_images(
     titles: Sequence[str],
     preprocessing: Any,
     overlay: bool,
+    aspect: str,
 ) -> Any:
     from matplotlib import colormaps
 
     pixels = pixels_of(inputs, preprocessing)
     height, width = inputs.shape[1:3]
-    panel = 2.6 * min(1.5, height / width)
+    panel = 2.6 * (min(1.5, height / width) if aspect == "equal" else 0.75)
     figure, axes = _figure(len(inputs), 1 + len(flat), 2.6, panel + 0.75)
     for row, title in enumerate(titles):
         first = axes[row, 0]
-        shown_input = first.imshow(pixels[row], interpolation="nearest")
+        shown_input = first.imshow(pixels[row], interpolation="nearest", aspect=aspect)
         first.set_title(_wrapped(title, 32), fontsize=8)
         first.set_axis_off()
         figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
         for column, (name, found) in enumerate(flat.items(), start=1):
             axis, (low, high) = axes[row, column], limits[name][row]
             scheme = SIGNED if low < 0 else POSITIVE
-            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest")
+            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
             if overlay:
                 colours = colormaps[scheme](np.clip((found[row] - low) / (high - low), 0, 1))[..., :3]
                 strength = np.clip(np.abs(found[row]) / high, 0, 1)
-                axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest")
+                axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest", aspect=aspect)
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
             axis.set_axis_off()
@@ -360,8 +363,6 @@ def _draw_signals(
     flat: Mapping[str, np.ndarray],
     limits: Mapping[str, Sequence[tuple[float, float]]],
     titles: Sequence[str],
-    _preprocessing: Any,
-    _overlay: Any,
 ) -> Any:
     figure, axes = _figure(len(inputs), len(flat), 4.2, 1.9)
     length = inputs.shape[1]
@@ -393,8 +394,8 @@ def _draw_signals(
         axis.set_title(_wrapped(_title_of(name), 50), fontsize=9)
     for axis, title in zip(axes[:, 0], titles, strict=True):
         axis.set_ylabel(_wrapped(title, 26) or "signal", fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("position", fontsize=8)
+    for axis, found in zip(axes[-1], flat.values(), strict=True):
+        axis.set_xlabel("position" if found.ndim == 2 else "layer's first axis", fontsize=8)
     return figure
 
 
@@ -404,7 +405,7 @@ def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, 
     scheme = SIGNED if low < 0 else POSITIVE
     shown = axis.imshow(found.T, cmap=scheme, vmin=low, vmax=high, aspect="auto", origin="lower")
     axis.tick_params(labelsize=7)
-    axis.set_ylabel("layer's 2nd axis", fontsize=7)
+    axis.set_ylabel("layer's second axis", fontsize=8)
     _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
 
 
@@ -429,8 +430,8 @@ def _draw_vectors(
         axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)
     for axis, title in zip(axes[:, 0], titles, strict=True):
         axis.set_ylabel(_wrapped(title, 26), fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("attribution", fontsize=8)
+    for axis, found in zip(axes[-1], flat.values(), strict=True):
+        axis.set_xlabel("attribution" if found.ndim == 2 else "layer's first axis", fontsize=8)
     return figure
 
 

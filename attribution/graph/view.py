@@ -125,15 +125,29 @@ class GraphView:
             _TRACES[self._structure, key] = shared
         return with_captures(shared, [self.weights[name] for name in shared.weights])
 
-    def below(self, names: Iterable[str]) -> set[str]:
-        """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
+    def below(self, names: Iterable[str], choices: bool = True) -> set[str]:
+        """Return the given nodes and all nodes that depend on their values, not only on their shapes.
+
+        Parameters
+        ----------
+        names
+            Nodes.
+        choices
+            Whether dependence through the place of a largest value counts, as of a gate in a mixture of experts.
+        """
         seen, stack = set(), list(names)
         while stack:
             name = stack.pop()
             if name not in seen and self.nodes[name].op not in SHAPES:
                 seen.add(name)
-                stack.extend(self.consumers[name])
+                stack.extend(user for user in self.consumers[name] if choices or self._uses_values(user, name))
         return seen
+
+    def _uses_values(self, user: str, name: str) -> bool:
+        """Return whether a node uses another otherwise than by the places that it chooses."""
+        tensors = [tensor for tensor in self.nodes[user].input if node_of(tensor) == name]
+        chosen = {"ArgMax": [name, f"{name}:0"], "ArgMin": [name, f"{name}:0"], "TopKV2": [f"{name}:1"]}
+        return not set(tensors) <= set(chosen.get(self.nodes[name].op, ()))
 
     def above(self, names: Iterable[str]) -> set[str]:
         """Return the given nodes and all nodes they depend on."""

@@ -90,8 +90,11 @@ class Walk:
         self.source = operations[source]
         self._operations = operations
         self._names: dict[str, str] = {operation.name: name for name, operation in operations.items()}
-        self._path = graph.between(source, target)
-        self._variable = {operations[name].name for name in graph.below({*inputs, source})}
+        # A gate of the largest values is a constant, as all choices are: it takes no relevance.
+        inputs = {*inputs, source}
+        gates = graph.below(inputs) - graph.below(inputs, choices=False)
+        self._path = [name for name in graph.between(source, target) if name not in gates]
+        self._variable = {operations[name].name for name in graph.below(inputs) - gates}
         self._on_path = {operations[name].name for name in self._path}
         self._relevance: dict[Any, tf.Tensor] = {}
         self.near_input = self._operations_before_layers()
@@ -182,7 +185,7 @@ class Walk:
         if operation.type in LOOPS or operation.type.startswith("TensorList"):
             how = why_kept(self.graph, self._path)
         what = f"{operation.type} {how}".strip()
-        raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}')")
+        raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}'){ops.WITHOUT_RULES}")
 
     def _share(self, operation: tf.Operation) -> None:
         """Distribute the relevance of an operation's outputs, if any arrived, among its inputs."""

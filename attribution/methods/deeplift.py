@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.lrp.rules.operations import WITHOUT_RULES
 from attribution.methods import gradients
 from attribution.methods.queries import ModelQueries
 
@@ -27,6 +28,8 @@ _LINEAR = (
     "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
     "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
 )  # fmt: skip
+# Linear in their first input if the second, segments or an axis, does not depend on it.
+_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
 # Linear in their input if their kernel does not depend on it.
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _UNARY = (
@@ -87,7 +90,7 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
     ]
     if refused:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}")
+        raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}{WITHOUT_RULES}")
     from attribution.methods import registered_gradients  # noqa: F401  registers them; imports TensorFlow
 
     return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
@@ -121,6 +124,8 @@ def _has_rule(node: Any, on_path: set[str]) -> bool:
     if node.op in _CONVOLUTIONS:
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
         return len(depending) == 1
+    if node.op in _SEGMENTS:
+        return node.input[1].split(":")[0] not in on_path
     if node.op in ("Select", "SelectV2"):  # only with a constant mask
         return node.input[0].split(":")[0] not in on_path
     is_training = node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+# End of the message that an operation has no rule.
+WITHOUT_RULES = "; 'integrated_gradients', 'smoothgrad', 'kernel_shap' and 'occlusion' need no rules"
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative", "Conv3D", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 MATRIX_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMul", "BatchMatMulV3", "Einsum")
 LAYERS = CONVOLUTIONS + MATRIX_PRODUCTS
 # Linear, with constant positive weights.
-AVERAGES = ("Mean", "Sum", "AvgPool", "AvgPool3D", "ResizeBilinear")
+AVERAGES = (
+    "Mean", "Sum", "AvgPool", "AvgPool3D", "ResizeBilinear", "SegmentSum", "UnsortedSegmentSum", "Cumsum",
+)  # fmt: skip
 SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 # Every value of the output is a value of the first input.
 MOVES = (
@@ -17,7 +21,7 @@ MOVES = (
 SELECTS = (
     "MaxPool", "MaxPoolV2", "MaxPool3D", "Max", "Min", "Pad", "PadV2", "MirrorPad", "SpaceToBatchND",
     "ConcatV2", "Concat", "Pack", "Unpack", "Split", "SplitV", "GatherNd", "ExtractImagePatches",
-    "ResizeNearestNeighbor", "Select", "SelectV2", "Maximum", "Minimum", "ClipByValue",
+    "ResizeNearestNeighbor", "Select", "SelectV2", "Maximum", "Minimum", "ClipByValue", "TopKV2",
 )  # fmt: skip
 SCALES = ("Mul", "RealDiv")
 NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")  # by constants

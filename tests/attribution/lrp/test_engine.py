@@ -284,6 +284,77 @@ def test_an_operation_without_rule_is_refused_by_name(from_function):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
 
 
+EXPERTS = np.random.default_rng(5).normal(size=(4, 8, 3)).astype(np.float32)
+GATES = np.random.default_rng(6).normal(size=(8, 4)).astype(np.float32)
+LAST = np.random.default_rng(7).normal(size=(8, 3)).astype(np.float32)
+
+
+def best_experts(x):
+    """A mixture of the two of four experts that a gate chooses."""
+    return tf.reduce_sum(tf.one_hot(tf.math.top_k(x @ GATES, 2).indices, 4), axis=1)
+
+
+def by_columns(function, *arguments):
+    return lambda x: tf.transpose(function(tf.transpose(x), *arguments)) @ LAST[:4]
+
+
+WITHOUT_RULE = {  # of both methods, unless it says otherwise
+    "RFFT|ComplexAbs": lambda x: tf.abs(tf.signal.rfft(x)) @ LAST[:5],
+    "FFT|ComplexAbs": lambda x: tf.abs(tf.signal.fft(tf.cast(x, tf.complex64))) @ LAST,
+    "Floor": lambda x: (x + tf.floor(x)) @ LAST,
+    "Sin": lambda x: tf.sin(x) @ LAST,
+    "Prod": lambda x: tf.reduce_prod(x, 1, keepdims=True) @ LAST[:1],
+    "MatrixDeterminant": lambda x: (
+        tf.linalg.det(tf.reshape(x, (-1, 2, 4)) @ tf.reshape(x, (-1, 4, 2)))[:, None] * [1.0]
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", WITHOUT_RULE)
+def test_operations_without_published_rule_are_refused_with_methods_that_need_none(operation, from_function):
+    model, x = from_function(WITHOUT_RULE[operation], 8), np.ones((2, 8), np.float32)
+    more = "'integrated_gradients', 'smoothgrad', 'kernel_shap' and 'occlusion' need no rules$"
+    for method in ("lrp_epsilon", "lrp_alpha1beta0", "excitation_backprop"):
+        with pytest.raises(BadInput, match=rf"no relevance rule for the operation ({operation}) \(node '.*'\); {more}"):
+            attribution.explain(method, model, x)
+    with pytest.raises(BadInput, match=rf"deeplift has no rule for '({operation}) .*; {more}"):
+        attribution.explain("deeplift", model, x)
+    for method in ("integrated_gradients", "smoothgrad", "kernel_shap", "occlusion"):
+        assert attribution.explain(method, model, x).shape == x.shape
+
+
+def test_deeplift_refuses_choices_which_differ_at_the_baseline(from_function):
+    chosen = from_function(lambda x: tf.einsum("nf,efc,ne->nc", x, EXPERTS, best_experts(x)), 8)
+    largest = from_function(lambda x: tf.math.top_k(x, 4).values @ LAST[:4], 8)
+    for model in (chosen, largest):
+        with pytest.raises(BadInput, match="deeplift has no rule for 'TopKV2"):
+            attribution.explain("deeplift", model, np.ones((2, 8), np.float32))
+
+
+CHOICES = {  # piecewise linear, so that LRP-ε is Gradient x Input, whose sum is the score
+    "experts": lambda x: tf.einsum("nf,efc,ne->nc", x, EXPERTS, best_experts(x)),
+    "an expert": lambda x: tf.einsum("nf,efc,ne->nc", x, EXPERTS, tf.one_hot(tf.argmax(x @ GATES, axis=-1), 4)),
+    "largest values": lambda x: tf.math.top_k(x, 4).values @ LAST[:4],
+    "sorted": lambda x: tf.sort(x, axis=1) @ LAST,
+    "sums of segments": by_columns(tf.math.segment_sum, [0, 0, 1, 1, 2, 2, 3, 3]),
+    "sums of mixed segments": by_columns(tf.math.unsorted_segment_sum, [0, 3, 1, 1, 2, 2, 3, 0], 4),
+    "running sums": lambda x: tf.nn.relu(tf.cumsum(x, axis=1)) @ LAST,
+}
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_choices_are_constants_and_sums_are_linear(kind, from_function):
+    model = from_function(CHOICES[kind], 8)
+    x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+    maps = attribution.explain_many(["lrp_epsilon", "gradient_x_input"], model, x, 1)
+    np.testing.assert_allclose(maps["lrp_epsilon"], maps["gradient_x_input"], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(maps["lrp_epsilon"].sum(axis=1), model.scores(x)[:, 1], rtol=1e-3, atol=1e-3)
+    if "sums" in kind:
+        start = np.random.default_rng(1).normal(size=8).astype(np.float32)
+        found, residuals = attribution.explain("deeplift", model, x, 1, baseline=start, return_residuals=True)
+        assert residuals.relative.max() < 1e-4 and np.abs(found).max() > 0
+
+
 HOMOGENEOUS = {  # by the function, of degree 1: LRP-ε is Gradient x Input
     "absolute value": tf.abs,
     "norm": lambda v: tf.sqrt(tf.reduce_sum(tf.square(v), -1, keepdims=True)) * np.array([[1.0, -2.0]], np.float32),
