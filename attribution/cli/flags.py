@@ -57,7 +57,10 @@ _SHARED = {
     "position": _Shared(
         "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
     ),
-    "explain_input": _Shared("input to explain, if the model has several", old_name="wrt"),
+    "explain_input": _Shared(
+        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'",
+        old_name="wrt",
+    ),
     "keras_model": _Shared(
         "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
         "builds it, or a .keras file"

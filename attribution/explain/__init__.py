@@ -213,9 +213,7 @@ def _explained(
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)
         model, feed, name = explained.model, explained.feed, explained.explain_input
-        if explained.joined is not None:
-            _refuse_positions(chosen)
-            chosen = {label: (one, explained.joined.parameters(given)) for label, (one, given) in chosen.items()}
+        chosen = _for_inputs(chosen, explained.joined)
     else:  # a served model
         name = model.explained_input(explain_input)
     total = len(feed[name])
@@ -234,8 +232,10 @@ def _explained(
     return maps, residuals
 
 
-def _refuse_positions(chosen: Mapping[str, tuple[Method, dict[str, Any]]]) -> None:
-    """Refuse methods that cannot explain several inputs together."""
+def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any) -> Any:
+    """Return methods with their parameters for inputs that are explained together; refuse methods of one input."""
+    if joined is None:
+        return chosen
     refused = [label for label, (method, _) in chosen.items() if method.needs_positions]
     if refused:
         allowed = [name for name, method in METHODS.items() if not method.needs_positions]
@@ -243,6 +243,7 @@ def _refuse_positions(chosen: Mapping[str, tuple[Method, dict[str, Any]]]) -> No
             f"{listed(refused)} cannot explain several inputs together, because their maps lie on the positions of one "
             f"input; explain each alone, or choose of {listed(allowed)}"
         )
+    return {label: (method, joined.parameters(given)) for label, (method, given) in chosen.items()}
 
 
 def _run(

@@ -89,6 +89,10 @@ def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_
     rows = len(arrays[source])
     passes = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
     try:
+        if explained.joined is not None:
+            if method.needs_positions:
+                return Trial(False, "it explains one input at a time, by its positions")
+            parameters = explained.joined.parameters(parameters)
         maps = np.asarray(method.function(passes, **parameters))
     except _Enough:
         return Trial(True)
@@ -142,7 +146,7 @@ def main(flag_values: flags.FlagValues) -> None:
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
-        explain_input = model._explained_name(flag_values.explain_input or None)
+        explain_input = _explained(model, flag_values.explain_input)
     except BadInput as error:
         print_line()
         print_line(f"cannot be explained as it is: {error}")
@@ -159,6 +163,15 @@ def main(flag_values: flags.FlagValues) -> None:
     print_line(_loading_line(flag_values.model, options))
     given = f", explain_input={explain_input!r}" if list(model.inputs) != [explain_input] else ""
     print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
+
+
+def _explained(model: Model, explain_input: str = "") -> str:
+    """Return what is explained: by default all inputs of floating point where there are several."""
+    name = explain_input or ("all" if len(model.explained_together("all")) > 1 else None)
+    together = model.explained_together(name)
+    for one in together:
+        model._explained_name(one)
+    return ", ".join(together) or model._explained_name(name)
 
 
 def _described_signatures(file: SavedFile) -> list[str]:
@@ -191,7 +204,8 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
     logits = model.logits
     operation = model.graph.nodes[node_of(logits)].op
     found = model._compiled.probabilities
-    lines = ["", f"explained input: {explain_input}", f"classes: {model.num_classes}"]
+    together = model.explained_together(explain_input)
+    lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
     lines.append(f"logits: {logits} ({operation})")
     lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
     if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
@@ -200,6 +214,8 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
             f"pixels: {preprocessing.name} is assumed, because {reason}; --preprocessing= of attribution.explain "
             "chooses another scale"
         )
+    if together:
+        return lines
     layers = model.layers(explain_input)
     lines.append(f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
     try:
@@ -234,7 +250,7 @@ def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> lis
     lines = []
     for option in _choices(file, options):
         try:
-            load_model(path, **option)._explained_name(None)
+            _explained(load_model(path, **option))
         except BadInput as error:
             lines.append(f"  not with {listed(str(v) for v in option.values())}: {error}")
             continue

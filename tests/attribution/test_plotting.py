@@ -152,3 +152,37 @@ def test_a_notebook_shows_it_without_pyplot():
 def test_what_does_not_fit_is_refused(maps, inputs, options, message):
     with pytest.raises(BadInput, match=message):
         attribution.plot(maps, inputs, **options)
+
+
+def test_inputs_explained_together_share_a_chart_of_bars():
+    inputs = {"age": np.array([1.0, 2.0]), "size": np.array([[3.0, 4.0], [5.0, 6.0]])}
+    maps = {"gradient": {name: -array for name, array in inputs.items()}}
+    figure = attribution.plot(maps, inputs)
+    first, second = figure.axes
+    assert [label.get_text() for label in first.get_yticklabels()] == ["age = 1", "size 0 = 3", "size 1 = 4"]
+    assert [bar.get_width() for bar in second.patches] == [-2, -5, -6]
+    assert len(attribution.plot(maps["gradient"], inputs).axes) == 2  # of one method
+    picture = np.zeros((2, 4, 4, 3))
+    figure = attribution.plot({"gradient": {"picture": picture}}, {"picture": picture})
+    assert len(figure.axes) == 8  # inputs and maps with their scales
+    with pytest.raises(BadInput, match="'picture' of several inputs have positions; plot each alone"):
+        attribution.plot({"age": inputs["age"], "picture": picture}, {"age": inputs["age"], "picture": picture})
+
+
+def test_spectrograms_are_images_with_time_to_the_right_and_low_bins_below():
+    inputs = np.zeros((1, 5, 20))
+    inputs[0, 4, 0] = 1  # the last frame's lowest bin
+    figure = attribution.plot({"gradient": inputs, "grad_cam": np.ones((1, 5))}, inputs, overlay=False)
+    shown = [axis.images[0].get_array() for axis in figure.axes if axis.images]
+    assert shown[0].shape == (20, 5, 3) and shown[0][-1, -1].min() == 1 and shown[0].sum() == 3
+    assert np.argwhere(shown[1]).tolist() == [[19, 4]]
+    assert shown[2].shape == (20, 5) and shown[2].min() == shown[2].max()
+
+
+def test_maps_on_other_axes_have_a_panel_of_their_own_and_long_vectors_are_lines():
+    inputs, on_spectrogram = np.random.default_rng(0).normal(size=(2, 300)), np.ones((2, 7, 17))
+    figure = attribution.plot({"gradient": inputs, "grad_cam": on_spectrogram}, inputs)
+    assert sum(bool(axis.lines) for axis in figure.axes) == 2
+    assert [axis.images[0].get_array().shape for axis in figure.axes if axis.images] == [(1, 300), (17, 7)] * 2
+    figure = attribution.plot({"gradient": inputs[:, :8], "grad_cam": on_spectrogram}, inputs[:, :8])
+    assert sum(len(axis.patches) == 8 for axis in figure.axes) == 2

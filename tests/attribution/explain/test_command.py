@@ -322,3 +322,125 @@ def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
         "points (points= in Python), or the score jumps on it, as near an all-zero input\n",
         3.0: "",
     }
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """A network of eleven columns of three types, and one of a picture and a vector, as files."""
+    generator = np.random.default_rng(0)
+    names = [f"n{number}" for number in range(7)]
+    weights = tf.constant(generator.normal(size=(8, 2)), tf.float32)
+
+    def of_columns(**columns):
+        numbers = tf.concat([columns[name] for name in names], axis=1)
+        length = tf.cast(tf.strings.length(columns["city"]) + tf.strings.length(columns["job"]), tf.float32)
+        rest = tf.cast(columns["cars"] + columns["rooms"], tf.float32)[:, tf.newaxis] + length
+        return {"scores": tf.nn.relu(tf.concat([numbers, rest], axis=1)) @ weights}
+
+    def of_both(picture, extra):
+        return {"scores": tf.reduce_mean(picture, (1, 2)) * tf.reduce_sum(extra, axis=1, keepdims=True)}
+
+    columns = {name: ((1,), tf.float32) for name in names}
+    columns |= {"cars": ((), tf.int64), "rooms": ((), tf.int32), "city": ((1,), tf.string), "job": ((1,), tf.string)}
+    for path, function, specs in (
+        ("columns", of_columns, columns),
+        ("both", of_both, {"picture": ((6, 8, 3), tf.float32), "extra": ((2,), tf.float32)}),
+    ):
+        module = tf.Module()
+        module.call = tf.function(function, autograph=False)
+        signature = {name: tf.TensorSpec((None, *shape), dtype, name) for name, (shape, dtype) in specs.items()}
+        tf.saved_model.save(module, str(tmp_path / path), signatures=module.call.get_concrete_function(**signature))
+    rows = generator.normal(size=(3, 7)).round(3)
+    lines = [",".join(["city", *names, "job", "cars", "rooms", "label"])]
+    lines += [",".join(["Bonn", *map(str, row), '"nurse, chief"', "2", "3", "good"]) for row in rows]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    return names, rows.astype(np.float32)
+
+
+def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_path):
+    names, rows = typed
+    code, out, err = run(
+        "--model=columns", "--image=people.csv", "--maps=m.npz", "--output=bars.png",
+        "--methods=gradient_x_input,integrated_gradients", "--target=1",
+    )  # fmt: skip
+    assert code == 0 and err == (
+        f"note: {', '.join(repr(name) for name in names)} are explained together; --explain_input= chooses\n"
+    )
+    assert out.splitlines()[0].startswith("people 0: class") and out.endswith("written to bars.png and m.npz\n")
+    assert Image.open("bars.png").size[0] > 500
+    kept = np.load("m.npz")
+    feed = {name: rows[:, [place]] for place, name in enumerate(names)}
+    feed |= {"cars": np.full(3, 2), "rooms": np.full(3, 3)}
+    feed |= {"city": np.full((3, 1), "Bonn", object), "job": np.full((3, 1), "nurse, chief", object)}
+    model = attribution.load_model("columns")
+    expected = attribution.explain("gradient_x_input", model, feed, 1, explain_input="all")
+    for name in names:
+        np.testing.assert_array_equal(kept[f"inputs/{name}"], feed[name])
+        np.testing.assert_array_equal(kept[f"gradient_x_input/{name}"], expected[name])
+    start = model.scores(feed | {name: 0 * feed[name] for name in names})
+    sums = sum(kept[f"integrated_gradients/{name}"].sum(axis=1) for name in names)
+    gap = (model.scores(feed) - start)[:, 1]
+    np.testing.assert_allclose(sums - gap, kept["integrated_gradients.residual"], atol=1e-4 * np.abs(gap).max())
+
+    code, _, err = run("--model=columns", "--image=people.csv", "--methods=gradient", "--explain_input=n3,n0")
+    assert (code, err) == (0, "")
+    for options, message in (
+        (["--explain_input=n3,cars"], "input 'cars' is of type int64 and has no gradient"),
+        (["--methods=grad_cam"], "'grad_cam' cannot explain several inputs together"),
+        (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with --image"),
+        (["--other_inputs=n0=x.npy"], "'people.csv' holds all inputs; leave out --other_inputs"),
+        (["--feature_names=names.txt"], "several inputs are plotted by their own names"),
+    ):
+        code, out, err = run("--model=columns", "--image=people.csv", *options)
+        assert code == 2 and out == "" and message in err.splitlines()[-1]
+    text = (tmp_path / "people.csv").read_text()
+    for old, new, message in (
+        ("cars", "bikes", "'people.csv' has no column for 'cars'; the model's inputs are"),
+        (",2,3,good", ",2.5,3,good", "line 2 of 'people.csv': '2.5' in column 'cars' is not a whole number"),
+        (",2,3,good", ",2,3", "line 2 has 11 cells for 12 columns"),
+        ("n0", "n1", "two columns have the same name"),
+    ):
+        (tmp_path / "people.csv").write_text(text.replace(old, new, 1))
+        assert message in run("--model=columns", "--image=people.csv")[2]
+
+
+def test_a_picture_and_a_vector_have_a_figure_each(run, typed, tmp_path):
+    generator = np.random.default_rng(1)
+    feed = {"picture": generator.random((2, 6, 8, 3)), "extra": generator.normal(size=(2, 2))}
+    np.savez("both.npz", **feed)
+    for name, array in feed.items():
+        np.save(f"{name}.npy", array)
+    options = ["--model=both", "--methods=gradient_x_input,kernel_shap", "--explain_input=all", "--top=0"]
+    code, out, err = run(*options, "--image=both.npz", "--maps=m.npz")
+    assert (code, err) == (0, "") and out.endswith("written to maps.png and maps.picture.png and m.npz\n")
+    assert Image.open("maps.png").size != Image.open("maps.picture.png").size
+    code, _, err = run(*options, "--image=extra.npy", "--other_inputs=picture=picture.npy", "--maps=by_flags.npz")
+    assert (code, err) == (0, "")
+    one, other = np.load("m.npz"), np.load("by_flags.npz")
+    for name in feed:
+        found = one[f"kernel_shap/{name}"]
+        assert found.shape == feed[name].shape
+        np.testing.assert_allclose(found.sum(), other[f"kernel_shap/{name}"].sum(), rtol=1e-3)
+
+
+def test_a_csv_file_of_a_vector_names_its_features(run, from_function, tmp_path):
+    model = from_function(lambda x: x @ tf.ones((3, 2)), 3)
+    (tmp_path / "rows.csv").write_text("age,size,pH\n1,2,3\n4,5,6\n")
+    code, _, err = run(f"--model={model.path}", "--image=rows.csv", "--methods=gradient_x_input", "--maps=m.npz")
+    assert (code, err) == (0, "")
+    np.testing.assert_array_equal(np.load("m.npz")["inputs"], [[1, 2, 3], [4, 5, 6]])
+
+
+def test_a_waveform_is_drawn_next_to_its_map_on_the_spectrogram(run, from_function, tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 1, 4)).astype(np.float32)
+
+    def scores(x):
+        spectrogram = tf.abs(tf.signal.stft(x, 32, 16))[..., tf.newaxis]
+        return tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(spectrogram, kernel, 1, "SAME")), (1, 2))
+
+    model = from_function(scores, 128)
+    np.save(tmp_path / "wave.npy", np.random.default_rng(1).normal(size=(2, 128)))
+    code, out, _ = run(f"--model={model.path}", "--image=wave.npy", "--methods=gradient,grad_cam", "--maps=m.npz")
+    assert code == 0 and out.endswith("written to maps.png and m.npz\n")
+    kept = np.load("m.npz")
+    assert kept["gradient"].shape == (2, 128) and kept["grad_cam"].shape == (2, 7, 17)

@@ -304,9 +304,6 @@ WITHOUT_RULE = {  # of both methods, unless it says otherwise
     "Floor": lambda x: (x + tf.floor(x)) @ LAST,
     "Sin": lambda x: tf.sin(x) @ LAST,
     "Prod": lambda x: tf.reduce_prod(x, 1, keepdims=True) @ LAST[:1],
-    "MatrixDeterminant": lambda x: (
-        tf.linalg.det(tf.reshape(x, (-1, 2, 4)) @ tf.reshape(x, (-1, 4, 2)))[:, None] * [1.0]
-    ),
 }
 
 
