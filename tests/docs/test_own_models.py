@@ -30,7 +30,7 @@ def run(words, known=None):
 
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
     tested = ("keras.Sequential", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf", "class WithWords",
-              "def sharpened", "def mean_gradient", "def saliency(", "def beside_its_question")  # fmt: skip
+              'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(", "def beside_its_question")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
     assert len(EXAMPLES) == len(tested)
 
@@ -39,6 +39,18 @@ def test_a_keras_network():
     run("keras.Sequential")
     maps = attribution.explain("grad_cam", attribution.load_model("my_model"), np.ones((2, 32, 32, 3)))
     assert maps.shape == (2, 32, 32)
+
+
+def test_a_table_of_columns():
+    known = run('columns["kind"]')
+    model, rows, maps = (known[name] for name in ("model", "rows", "maps"))
+    assert list(maps) == ["age", "income", "debt"] and all(array.shape == (5, 1) for array in maps.values())
+    start = rows | {"age": np.full((5, 1), 0.5), "income": np.zeros((5, 1)), "debt": np.zeros((5, 1))}
+    predicted = np.arange(5), model.predict(rows)
+    gap = model.scores(rows)[predicted] - model.scores(start)[predicted]
+    np.testing.assert_allclose(sum(maps.values())[:, 0], gap, rtol=1e-2, atol=1e-3)
+    together = attribution.explain("gradient", model, rows, explain_input="all")
+    assert sorted(together) == sorted(maps)
 
 
 def test_a_function():
