@@ -124,6 +124,7 @@ setup(
             *SUPERPIXELS,
         ],
         "beam": BEAM,
+        "blender": ["bpy>=4.2,<4.3; python_version == '3.11'"],  # GPL; runs in a process of its own
         "dask": DASK,
         "third-party": THIRD_PARTY,
         "peers": THIRD_PARTY,  # the old name

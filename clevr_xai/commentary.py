@@ -19,9 +19,6 @@ from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 from clevr_xai.table import titled
 
-BEST = ("lrp_clevr_xai", "excitation_backprop", *BASELINES)
-WORST = ("gradient_x_input", "deconvnet", "grad_cam")
-
 
 def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     """Return sentences computed from a run's rows; none where what they would compare was not scored."""
@@ -44,7 +41,7 @@ def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
                 f"Orders and comparisons below are over the {common.sum():,} of {len(common):,} questions for which "
                 "every method has a value."
             )
-        notes += [*_order(plain, means, spreads), *_best(plain, means), *_edges(plain, means)]
+        notes += [*_order(plain, means, spreads), *_edges(plain, means)]
     return notes + _kept(main, columns) + _networks(main)
 
 
@@ -119,19 +116,6 @@ def _order(plain, means, spreads) -> list[str]:
         f"Order of the {len(names)} methods by mean mass accuracy against the poster's, {'. '.join(told)}."
         if paths
         else f"Order of the {len(names)} methods by mean mass accuracy against the poster's: {told[0]}."
-    ]
-
-
-def _best(plain, means) -> list[str]:
-    best = [name for name in BEST if name in plain]
-    if not (all(name in plain for name in (*BEST[:2], *WORST)) and any(name in plain for name in BASELINES)):
-        return []
-    bar = max(means[name] for name in WORST)
-    above = [name for name in best if means[name] > bar]
-    shown = ", ".join(titled(plain[name]) for name in above) or "None of these"
-    return [
-        "On the poster LRP, Excitation Backprop and Integrated Gradients lie above Gradient x Input, Deconvnet and "
-        "Grad-CAM. " + ("So they do here." if above == best else f"{shown} {'do' if len(above) != 1 else 'does'} here.")
     ]
 
 

@@ -26,7 +26,7 @@ from clevr_xai.table import TRUTH_TITLES
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
 _EXAMPLES = 5
 _TOP_QUANTILE = 0.998  # white; a handful of pixels would otherwise leave all others dark
-_OURS, _CONTROL, POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
+_OURS, _CONTROL, _POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
 
 
 @no_mathtext
@@ -161,8 +161,8 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
     published = [(figure_.mean, height) for height, figure_ in figures.items() if figure_ is not None]
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
     if published:
-        axis.plot(*zip(*published, strict=True), "D", color=POSTER, markersize=5, zorder=5)
-        legend.append(Line2D([], [], color=POSTER, marker="D", linestyle="", label="poster's mean"))
+        axis.plot(*zip(*published, strict=True), "D", color=_POSTER, markersize=5, zorder=5)
+        legend.append(Line2D([], [], color=_POSTER, marker="D", linestyle="", label="poster's mean"))
     axis.set_yticks(heights, names, fontsize=9)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel(

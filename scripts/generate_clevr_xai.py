@@ -17,9 +17,15 @@ of a directory. The embedded set is made by
         --output_dir=clevr_xai/embedded
 
 With --look=matched the lights and materials are matched to the authors' scene in Blender: docs/clevr_xai_data.md.
+With --renderer=blender the images are rendered in Blender from the authors' files, with the same scenes, masks and
+questions. It needs the extras ``render`` and ``blender`` (bpy 4.2, Python 3.11) and the folder image_generation/data of
+github.com/facebookresearch/clevr-dataset-gen:
+
+    python scripts/generate_clevr_xai.py --renderer=blender --assets=data --samples=64 --output_dir=data/clevr_xai_blender
+
 With --runner=beam in blocks on Apache Beam, the same bytes: docs/scale.md.
 
-Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128.
+Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128; BLENDERCOST CPU seconds in Blender with 64 samples.
 """
 
 import os
@@ -50,6 +56,9 @@ flags.DEFINE_enum(
     "look", "kubric", ["kubric", "matched"],
     "lights and materials: those of the embedded images, or matched to Blender's", flag_values=FLAGS,
 )  # fmt: skip
+flags.DEFINE_enum("renderer", "mitsuba", ["mitsuba", "blender"], "program that makes the images", flag_values=FLAGS)
+flags.DEFINE_string("assets", "", "folder of the authors' Blender files, for --renderer=blender", flag_values=FLAGS)
+flags.DEFINE_string("blender_python", "", "Python with bpy 4.2; this one when empty", flag_values=FLAGS)
 flags.DEFINE_integer("samples", 16, "light paths a pixel, a square number", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer(
     "num_workers",
@@ -81,6 +90,7 @@ def main(flag_values):
         samples=flag_values.samples,
         stored_size=flag_values.stored_size,
         look=flag_values.look,
+        renderer=flag_values.renderer,
     )
     claim = os.path.join(flag_values.output_dir, layout.SETTINGS)
     generate.generate(
@@ -91,6 +101,8 @@ def main(flag_values):
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
         wording=flag_values.wording,
+        assets=flag_values.assets,
+        blender_python=flag_values.blender_python,
     )
     print_line(f"{wanted.num_images} images in {flag_values.output_dir}")
 

@@ -26,10 +26,14 @@ from attribution.file_io.reading import read_picture
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
-from clevr_xai.generation import looks, questions, render, scenes
+from clevr_xai.generation import blender, looks, questions, render, scenes
 
 MAX_WIDTH = 8192  # pixels
-_LATER = {"look": render.LOOK}  # settings that came later, with the value that a directory without them has
+RENDERERS = ("mitsuba", "blender")
+_LATER = {
+    "look": render.LOOK,
+    "renderer": RENDERERS[0],
+}  # settings that came later, with the value that a directory without them has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +51,9 @@ class Settings:
     stored_size
         Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
     look
-        Lights and materials of the images, a name in ``looks.LOOKS``.
+        Lights and materials of Mitsuba's images, a name in ``looks.LOOKS``.
+    renderer
+        One of ``RENDERERS``. Masks are Mitsuba's in any case.
     """
 
     seed: int = 0
@@ -57,10 +63,13 @@ class Settings:
     samples: int = render.SAMPLES
     stored_size: int = 0
     look: str = render.LOOK
+    renderer: str = RENDERERS[0]
 
     def __post_init__(self):
         if self.look not in looks.LOOKS:
             raise BadInput(f"no look {self.look!r}; these exist: {listed(looks.LOOKS)}")
+        if self.renderer not in RENDERERS:
+            raise BadInput(f"no renderer {self.renderer!r}; these exist: {listed(RENDERERS)}")
         if self.width * 2 != self.height * 3 or self.width <= 0:
             raise BadInput(
                 f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
@@ -79,6 +88,8 @@ def generate(
     ground_truth_files: bool = True,
     compressed: bool = False,
     wording: str = "official",
+    assets: str = "",
+    blender_python: str = "",
 ) -> None:
     """Make a dataset, or the missing part of it.
 
@@ -98,6 +109,8 @@ def generate(
         Whether to write scenes and questions as ``.json.gz``.
     wording
         Of the questions, see ``questions.generate``. Images and ground truths do not depend on it.
+    assets, blender_python
+        Of ``blender.render``.
 
     Raises
     ------
@@ -109,12 +122,14 @@ def generate(
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
     render.check_available()
+    if settings.renderer == "blender":
+        blender.check_available(assets, blender_python)
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
     with locked_directory(output_dir, "images"), each or contextlib.nullcontext(serial_map) as each:
         _claim(output_dir, settings)
         # The path is absolute because another machine has another working directory.
-        make_image = functools.partial(_make_image, output_dir.absolute(), settings)
+        make_image = functools.partial(_make_image, output_dir.absolute(), settings, assets, blender_python)
         found = list(each("images", make_image, range(settings.num_images)))
         info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
         layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
@@ -199,13 +214,18 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
     layout.write_json(output_dir / layout.SETTINGS, written)
 
 
-def _make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> str:
+def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blender_python: str, index: int) -> str:
     """Sample a scene, render it unless its image and mask image are there, and return its JSON."""
     scene = scenes.sample_scene(settings.seed, index, settings.width, settings.height)
     image_file = output_dir / layout.IMAGES / scene["image_filename"]
     mask_file = output_dir / layout.MASKS / scene["mask_filename"]
     if not (image_file.exists() and mask_file.exists()):
-        image, indices = render.render(scene, settings.width, settings.height, settings.samples, settings.look)
+        size = settings.width, settings.height
+        if settings.renderer == "blender":
+            image = blender.render(scene, *size, settings.samples, assets, blender_python)
+            indices = render.render_indices(scene, *size)
+        else:
+            image, indices = render.render(scene, *size, settings.samples, settings.look)
         picture = Image.fromarray(image)
         if settings.stored_size:
             picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
