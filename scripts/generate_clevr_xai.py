@@ -21,11 +21,11 @@ With --renderer=blender the images are rendered in Blender from the authors' fil
 questions. It needs the extras ``render`` and ``blender`` (bpy 4.2, Python 3.11) and the folder image_generation/data of
 github.com/facebookresearch/clevr-dataset-gen:
 
-    python scripts/generate_clevr_xai.py --renderer=blender --assets=data --samples=64 --output_dir=data/clevr_xai_blender
+    python scripts/generate_clevr_xai.py --renderer=blender --assets=data --samples=64 --output_dir=data/blender
 
 With --runner=beam in blocks on Apache Beam, the same bytes: docs/scale.md.
 
-Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128; BLENDERCOST CPU seconds in Blender with 64 samples.
+Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128; in Blender with 64 samples 15 of 480x320.
 """
 
 import os

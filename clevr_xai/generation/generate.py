@@ -30,10 +30,8 @@ from clevr_xai.generation import blender, looks, questions, render, scenes
 
 MAX_WIDTH = 8192  # pixels
 RENDERERS = ("mitsuba", "blender")
-_LATER = {
-    "look": render.LOOK,
-    "renderer": RENDERERS[0],
-}  # settings that came later, with the value that a directory without them has
+# Settings that came later, with the value that a directory without them has.
+_LATER = {"look": render.LOOK, "renderer": RENDERERS[0]}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -93,7 +93,7 @@ def test_what_is_missing_is_named(assets, tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="--blender_python"):
         blender.check_available(str(assets), str(tmp_path / "no_python"))
     (tmp_path / "module" / "bpy.py").write_text("app = None")
-    with pytest.raises(BadInput, match="bpy 4.2"):
+    with pytest.raises(BadInput, match=r"bpy 4\.2"):
         blender.check_available(str(assets))
     (assets / "shapes" / "Sphere.blend").unlink()
     with pytest.raises(BadInput, match=r"no shapes/Sphere.blend"):
