@@ -5,9 +5,8 @@
     $E --output=second.json --input_scores=second.scores.json --model=saved_models/clevr_xai/relation_network_seed1
     python -m research.clevr_xai.compare_networks --tables=first.json,second.json --output=networks.md
 
-Next to each table lie its input scores, with .scores.json for .json. Tables of simple and of complex questions may be
-named together. Each network's numbers are of the questions that it answers correctly; Kendall's tau between two
-networks is over the questions that both answer correctly. Nothing is computed with a network.
+Next to each table lie its input scores, with .scores.json for .json. Tables of several sets of questions or methods may
+be named together. Nothing is computed with a network.
 """
 
 from __future__ import annotations
@@ -37,6 +36,14 @@ from clevr_xai.table import TRUTH_TITLES, titled
 DRAWS = 1000  # of images, for the intervals of tau
 FIRST_SUBSET, POSTER_SUBSETS = "all", {"all": "all questions", "confident": "softmax > 0.99999"}
 
+_HEAD = """# CLEVR-XAI under several networks
+
+Relevance mass accuracy (pooling l2-norm,sq) and relevance rank accuracy (max-norm), made by
+`python -m research.clevr_xai.compare_networks` from the tables of the commands below. The numbers of a network are of
+the questions that it answers correctly. Kendall's tau of two networks is over the questions that both answer correctly.
+The poster has one row of Integrated Gradients and does not say where its path begins: each of ours is compared with it.
+"""
+
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, output="")
 flags.DEFINE_list("tables", [], "files of clevr_xai.evaluate --output, .json, separated by commas", flag_values=FLAGS)
@@ -60,14 +67,14 @@ class Scored(NamedTuple):
 def main(flag_values: flags.FlagValues) -> None:
     """Read the tables, compare, print, save."""
     tables.check_output(flag_values.output, (".md",))
-    found: dict[str, list[Scored]] = {}
+    found: dict[tuple, list[Scored]] = {}
     for path in flag_values.tables:
         one = read(path)
-        found.setdefault(one.rows[0]["questions"], []).append(one)
+        found.setdefault((one.rows[0]["questions"], *_names(one)), []).append(one)
     if not found or min(map(len, found.values())) < 2:
-        raise BadInput("--tables needs the tables of two networks or more for each kind of questions")
-    sections = [section for kind, group in found.items() for section in compare(kind, group)]
-    text = "\n".join(sections)
+        raise BadInput("--tables needs the tables of two networks or more for each kind of questions and their methods")
+    sections = [section for group in found.values() for section in compare(group)]
+    text = "\n".join([_HEAD, *sections])
     print_text(text)
     if flag_values.output:
         manifest = {"networks": [one.manifest for group in found.values() for one in group]}
@@ -91,11 +98,12 @@ def read(path: str) -> Scored:
     raise BadInput(f"{path} is not a table of clevr_xai.evaluate about one network; write it with --output=FILE.json")
 
 
-def compare(kind: str, networks: Sequence[Scored]) -> Iterator[str]:
-    """Yield the sections of the questions of one kind, as Markdown."""
+def compare(networks: Sequence[Scored]) -> Iterator[str]:
+    """Yield the sections of the same questions and methods under several networks, as Markdown."""
     first = networks[0]
+    kind = first.rows[0]["questions"]
     truths = list(dict.fromkeys(row["ground_truth"] for row in first.rows))
-    yield f"## {kind.capitalize()} questions\n"
+    yield f"## {kind.capitalize()} questions, {len(_names(first, 'method'))} methods\n"
     for number, one in enumerate(networks, start=1):
         row = one.rows[0]
         correct = row["n"] + row["undefined"] + row["without_mask"]
