@@ -330,12 +330,16 @@ class Oracle:
     @functools.cached_property
     def _graph(self):
         """The file's signature frozen, and what is fed to it."""
-        loaded = self._load(str(self._path))
-        function = loaded.signatures[self._family.load.get("signature") or _only(loaded.signatures)]
+        function = self._signature(self._path)
         name = function.inputs[0].name[:-2]
         return Frozen(
             function, self._targets_of, self._inputs if isinstance(self._inputs, dict) else {name: self._inputs}
         )
+
+    def _signature(self, path):
+        """Load a signature again: TensorFlow cannot freeze one with loops that has been differentiated."""
+        loaded = self._load(str(path))
+        return loaded.signatures[self._family.load.get("signature") or _only(loaded.signatures)]
 
     @functools.cache  # noqa: B019  an oracle lives as long as its family is measured
     def _at_layer(self, layer, shape):
@@ -391,9 +395,11 @@ class Oracle:
         return self._upsampled(row[:, tokens - patches :].reshape(-1, *grid))
 
     def _with_rectifiers(self, rule):
-        name = self._name if self._others else self._function.inputs[0].name[:-2]
+        inner = self._family.inner
+        function = self._load(str(self._path) + BEHIND).signatures["behind"] if inner else self._signature(self._path)
+        name = self._name if self._others else function.inputs[0].name[:-2]
         feed = {name: self._as_given(self.values)} | {one: array.numpy() for one, array in self._others.items()}
-        found = Frozen(self._function, self._targets_of, feed, rule).at([name])[0][1].astype(np.float64)
+        found = Frozen(function, self._targets_of, feed, rule).at([name])[0][1].astype(np.float64)
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 
     def _weighted(self, values, weights):

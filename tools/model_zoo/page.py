@@ -35,37 +35,40 @@ TABLES = {
         "attention_rollout", "gradient_rollout", "occlusion", "rise", "shapley_sampling", "kernel_shap", "lime",
     ),
 }  # fmt: skip
-STATUSES = ("exact", "rounding", "differs", "runs", "refused", "crashes")
+STATUSES = ("exact", "rounding", "limit", "complete", "rows", "unverified", "differs", "refused", "crashes")
 _HEAD = """# Networks
 
-This page shows what each method does on each family of networks. `python tools/docs/document_networks.py` writes it; do
-not edit. The networks are small members of their family with random weights and random batch statistics
-(`tools/model_zoo`). Each is written as a SavedModel and explained from the file alone.
+This page shows what each method does on each family of networks, and what is known of its maps.
+`python tools/docs/document_networks.py` writes it; do not edit. The networks are small members of their family with
+random weights and random batch statistics (`tools/model_zoo`). Each is written as a SavedModel and explained from the
+file alone.
 
-- **exact**: within 1e-5 of an oracle, relative to the oracle's largest value; the largest difference is given. Oracles:
-  - gradients: `tf.GradientTape` through the file's signature, with the same points and the same noise;
-  - occlusion and RISE: scores of that signature;
-  - DeepLIFT, IDGI, Shapley sampling and KernelSHAP: the map's sum is f(x) - f(0);
-  - LRP-ε, where the network is piecewise linear: Gradient x Input by the same tape;
-  - CP-LRP, where nothing has a bias: the map's sum is the logit.
+- **exact**: the maps are within 1e-5 of the method's definition, relative to the largest value. The definition is
+  computed without this project's graphs: by a `tf.GradientTape` through the file's signature, by that signature's
+  scores, or, for layers, attention and changed ReLUs, in the graph of TensorFlow's own conversion to constants. Points,
+  noise, masks and permutations are the same. LRP-ε, CP-LRP and AttnLRP are compared with Gradient x Input where the
+  network is piecewise linear.
+- **rounding**: the difference is larger, but within 1e-5 when the same network computes in float64. The cell has that
+  difference, too, and, as "oracle", how far the definition in float32 is from itself in float64. One cause is batch
+  normalization: it is folded into the layers before it, and an activation near its kink may be on for one and off for
+  the other.
+- **limit**: with one parameter changed, the method is another one, and those maps are exact: Guided Integrated Gradients
+  on the straight path, and LRP-γ with γ = 0 where the network is piecewise linear. Of the method with its own parameter
+  only as much is known as in "rows".
+- **complete**: the maps have the sum that they must have, to 1e-5: DeepLIFT f(x) - f(0), relevance the logit, Excitation
+  Backprop 1; FullGrad's terms add up to the logit. How the sum is distributed is not checked.
+- **rows**: neither a definition nor a sum to compare with. The maps are finite and do not change when the other inputs
+  of the batch do. `Σ/f` is the smallest and largest share of the logit (of 1, for Excitation Backprop) that maps of
+  relevance add up to; biases and rules absorb the rest.
+- **unverified**: not even that is known, because the network's own scores change with the other inputs.
+- **differs**: the difference is also larger in float64, or float64 is not available; or a map changes with the other
+  inputs. Half of them are replaced, at the same batch size, and the maps of the other half must stay the same to 1e-5.
+- **refused**: the method is not defined for the network; the reason is below the table. **crashes**: any other result.
 
-  Relevance and multipliers of a file in 16 bits are computed in 32 bits and compared with the same network in float64.
-- **rounding**: the difference is larger, but method and oracle agree within 1e-5 when the same network computes in
-  float64, with the same weights and inputs. The difference is therefore due to float32. The cell also has the
-  difference in float64 and, as "tape", how far the oracle's float32 is from its float64. One cause is batch
-  normalization: it is folded into the layers before it, which changes the rounding, and an activation near its kink may
-  be on for one and off for the other. Where the values of a map are thousands of times their sum, rounding them changes
-  the sum.
-- **differs**: an oracle exists, and the difference is also larger in float64, or float64 is not available. Or a map
-  changes with the other inputs of its batch: half of the inputs are replaced, at the same batch size, and the maps of
-  the other half must stay the same to 1e-5 of their largest value.
-- **runs**: finite maps without an oracle. `Σ/f` is the smallest and largest share of the logit (of 1, for Excitation
-  Backprop) that the maps add up to. Biases and rules absorb the rest.
-- **refused**: the reason is below the table. **crashes**: any other result.
-
-Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, and LRP (CLEVR-XAI) with the range of the inputs.
-Score-CAM and SISE use an earlier layer where the default one has more than 64 channels. For families that end in a
-softmax, probabilities are explained.
+Row independence is checked in every cell that is not refused. Where a map is zero everywhere, as an exact one may be,
+the cell says so. Methods run with few samples and three groups of positions. LRP-ε, CP-LRP and AttnLRP have ε = 1e-12,
+and rules with bounds the range of the inputs. Ablation-CAM, Score-CAM and SISE use an earlier layer where the default
+one has more than 64 channels. For families that end in a softmax, probabilities are explained.
 """
 
 
@@ -111,18 +114,44 @@ def _print_progress(text, end="\n"):
 
 def page(results: dict[str, dict]) -> str:
     """Return the page as Markdown, from each family's result of ``measure.measure``, in the zoo's order."""
-    counts = collections.Counter(cell["status"] for found in results.values() for cell in found["methods"].values())
-    shares = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    counts = {title: _counts(results.values(), methods) for title, methods in TABLES.items()}
+    cells = sum(counts.values(), collections.Counter())
+    shown = [status for status in STATUSES if cells[status] or status in ("differs", "crashes")]
     lines = [
         _HEAD,
-        f"{len(results)} families by {len(measure.METHODS)} methods, {sum(counts.values())} cells: {shares}.",
+        f"**{len(results)} of {len(FAMILIES)} families** by {len(measure.METHODS)} methods, {cells.total()} cells:",
+        "",
+        _row(["methods", *shown]),
+        _row(["---"] * (1 + len(shown))),
+        *(_row([title, *(str(of_group[status]) for status in shown)]) for title, of_group in counts.items()),
+        _row(["all", *(str(cells[status]) for status in shown)]),
     ]
     missing = [name for name in FAMILIES if name not in results]
     if missing:
-        lines.append(f"\nNot measured in this run: {', '.join(missing)}.")
+        lines.append(f"\nNot measured, and not counted: {', '.join(missing)}.")
+    lines += ["", "## Families", "", *_families(results)]
     for title, methods in TABLES.items():
-        lines += ["", f"## {title}", "", *_table(title, methods, results)]
+        lines += ["", f"## {title}", "", '<details markdown="1"><summary>Every family by every method</summary>', ""]
+        lines += [*_table(title, methods, results), "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _counts(found, methods) -> collections.Counter:
+    return collections.Counter(one["methods"][method]["status"] for one in found for method in methods)
+
+
+def _families(results):
+    """Yield the lines of a table of the numbers of methods by status, families by groups of methods."""
+    yield _row(["family", *TABLES])
+    yield _row(["---"] * (1 + len(TABLES)))
+    for group, families in GROUPS.items():
+        yield _row([f"**{group}**", *[""] * len(TABLES)])
+        for family in families:
+            cells = ["not measured"] * len(TABLES)
+            if family.name in results:
+                counts = [_counts([results[family.name]], methods) for methods in TABLES.values()]
+                cells = [", ".join(f"{one[status]} {status}" for status in STATUSES if one[status]) for one in counts]
+            yield _row([f"{family.name}: {family.about}", *cells])
 
 
 def _table(title, methods, results):
@@ -145,14 +174,11 @@ def _table(title, methods, results):
 
 
 def _cell(cell, reasons) -> str:
-    note = f", {cell['note']}" if cell["note"] else ""
-    if cell["status"] in ("exact", "rounding", "differs"):
-        known = cell["in_double"] is not None
-        double = f" (float64 {cell['in_double']:.0e}, tape {cell['of_oracle']:.0e})" if known else ""
-        return f"{cell['status']} {cell['difference']:.0e}{double}{note}"
-    if cell["status"] == "runs":
-        return f"runs{note}"
-    return f"{cell['status']} [{reasons.setdefault(in_general(cell['note']), len(reasons) + 1)}]"
+    if cell["status"] in ("refused", "crashes"):
+        return f"{cell['status']} [{reasons.setdefault(in_general(cell['note']), len(reasons) + 1)}]"
+    known = {"": cell["difference"], "float64 ": cell["in_double"], "oracle ": cell["of_oracle"]}
+    numbers = [f"{name}{value:.0e}" for name, value in known.items() if value is not None]
+    return ", ".join(filter(None, [" ".join([cell["status"], *numbers[:1]]), *numbers[1:], cell["note"]]))
 
 
 def _layer(text) -> str:

@@ -6,11 +6,12 @@ import pytest
 
 from attribution.errors import BadInput
 from tools.model_zoo import measure, page
+from tools.model_zoo.families import FAMILIES
 from tools.model_zoo.measure import Cell
 
 
 def results(**cells):
-    methods = {name: dataclasses.asdict(cells.get(name, Cell("runs"))) for name in measure.METHODS}
+    methods = {name: dataclasses.asdict(cells.get(name, Cell("rows"))) for name in measure.METHODS}
     return {"residual": {"layer": "functional_1/relu/Relu (4, 4, 12)", "methods": methods}}
 
 
@@ -18,21 +19,35 @@ def test_cells_and_reasons():
     refused = "no relevance rule for the operation While (node 'StatefulPartitionedCall/lstm_1/while')"
     text = page.page(
         results(
-            gradient=Cell("exact", "tape", 2.4e-7),
-            deeplift=Cell("differs", "completeness", 0.02),
-            vargrad=Cell("rounding", "tape", 0.003, 4e-8, 0.002),
+            gradient=Cell("exact", "its definition", 2.4e-7),
+            gradient_x_input=Cell("exact", "its definition", 0.0, note="all zero"),
+            deeplift=Cell("differs", "f(x) - f(0)", 0.02),
+            vargrad=Cell("rounding", "its definition", 0.003, 4e-8, 0.002),
+            lrp_epsilon=Cell("rows", note="Σ/f 0.31 to 0.40"),
             lrp_cp=Cell("refused", note=refused),
             lrp_attn=Cell("refused", note=refused.replace("lstm_1", "lstm_2")),
             rise=Cell("crashes", note="ValueError: bad"),
         )
     )
-    assert "| residual: ResNet block | exact 2e-07 | runs |" in text and "| differs 2e-02 |" in text
+    assert "| residual: ResNet block | exact 2e-07 | exact 0e+00, all zero | rows |" in text
+    assert "| differs 2e-02 |" in text and "| rows, Σ/f 0.31 to 0.40 |" in text
     assert "| refused [1] | refused [1] |" in text and "1. no relevance rule for the operation While\n" in text
     assert "crashes [1]" in text and "1. ValueError: bad" in text
     assert "| `relu/Relu` 4x4x12 |" in text
-    assert "| rounding 3e-03 (float64 4e-08, tape 2e-03) |" in text
-    assert "1 exact, 1 rounding, 1 differs" in text and "2 refused, 1 crashes." in text
-    assert "Not measured in this run: VGG16, " in text
+    assert "| rounding 3e-03, float64 4e-08, oracle 2e-03 |" in text
+
+
+def test_counts_are_those_of_the_cells_of_measured_families():
+    text = page.page(results(gradient=Cell("exact", "its definition", 2e-7), rise=Cell("crashes", note="bad")))
+    methods = len(measure.METHODS)
+    assert f"**1 of {len(FAMILIES)} families** by {methods} methods, {methods} cells:" in text
+    assert "| methods | exact | rows | differs | crashes |" in text
+    assert f"| all | 1 | {methods - 2} | 0 | 1 |" in text
+    gradients = len(page.TABLES["Gradients"])
+    assert f"| Gradients | 1 | {gradients - 1} | 0 | 0 |" in text
+    assert f"| residual: ResNet block | 1 exact, {gradients - 1} rows |" in text
+    assert "Not measured, and not counted: VGG16, " in text
+    assert "| VGG16: 64x64 | not measured | not measured |" in text
 
 
 def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch):
