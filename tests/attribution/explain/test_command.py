@@ -14,7 +14,6 @@ import attribution
 from attribution import cli
 from attribution.explain import command
 
-
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
