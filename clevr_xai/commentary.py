@@ -22,13 +22,11 @@ from clevr_xai.table import titled
 
 def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     """Return sentences computed from a run's rows; none where what they would compare was not scored."""
-    main = {
-        row["method"]: row
-        for row in rows
-        if (row["metric"], row["questions"], row["ground_truth"])
-        == (paper_table.METRIC, paper_table.QUESTIONS, paper_table.GROUND_TRUTH)
-        and row["pooling"] == HEADING["mass"] and row["subset"] == "all" and np.isfinite(row["mean"])
+    wanted = {
+        "metric": paper_table.METRIC, "questions": paper_table.QUESTIONS, "ground_truth": paper_table.GROUND_TRUTH,
+        "pooling": HEADING["mass"], "subset": "all",
     }  # fmt: skip
+    main = {row["method"]: row for row in rows if wanted.items() <= row.items() and np.isfinite(row["mean"])}
     columns = _columns(measured, main) if main else {}
     plain = {name: row for name, row in main.items() if "of" not in row}
     common = np.all([np.isfinite(columns[name]) for name in plain], axis=0) if plain else np.zeros(0, bool)
@@ -97,26 +95,22 @@ def _order(plain, means, spreads) -> list[str]:
     """Return how the order compares with the poster's, once for each row that may be its Integrated Gradients."""
     published = [name for name, row in plain.items() if row["paper"] is not None]
     others, paths = ([name for name in published if (name in BASELINES) == path] for path in (False, True))
-    told = []
-    for path in paths or [None]:
-        names = others + ([path] if path else [])
-        if len(names) < 3:
-            return []
-        figures = [plain[name]["paper"] for name in names]
-        tau, rho = (
-            correlation([means[name] for name in names], figures)
-            for correlation in (correlation.kendall_tau, correlation.spearman)
-        )
-        spread = correlation.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
-        told.append(
-            f"{f'with {title(path)}: ' if path else ''}Kendall's tau {tau:.2f}, Spearman's rank correlation {rho:.2f}; "
-            f"by standard deviation {spread:.2f}"
-        )
-    return [
-        f"Order of the {len(names)} methods by mean mass accuracy against the poster's, {'. '.join(told)}."
-        if paths
-        else f"Order of the {len(names)} methods by mean mass accuracy against the poster's: {told[0]}."
-    ]
+    number = len(others) + bool(paths)
+    if number < 3:
+        return []
+    told = [f"with {title(path)}: {_agreement([*others, path], plain, means, spreads)}" for path in paths]
+    start = f"Order of the {number} methods by mean mass accuracy against the poster's"
+    return [f"{start}, {'. '.join(told)}." if paths else f"{start}: {_agreement(others, plain, means, spreads)}."]
+
+
+def _agreement(names, plain, means, spreads) -> str:
+    """Return how the means and the spreads of some methods correlate with the poster's."""
+    ours, figures = [means[name] for name in names], [plain[name]["paper"] for name in names]
+    spread = correlation.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
+    return (
+        f"Kendall's tau {correlation.kendall_tau(ours, figures):.2f}, Spearman's rank correlation "
+        f"{correlation.spearman(ours, figures):.2f}; by standard deviation {spread:.2f}"
+    )
 
 
 def _edges(plain, means) -> list[str]:

@@ -118,16 +118,18 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
     for (name, one), place in zip(maps.items(), places, strict=True):
         pooled = pool(one[np.newaxis], [SHOWN])[SHOWN][0]
         top = np.quantile(pooled, _TOP_QUANTILE) or pooled.max() or 1.0
-        figures = [
-            f"{metric} {scores[name][truth, place_, list(POOLINGS).index(HEADING[metric])]:.2f}"
-            for place_, metric in enumerate(METRICS)
-        ]
-        below = ", ".join(figures) if pooled.any() else "zero everywhere"
+        below = _accuracies(scores[name][truth]) if pooled.any() else "zero everywhere"
         drawn = grid.draw(*place, pooled / top, f"{methods.title(name)}\n{below}")
         grid.outline(*place, truths[ground_truth], "white", 0.6)
     if drawn is not None:
         grid.scale(drawn, "share of the map's own 99.8th percentile")
     return grid.figure
+
+
+def _accuracies(scores: np.ndarray) -> str:
+    """Return both accuracies of a map in words, from (metrics, poolings)."""
+    places = [list(POOLINGS).index(HEADING[metric]) for metric in METRICS]
+    return ", ".join(f"{metric} {row[place]:.2f}" for metric, row, place in zip(METRICS, scores, places, strict=True))
 
 
 def box_plot(measured: Measured, ground_truth: str, metric: str):
@@ -142,23 +144,21 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
         list(METRICS).index(metric),
         list(POOLINGS).index(HEADING[metric]),
     )
-    columns = [_defined(measured.counted(label)[(counted, *place)]) for label in shown]
+    columns = [measured.counted(label)[(counted, *place)] for label in shown]
     names = [controls.TITLES.get(label.name) or methods.title(label.name) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()
     heights = np.arange(len(shown))[::-1]
     boxes = axis.boxplot(
-        columns, positions=heights, orientation="horizontal", widths=0.62, whis=(5, 95), showfliers=False,
+        [column[~np.isnan(column)] for column in columns], positions=heights, orientation="horizontal", widths=0.62,
+        whis=(5, 95), showfliers=False,
         showmeans=True, patch_artist=True, medianprops={"color": "black"},
         meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4.5},
     )  # fmt: skip
     for box, label in zip(boxes["boxes"], shown, strict=True):
         box.set(facecolor=_CONTROL if label.control else _OURS, alpha=0.75)
-    figures = {
-        height: paper_table.figure(label.method, metric, measured.kind, ground_truth, "all")
-        for height, label in zip(heights, shown, strict=True)
-    }
-    published = [(figure_.mean, height) for height, figure_ in figures.items() if figure_ is not None]
+    figures = [paper_table.figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
+    published = [(found.mean, height) for height, found in zip(heights, figures, strict=True) if found]
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
     if published:
         axis.plot(*zip(*published, strict=True), "D", color=_POSTER, markersize=5, zorder=5)
@@ -174,13 +174,8 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
     axis.grid(axis="x", color="0.9")
     axis.set_axisbelow(True)
     figure.legend(handles=legend, loc="outside upper right", ncols=2, fontsize=8, frameon=False)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _defined(values: np.ndarray) -> np.ndarray:
-    return values[~np.isnan(values)]
 
 
 def _map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:
@@ -193,11 +188,15 @@ def _map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:
 
 def example_rows(groups: Sequence[InputScores], measured: Measured, ground_truth: str) -> list[int]:
     """Return the places in the data set of the questions that ``save_examples`` writes."""
-    groups = [group for group in groups if group.where.get("ground_truth") == ground_truth and len(group.inputs)]
+    groups = _of_truth(groups, ground_truth)
     if not groups:
         return []
     names = _picked(groups, measured)
     return [int(measured.rows[np.flatnonzero(measured.indices == int(name))[0]]) for name in names]
+
+
+def _of_truth(groups: Sequence[InputScores], ground_truth: str) -> list[InputScores]:
+    return [group for group in groups if group.where.get("ground_truth") == ground_truth and len(group.inputs)]
 
 
 def maps_of(
@@ -240,7 +239,7 @@ def save_examples(
     ground_truth
         Outlined; the groups of other ground truths are left out.
     """
-    groups = [group for group in groups if group.where.get("ground_truth") == ground_truth and len(group.inputs)]
+    groups = _of_truth(groups, ground_truth)
     if not groups:
         return report_examples.save(directory, [], [])
     names = tuple(group.where["metric"] for group in groups)

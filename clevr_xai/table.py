@@ -160,37 +160,41 @@ def shared_rows(measured: Measured, ground_truth: str) -> list[dict]:
     ground_truth
         The one that these metrics looked at; questions without it do not count.
     """
-    _, cluster = np.unique(measured.images, return_inverse=True)
-    counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
-        known = METRIC_REGISTRY.get(name)
         for label, members in by_kind(measured.sources).items():
             columns = [values_of(member) for member in members]
-            if any(column is None for column in columns):
-                continue
-            networks = [column[counted] for column in columns] if label not in members else []
-            defined = counted & np.isfinite(values := np.mean(columns, axis=0))
-            estimate = statistics.mean_interval(
-                values[defined], clusters=cluster[defined], bounds=known.bounds if known else None,
-                rate=known.hit if known and len(members) == 1 else None,
-            )  # fmt: skip
-            found = summary(values[counted])
-            row = {
-                **_estimate(label, name, found, float(estimate.low), float(estimate.high)),
-                "paper": None, "kind": "control" if label.control else "method", **_where(measured, ground_truth),
-                **_figures_of(found), **_not_counted(measured, ground_truth), **_control_of(label, networks),
-            }  # fmt: skip
-            if not row["n"]:
-                row["reason"] = "undefined for every question"
-            rows.append(row)
-            if known and name in measured.curves and not (label.method and label.control):
-                points = curve_points(known, measured.curves[name](label)[counted], cluster[counted])
-                rows += [
-                    {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
-                    for point in points
-                ]  # fmt: skip
+            if all(column is not None for column in columns):
+                rows += _shared_rows_of(measured, ground_truth, name, label, columns, label in members)
     return rows
+
+
+def _shared_rows_of(
+    measured: Measured, ground_truth: str, name: str, label: MapSource, columns: Sequence[np.ndarray], single: bool
+) -> Iterator[dict]:
+    """Yield the row of a metric and a source, of ``columns`` of one or several networks, and those of its curve."""
+    _, cluster = np.unique(measured.images, return_inverse=True)
+    counted = subsets.members(measured, "all", ground_truth, 1, 0)
+    known, values = METRIC_REGISTRY.get(name), np.mean(columns, axis=0)
+    found, ends = summary(values[counted]), _shared_interval(known, values, counted, cluster, len(columns))
+    kind = {"kind": "control" if label.control else "method", **_where(measured, ground_truth)}
+    yield {
+        **_estimate(label, name, found, *ends), "paper": None, **kind, **_figures_of(found),
+        **_not_counted(measured, ground_truth),
+        **_control_of(label, [] if single else [column[counted] for column in columns]),
+        **({} if found.n else {"reason": "undefined for every question"}),
+    }  # fmt: skip
+    if known and name in measured.curves and not (label.method and label.control):
+        points = curve_points(known, measured.curves[name](label)[counted], cluster[counted])
+        yield from ({"method": label.name, **point, **kind} for point in points)
+
+
+def _shared_interval(known: Metric | None, values, counted, cluster, networks: int) -> tuple[float, float]:
+    """Return the ends of the interval of a mean; ``known`` is None for a metric that is not in the registry."""
+    defined = counted & np.isfinite(values)
+    bounds, rate = (known.bounds, known.hit if networks == 1 else None) if known else (None, None)
+    estimate = statistics.mean_interval(values[defined], clusters=cluster[defined], bounds=bounds, rate=rate)
+    return float(estimate.low), float(estimate.high)
 
 
 def _where(measured: Measured, ground_truth: str) -> dict[str, str]:
@@ -319,29 +323,28 @@ def titled(row: Mapping) -> str:
 
 def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]]:
     """Return a table: statistics, means under the controls, the poster's figures."""
-    with_paper, with_gap = any(row["paper"] is not None for row in rows), any("gap" in row for row in rows)
     under = {(row["of"], row["control"]): row for row in rows if "of" in row}
-    asked = [control for control in controls.OF_METHODS if any(control == other for _, other in under)]
-    header = ["method", "mean (std) median", "95 %", "p20", "p80", *(controls.OF_METHODS[name] for name in asked)]
-    header += [*(["gap %"] if with_gap else []), *(["poster"] if with_paper else [])]
+    columns: dict[str, Callable[[Mapping], str]] = {
+        controls.OF_METHODS[name]: lambda row, name=name: _of_control(under.get((row["method"], name)), decimals)
+        for name in controls.OF_METHODS
+        if any(name == control for _, control in under)
+    }
+    if any("gap" in row for row in rows):
+        columns["gap %"] = lambda row: tables.number(100 * row.get("gap", np.nan), 1)
+    if any(row["paper"] is not None for row in rows):
+        columns["poster"] = _poster
     body, kind = [], None
-    for row in rows:
-        if "of" in row:
-            continue
+    for row in [row for row in rows if "of" not in row]:
         if kind not in (None, row["kind"]) and not markdown:
             body.append([])
         kind = row["kind"]
-        line = [
-            *_statistics(row, decimals),
-            *(_of_control(under.get((row["method"], name)), decimals) for name in asked),
-        ]
-        if with_gap:
-            line.append(tables.number(100 * row.get("gap", np.nan), 1))
-        if with_paper:
-            paper = row["paper"], row.get("paper_std"), row.get("paper_median")
-            line.append("–" if row["paper"] is None else _figures(*paper))
-        body.append(line)
-    return header, body
+        body.append([*_statistics(row, decimals), *(cell(row) for cell in columns.values())])
+    return ["method", "mean (std) median", "95 %", "p20", "p80", *columns], body
+
+
+def _poster(row) -> str:
+    """Return the poster's figures of a row."""
+    return "–" if row["paper"] is None else _figures(row["paper"], row.get("paper_std"), row.get("paper_median"))
 
 
 def _statistics(row, decimals: int) -> list[str]:

@@ -121,15 +121,16 @@ def compare(networks: Sequence[Scored]) -> Iterator[str]:
         yield "Kendall's tau of the orders of the methods, with its 95 % interval over images.\n"
         yield _agreement(kind, networks, truth)
     yield f"### Poolings, ground truth {TRUTH_TITLES[truths[0]]}\n\nMeans of network 1.\n"
-    for metric, accuracy in ACCURACIES.items():
-        body = [
-            [
-                titled({"method": name}),
-                *(_number(first.row(truths[0], metric, name, pooling=each)) for each in POOLINGS),
-            ]
-            for name in _names(first)
-        ]
-        yield tables.markdown_table([accuracy.title.lower(), *POOLINGS], body)
+    for metric in ACCURACIES:
+        yield _by_pooling(first, truths[0], metric)
+
+
+def _by_pooling(one: Scored, truth: str, metric: str) -> str:
+    body = [
+        [titled({"method": name}), *(_number(one.row(truth, metric, name, pooling=each)) for each in POOLINGS)]
+        for name in _names(one)
+    ]
+    return tables.markdown_table([metric, *POOLINGS], body)
 
 
 def _names(one: Scored, kind: str = "") -> list[str]:
@@ -161,30 +162,44 @@ def _number(row: Mapping, interval: bool = False) -> str:
 
 def _agreement(kind: str, networks: Sequence[Scored], truth: str) -> str:
     """Return the table of Kendall's tau between networks, and of each with the poster, once for each path of it."""
-    body = []
-    for metric, accuracy in ACCURACIES.items():
-        for (number, one), (other_number, other) in itertools.combinations(enumerate(networks, start=1), 2):
-            names = [name for name in _names(one, "method") if name in _names(other, "method")]
-            stacked = input_scores.stack([one.inputs[metric, truth], other.inputs[metric, truth]])
-            values = np.stack([stacked.by_network(name) for name in names])  # (methods, questions, 2)
-            both = np.isfinite(values).all(axis=(0, 2))
-            cell = _tau(*values[:, both].transpose(2, 1, 0), images=np.array(stacked.clusters)[both])
-            body.append([accuracy.title, f"networks {number} and {other_number}", str(len(names)), cell])
-    for number, one in enumerate(networks, start=1):
-        figures = {
-            name: paper_table.figure(name, paper_table.METRIC, kind, truth, FIRST_SUBSET)
-            for name in _names(one, "method")
-        }
-        known = {name: figure.mean for name, figure in figures.items() if figure}
-        for path in [name for name in BASELINES if name in known]:
-            names = [name for name in known if name not in BASELINES or name == path]
-            group = one.inputs[paper_table.METRIC, truth]
-            values = np.stack([group.by_network(name)[:, 0] for name in names], axis=1)
-            cell = _tau(values, np.array([[known[name] for name in names]]), np.array(group.clusters))
-            title = titled({"method": path})
-            body.append([ACCURACIES[paper_table.METRIC].title, f"network {number} and poster, {title}",
-                         str(len(names)), cell])  # fmt: skip
+    numbered = list(enumerate(networks, start=1))
+    body = [
+        [accuracy.title, f"networks {first} and {second}", *_of_two(one, other, metric, truth)]
+        for metric, accuracy in ACCURACIES.items()
+        for (first, one), (second, other) in itertools.combinations(numbered, 2)
+    ]
+    title = ACCURACIES[paper_table.METRIC].title
+    body += [
+        [title, f"network {number} and poster, {titled({'method': path})}", *cells]
+        for number, one in numbered
+        for path, cells in _of_poster(one, kind, truth)
+    ]
     return tables.markdown_table(["metric", "orders", "methods", "tau"], body)
+
+
+def _of_two(one: Scored, other: Scored, metric: str, truth: str) -> tuple[str, str]:
+    """Return how many methods two networks have in common, and the tau of their orders."""
+    names = [name for name in _names(one, "method") if name in _names(other, "method")]
+    stacked = input_scores.stack([one.inputs[metric, truth], other.inputs[metric, truth]])
+    values = np.stack([stacked.by_network(name) for name in names])  # (methods, questions, 2)
+    both = np.isfinite(values).all(axis=(0, 2))
+    return str(len(names)), _tau(*values[:, both].transpose(2, 1, 0), images=np.array(stacked.clusters)[both])
+
+
+def _of_poster(one: Scored, kind: str, truth: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each path that may be the poster's, with the number of methods and the tau; none without three methods."""
+    figures = {
+        name: paper_table.figure(name, paper_table.METRIC, kind, truth, FIRST_SUBSET) for name in _names(one, "method")
+    }
+    known = {name: figure.mean for name, figure in figures.items() if figure}
+    for path in [name for name in BASELINES if name in known]:
+        names = [name for name in known if name not in BASELINES or name == path]
+        group = one.inputs[paper_table.METRIC, truth]
+        values = np.stack([group.by_network(name)[:, 0] for name in names], axis=1)
+        yield (
+            path,
+            (str(len(names)), _tau(values, np.array([[known[name] for name in names]]), np.array(group.clusters))),
+        )
 
 
 def _tau(first: np.ndarray, second: np.ndarray, images: np.ndarray) -> str:

@@ -136,22 +136,20 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
     there = [kind for kind in KINDS if layout.find(directory, layout.QUESTIONS.format(kind=kind))]
     datasets = {kind: Dataset(kind, data_dir) for kind in there or KINDS[:1]}
     scenes, pictures, front = _scenes(datasets.values())
-    objects = [item for scene in scenes for item in scene["objects"]]
-    known = [scene for scene in scenes if "camera" in scene]
     return Facts(
         len(pictures),
         np.ma.median(np.ma.masked_array(pictures.mean(axis=3), front), axis=2).filled(np.nan),
         np.array([len(scene["objects"]) for scene in scenes]),
         _visible(directory, scenes),
-        np.concatenate([np.zeros(0), *map(hidden_shares, known[:traced])]),
-        {name: _shares(objects, name) for name in ATTRIBUTES},
+        np.concatenate([np.zeros(0), *map(hidden_shares, [one for one in scenes if "camera" in one][:traced])]),
+        {name: _shares(scenes, name) for name in ATTRIBUTES},
         {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
     )
 
 
-def _shares(objects: list[dict], attribute: str) -> dict[str, float]:
-    counts = Counter(item[attribute] for item in objects)
-    return {value: counts[value] / max(len(objects), 1) for value in ATTRIBUTES[attribute]}
+def _shares(scenes: list[dict], attribute: str) -> dict[str, float]:
+    counts = Counter(item[attribute] for scene in scenes for item in scene["objects"])
+    return {value: counts[value] / max(counts.total(), 1) for value in ATTRIBUTES[attribute]}
 
 
 def _scenes(datasets: Iterable[Dataset]) -> tuple[list[dict], np.ndarray, np.ndarray]:
