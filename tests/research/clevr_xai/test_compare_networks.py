@@ -36,8 +36,8 @@ def written(tmp_path):
                     for subset in ("all", "confident"):
                         rows.append({
                             "method": method, "metric": metric, **where, "pooling": pooling, "subset": subset,
-                            "kind": "method", "value": level, "low": level - 0.01, "high": level + 0.01, "n": len(right),
-                            "undefined": 0, "without_mask": 0, "answered_wrongly": N - len(right),
+                            "kind": "method", "value": level, "low": level - 0.01, "high": level + 0.01,
+                            "n": len(right), "undefined": 0, "without_mask": 0, "answered_wrongly": N - len(right),
                             "paper": published and published.mean,
                         })  # fmt: skip
             values = {method: [level + 0.001 * (one % 3) for one in right] for method, level in levels.items()}
