@@ -111,8 +111,9 @@ def compare(networks: Sequence[Scored]) -> Iterator[str]:
             f"- Network {number}: `{one.network}`, {correct} of {correct + row['answered_wrongly']} questions answered "
             f"correctly.\n  `{one.manifest['command']}`"
         )
+    yield ""
     for truth in truths:
-        yield f"\n### Ground truth {TRUTH_TITLES[truth]}\n"
+        yield f"### Ground truth {TRUTH_TITLES[truth]}\n"
         for subset, title in POSTER_SUBSETS.items():
             if subset == FIRST_SUBSET or paper_table.figure("gradient", "mass", kind, truth, subset):
                 counts = " and ".join(str(one.row(truth, "mass", "uniform", subset).get("n", 0)) for one in networks)
