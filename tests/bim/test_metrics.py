@@ -220,8 +220,8 @@ def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
 def test_the_paired_comparison_is_against_the_random_map():
     values = np.linspace(0.1, 0.5, 30)
     found = [
-        Comparison("mcs", None, MapSource(name), numbers, np.arange(30), 30, 0)
-        for name, numbers in (("gradient", values), ("random", np.zeros(30)))
+        Comparison("mcs", None, source, numbers, np.arange(30), 30, 0)
+        for source, numbers in ((MapSource("gradient"), values), (MapSource(control="random"), np.zeros(30)))
     ]
     gradient, random_map = table.score_rows(found)
     assert gradient["difference"] == pytest.approx(0.3) and gradient["p_value"] < 0.001
