@@ -22,20 +22,20 @@ _PERCENTILE = 99.0  # of a map's pixels, which becomes 1
 CHANGE_THRESHOLD = 0.1  # IIR: a change below this share of the attribution is none
 
 
-def two_dimensional(maps: np.ndarray, percentile: float = _PERCENTILE) -> tuple[np.ndarray, np.ndarray]:
+def two_dimensional(maps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return maps without channels, scaled to [0, 1], (N, H, W) float64, and which maps are flat, (N,) bool.
 
-    Negative values of maps, (N, H, W, C) or (N, H, W), are cut off in each channel, the channels summed, and (v - min)
-    / (p - min) clipped to [0, 1], p being the percentile of the map's pixels. A map is flat if p equals its minimum,
-    such as an all-zero map, or one with under 1 % of active pixels. Scaling has no meaning for it: it is 1 where it is
-    above its minimum and 0 elsewhere.
+    Negative values of maps, (N, H, W, C) or (N, H, W), are cut off in each channel, the channels summed, and
+    (v - min) / (p - min) clipped to [0, 1], p being the 99th percentile of the map's pixels. A map is flat if p equals
+    its minimum, such as an all-zero map, or one with under 1 % of active pixels. Scaling has no meaning for it: it is 1
+    where it is above its minimum and 0 elsewhere.
     """
     maps = np.maximum(np.asarray(maps, np.float64), 0)
     if maps.ndim == 4:
         maps = maps.sum(axis=3)
     pixels = maps.reshape(len(maps), -1)
     low = pixels.min(axis=1)[:, None, None]
-    span = np.percentile(pixels, percentile, axis=1)[:, None, None] - low
+    span = np.percentile(pixels, _PERCENTILE, axis=1)[:, None, None] - low
     flat = span[:, 0, 0] <= 0
     scaled = np.divide(maps - low, span, out=(maps > low).astype(np.float64), where=span > 0)
     return np.clip(scaled, 0, 1), flat

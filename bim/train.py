@@ -110,13 +110,13 @@ def train_models(
         keras.backend.clear_session()
 
 
-def _validation_accuracy(model, images, batch_size: int = 100) -> float:
+def _validation_accuracy(model, images) -> float:
     """Return the share of a set's validation images whose highest logit is the label's."""
     from bim import models
 
     correct = 0
-    for start in range(0, len(images), batch_size):
-        rows = range(start, min(len(images), start + batch_size))
+    for start in range(0, len(images), 100):
+        rows = range(start, min(len(images), start + 100))
         inputs = models.network_input(images.images(rows), model.input_shape[1])
         correct += int(
             (np.argmax(model(inputs, training=False), axis=1) == images.labels[rows.start : rows.stop]).sum()

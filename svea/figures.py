@@ -122,10 +122,10 @@ def save_figures(
     return paths
 
 
-def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def choose_examples(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of test signals, the first of several classes, classified correctly, and incorrectly.
 
-    ``labels`` are (N,) int, true classes; ``probabilities`` (N, 10), the network's output. There are at most ``count``
+    ``labels`` are (N,) int, true classes; ``probabilities`` (N, 10), the network's output. There are at most three
     of either sort, and no class twice among either.
     """
     predicted = np.asarray(probabilities).argmax(axis=1)
@@ -133,7 +133,7 @@ def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 
     for wanted in (predicted == labels, predicted != labels):
         rows = np.flatnonzero(wanted)
         _, first = np.unique(np.asarray(labels)[rows], return_index=True)
-        chosen.append(rows[np.sort(first)][:count])
+        chosen.append(rows[np.sort(first)][:3])
     return chosen[0], chosen[1]
 
 

@@ -85,9 +85,9 @@ class PictureGrid:
             left - 0.06, top + self._side / 2, title, fontsize=self._font, ha="right", va="center", rotation=90
         )
 
-    def scale(self, drawn: Any, title: str, height: float = 4.5) -> None:
+    def scale(self, drawn: Any, title: str) -> None:
         """Add the colour scale of a picture in the right margin."""
-        tall = min(height, self._height - 0.3)  # half of a number is beyond each end
+        tall = min(4.5, self._height - 0.3)  # half of a number is beyond each end
         left = (self._width - self._right + 0.18) / self._width
         axis = self.figure.add_axes((left, 0.5 - tall / self._height / 2, 0.11 / self._width, tall / self._height))
         self.figure.colorbar(drawn, cax=axis, ticks=[0, 0.5, 1])

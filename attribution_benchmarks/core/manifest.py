@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
 
 from absl import flags
@@ -59,15 +59,14 @@ _FILES = (
 )  # fmt: skip
 
 
-def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:
+def command_of(program: str, flag_values: flags.FlagValues) -> str:
     """Return the command line of a program, such as "python -m module", that reproduces the numbers.
 
-    Only flags that were given are repeated, aliases under their current name. The flags ``without``, by default those
-    of output paths, and those of ``HOW_RUN`` are skipped.
+    Only flags that were given are repeated, aliases under their current name, without output paths and ``HOW_RUN``.
     """
     from attribution.file_io.remote_files import serialized
 
-    skipped = {*without, *HOW_RUN}
+    skipped = {*_FILES, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in skipped]
     given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
     return " ".join([program, *(shlex.quote(serialized(flag_values[name])) for name in given)])

@@ -34,9 +34,9 @@ _NEGLIGIBLE = 1e-5  # of the largest value: what counts as none in non-sensitivi
 _ROUNDING = 16 * float(np.finfo(np.float32).eps)  # of a score
 
 
-def grid(spatial: tuple[int, ...], cells: int = _CELLS) -> np.ndarray:
-    """Return the cell of each position, (positions,) int64 from 0, of a grid of at most ``cells`` cells."""
-    along = int(cells ** (1 / len(spatial)) + 1e-9)
+def grid(spatial: tuple[int, ...]) -> np.ndarray:
+    """Return the cell of each position, (positions,) int64 from 0, of a grid of at most 64 cells."""
+    along = int(_CELLS ** (1 / len(spatial)) + 1e-9)
     return Deletions(tuple(min(along, size) for size in spatial), 0.0).numbered(spatial).reshape(-1)
 
 

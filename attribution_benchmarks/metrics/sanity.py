@@ -29,20 +29,21 @@ STAGES = 4  # groups of variables, from the output to the input
 _COPIES = 8  # noisy inputs that sMPRT averages over
 NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
 _DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
+_RADIUS = 3  # of a window of structural similarity
 _BINS = 100  # of the histogram whose entropy is a map's complexity
 
 
-def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
+def ssim(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the mean structural similarity of two maps of each input, (N,) in [-1, 1].
 
     Wang et al., "Image Quality Assessment", IEEE TIP 2004, with uniform windows of 7 positions a side and maps, (N,
     positions...), in [0, 1], as scikit-image's ``structural_similarity(..., data_range=1)``, without windows that cross
-    the border. ``radius`` is that of the window; smaller on axes that are shorter.
+    the border. On shorter axes the windows are smaller.
     """
     from scipy.ndimage import uniform_filter1d
 
     axes = range(1, first.ndim)
-    radii = {axis: min(radius, (first.shape[axis] - 1) // 2) for axis in axes}
+    radii = {axis: min(_RADIUS, (first.shape[axis] - 1) // 2) for axis in axes}
     count = int(np.prod([2 * each + 1 for each in radii.values()]))
 
     def local(values: np.ndarray) -> np.ndarray:

@@ -102,7 +102,7 @@ class Canvas:
         corners = [(x - half0, y0), (x + half0, y0), (x + half1, y1), (x - half1, y1)]
         (self.blob if smooth else self.polygon)(corners, colour)
 
-    def limb(self, points, start: float, end: float, colour, outlined: bool = True) -> None:
+    def limb(self, points, start: float, end: float, colour) -> None:
         """Fill a smooth limb whose width goes from ``start`` to ``end`` along its points."""
         points = _points(points)
         path = spline(points) if len(points) > 2 else points
@@ -110,7 +110,7 @@ class Canvas:
         across = np.stack([-along[:, 1], along[:, 0]], axis=1)
         across /= np.linalg.norm(across, axis=1, keepdims=True) + 1e-9
         half = np.linspace(start, end, len(path))[:, None] / 2 * across
-        self.polygon(np.concatenate([path + half, (path - half)[::-1]]), colour, outlined)
+        self.polygon(np.concatenate([path + half, (path - half)[::-1]]), colour)
 
     @contextlib.contextmanager
     def inside(self):

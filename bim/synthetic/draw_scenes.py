@@ -16,9 +16,9 @@ def _shade(rng, colour, spread: float = 18.0) -> np.ndarray:
     return np.clip(np.asarray(colour, float) + rng.normal(0, spread) + rng.normal(0, spread / 3, 3), 5, 250)
 
 
-def _sky(canvas: Canvas, rng, bottom: float, top_colour=None) -> None:
+def _sky(canvas: Canvas, rng, bottom: float) -> None:
     """Fill the upper part with a sky that pales towards the horizon, and a few clouds."""
-    high = _shade(rng, (95, 150, 215) if top_colour is None else top_colour)
+    high = _shade(rng, (95, 150, 215))
     low = 0.35 * high + 0.65 * np.array([235, 240, 245])
     for step in range(10):
         y = bottom * step / 10
