@@ -14,18 +14,10 @@ MEMBER = "#"  # before the number of one of several controls of a kind, such as 
 
 @dataclasses.dataclass(frozen=True)
 class MapSource:
-    """The source of a map: a method, a method under a control condition, or a model-independent control.
+    """The source of a map: a method, a method under a control condition, or a model-independent control."""
 
-    Attributes
-    ----------
-    method
-        Name of the method; empty for a model-independent control.
-    control
-        Name of the control; empty for a method alone.
-    """
-
-    method: str = ""
-    control: str = ""
+    method: str = ""  # name of the method; empty for a model-independent control
+    control: str = ""  # name of the control; empty for a method alone
 
     @property
     def name(self) -> str:
@@ -107,21 +99,13 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class LazyBatch:
-    """A batch before it is read; it is not read if all its scores are stored.
+    """A batch before it is read; it is not read if all its scores are stored."""
 
-    Attributes
-    ----------
-    names
-        (N,) names of the inputs in the store; they change with everything that an input's scores depend on.
-    files
-        (N,) names of the inputs' saved maps; folders and file name without suffix, such as "obj-obj/dog-bedroom-0900".
-    load
-        Reads the batch.
-    """
-
+    # (N,) names of the inputs in the store; they change with everything that an input's scores depend on.
     names: Sequence[str]
+    # (N,) names of the inputs' saved maps; folders and file name without suffix, such as "obj-obj/dog-bedroom-0900".
     files: Sequence[str]
-    load: Callable[[], Batch]
+    load: Callable[[], Batch]  # reads the batch
 
 
 def memoize_last(function: Callable) -> Callable:

@@ -29,24 +29,13 @@ from attribution.file_io.reading import read_json
 
 @dataclasses.dataclass(frozen=True)
 class InputScores:
-    """Values of several methods for the same inputs.
+    """Values of several methods for the same inputs."""
 
-    Attributes
-    ----------
-    where
-        ``metric`` and other keys of the table's rows.
-    inputs
-        (N,) names.
-    values
-        Method or control -> (N,) floats, or (N, K) of K networks, NaN for missing values; their mean is its score.
-    clusters
-        (N,) cluster of each input; None for independent inputs.
-    """
-
-    where: Mapping[str, str]
-    inputs: Sequence[str]
+    where: Mapping[str, str]  # ``metric`` and other keys of the table's rows
+    inputs: Sequence[str]  # (N,) names
+    # Method or control -> (N,) floats, or (N, K) of K networks, NaN for missing values; their mean is its score.
     values: Mapping[str, Sequence[float] | np.ndarray]
-    clusters: Sequence[str] | None = None
+    clusters: Sequence[str] | None = None  # (N,) cluster of each input; None for independent inputs
 
     def __post_init__(self) -> None:
         for name, column in [*self.values.items(), ("clusters", self.clusters)]:
