@@ -6,30 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
-from attribution.errors import BadInput, listed
 from attribution.file_io.files import atomic_write
 
 # Metadata; without dates, so that files are reproducible.
 FORMATS: dict[str, dict] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 _LEVEL = 4  # of compression: 1 % larger than the default, in two thirds of the time
-
-
-def define_plot_format(flag_values: flags.FlagValues) -> None:
-    """Define ``--plot_format``."""
-    flags.DEFINE_list(
-        "plot_format", ["png"], "formats of the figures: png, pdf, svg",
-        flag_values=flag_values,
-    )  # fmt: skip
-
-
-def check_plot_format(formats: Sequence[str]) -> None:
-    """Raise BadInput if there is no format, or an unknown one."""
-    for name in formats or ["nothing"]:
-        if name not in FORMATS:
-            raise BadInput(f"--plot_format has '{name}'; expected {listed(FORMATS)}")
 
 
 def save_figure(

@@ -47,10 +47,10 @@ from typing import Any
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, print_line, print_text
+from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.file_io.paths import check_directory, find_saved_model
 from attribution_benchmarks.beam.flags import check_precompute_flags, define_precompute_flags
-from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
+from attribution_benchmarks.cli.figures import FORMATS
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark, Section
@@ -88,7 +88,7 @@ def _define_flags(benchmark: Benchmark, networks: int = 0) -> flags.FlagValues:
     text("input_scores", "file to write the scores of every input to; .json")
     if type(benchmark).write_figures is not Benchmark.write_figures:
         text("plot_dir", "directory to write figures to")
-        define_plot_format(flag_values)
+        flags.DEFINE_list("plot_format", ["png"], "formats of the figures: png, pdf, svg", flag_values=flag_values)
     define_precompute_flags(flag_values)
     benchmark.define_flags(flag_values)
     return flag_values
@@ -271,7 +271,9 @@ def _check_files(flag_values: flags.FlagValues) -> None:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     if "plot_dir" in flag_values:
         check_directory("plot_dir", flag_values.plot_dir)
-        check_plot_format(flag_values.plot_format)
+        for name in flag_values.plot_format or ["nothing"]:
+            if name not in FORMATS:
+                raise BadInput(f"--plot_format has '{name}'; expected {listed(FORMATS)}")
     for name in ("scores_dir", "save_maps"):
         check_directory(name, flag_values[name].value)
     if flag_values.precomputed_maps and flag_values.save_maps:

@@ -166,6 +166,7 @@ def test_a_users_own_network(scores_dir, tmp_path, capsys):
         (["--output=scores.xlsx"], "ends in none of '.json'"),
         (["--output=file/place.json"], "is a file; name a directory"),
         (["--plot_dir=file"], "is a file; name a directory"),
+        (["--plot_format=gif"], "--plot_format has 'gif'; expected 'png', 'pdf', 'svg'"),
         (["--scores_dir=file"], "--scores_dir='file' is a file; name a directory"),
         (["--input_scores=scores.csv"], "--input_scores='scores.csv' ends in none of '.json'"),
         (["--model=a", "--models=b,c"], "both given"),
