@@ -330,16 +330,14 @@ class Oracle:
     @functools.cached_property
     def _graph(self):
         """The file's signature frozen, and what is fed to it."""
-        function = self._signature(self._path)
-        name = function.inputs[0].name[:-2]
-        return Frozen(
-            function, self._targets_of, self._inputs if isinstance(self._inputs, dict) else {name: self._inputs}
-        )
+        feed = self._inputs if isinstance(self._inputs, dict) else {"": self._inputs}
+        return self._frozen(self._path, self._family.load.get("signature"), feed)
 
-    def _signature(self, path):
-        """Load a signature again: TensorFlow cannot freeze one with loops that has been differentiated."""
-        loaded = self._load(str(path))
-        return loaded.signatures[self._family.load.get("signature") or _only(loaded.signatures)]
+    def _frozen(self, path, signature, feed, rule=""):
+        """Load and freeze a signature: TensorFlow cannot freeze one with loops that has been differentiated."""
+        loaded = self._load(str(path))  # the signature does not hold its variables
+        function = loaded.signatures[signature or _only(loaded.signatures)]
+        return Frozen(function, self._targets_of, feed, rule)
 
     @functools.cache  # noqa: B019  an oracle lives as long as its family is measured
     def _at_layer(self, layer, shape):
@@ -395,11 +393,13 @@ class Oracle:
         return self._upsampled(row[:, tokens - patches :].reshape(-1, *grid))
 
     def _with_rectifiers(self, rule):
-        inner = self._family.inner
-        function = self._load(str(self._path) + BEHIND).signatures["behind"] if inner else self._signature(self._path)
-        name = self._name if self._others else function.inputs[0].name[:-2]
+        name = self._name if self._others else ""
         feed = {name: self._as_given(self.values)} | {one: array.numpy() for one, array in self._others.items()}
-        found = Frozen(function, self._targets_of, feed, rule).at([name])[0][1].astype(np.float64)
+        if self._family.inner:
+            frozen = self._frozen(f"{self._path}{BEHIND}", "behind", feed, rule)
+        else:
+            frozen = self._frozen(self._path, self._family.load.get("signature"), feed, rule)
+        found = frozen.at([name or frozen.only])[0][1].astype(np.float64)
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 
     def _weighted(self, values, weights):
@@ -462,7 +462,7 @@ class Frozen:
     targets_of
         Function from outputs by name to the target scores.
     feed
-        Arrays by the name of a node.
+        Arrays by the name of a node; of the only input by the name ``""``.
     rule
         ``"Guided"`` or ``"Deconvnet"``: the gradient of every rectifier; empty for the true one.
     """
@@ -479,7 +479,8 @@ class Frozen:
             if rule and node.op in _SLOPES:
                 node.attr["_gradient_op_type"].s = f"Zoo{rule}{node.op}".encode()
         self._names = {node.name for node in graph_def.node}
-        self._graph, self._feed = tf.Graph(), {f"{name}:0": array for name, array in feed.items()}
+        self.only = function.inputs[0].op.name
+        self._graph, self._feed = tf.Graph(), {f"{name or self.only}:0": array for name, array in feed.items()}
         with self._graph.as_default():
             tf.graph_util.import_graph_def(graph_def, name="")
             outputs = [self._graph.get_tensor_by_name(tensor.name) for tensor in function.outputs[: len(names)]]

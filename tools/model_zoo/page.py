@@ -52,11 +52,11 @@ file alone.
   difference, too, and, as "oracle", how far the definition in float32 is from itself in float64. One cause is batch
   normalization: it is folded into the layers before it, and an activation near its kink may be on for one and off for
   the other.
-- **limit**: with one parameter changed, the method is another one, and those maps are exact: Guided Integrated Gradients
-  on the straight path, and LRP-γ with γ = 0 where the network is piecewise linear. Of the method with its own parameter
-  only as much is known as in "rows".
-- **complete**: the maps have the sum that they must have, to 1e-5: DeepLIFT f(x) - f(0), relevance the logit, Excitation
-  Backprop 1; FullGrad's terms add up to the logit. How the sum is distributed is not checked.
+- **limit**: with one parameter changed, the method is another one, and those maps are exact: Guided Integrated
+  Gradients on the straight path, and LRP-γ with γ = 0 where the network is piecewise linear. Of the method with its own
+  parameter only as much is known as in "rows".
+- **complete**: the maps have the sum that they must have, to 1e-5: DeepLIFT f(x) - f(0), relevance the logit,
+  Excitation Backprop 1; FullGrad's terms add up to the logit. How the sum is distributed is not checked.
 - **rows**: neither a definition nor a sum to compare with. The maps are finite and do not change when the other inputs
   of the batch do. `Σ/f` is the smallest and largest share of the logit (of 1, for Excitation Backprop) that maps of
   relevance add up to; biases and rules absorb the rest.

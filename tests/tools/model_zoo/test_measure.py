@@ -53,7 +53,7 @@ def windows_as_inputs(passes):
 
 @pytest.mark.parametrize("function", [over_the_batch, windows_as_inputs])
 def test_a_map_that_changes_with_other_inputs_differs(function, with_method):
-    with_method("guided_backprop", function)  # a method without oracle
+    with_method("guided_backprop", function)
     cell = measure.measure(FAMILIES["bias_free"], ["guided_backprop"])["methods"]["guided_backprop"]
     assert (cell["status"], cell["against"]) == ("differs", "other inputs") and cell["difference"] > 1e-2, cell
 
