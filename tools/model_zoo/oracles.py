@@ -122,7 +122,9 @@ class Oracle:
         path = [alpha * self.values for alpha in np.linspace(0, 1, POINTS, dtype=np.float32)]
         for here, there in itertools.pairwise(path):
             squares = np.square(self.gradient(here))
-            total += squares * self._as_rows((self.scores(there) - self.scores(here)) / _sums(squares))
+            sizes = _sums(squares)  # 0 where the gradient is: such a step gives nothing
+            gains = (self.scores(there) - self.scores(here)) / np.where(sizes > 0, sizes, np.inf)
+            total += squares * self._as_rows(gains)
         return total
 
     def blur_ig(self) -> np.ndarray:

@@ -1,5 +1,8 @@
 """What is said of a map is what the oracle says."""
 
+import dataclasses
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,6 +42,29 @@ def test_a_map_is_called_what_it_is(function, status, with_method):
     assert cell["status"] == status, cell
     if status == "differs":
         assert cell["difference"] > 5e-4
+
+
+def test_every_kind_of_oracle_finds_maps_that_are_off_by_a_thousandth(monkeypatch):
+    def off(method):
+        @functools.wraps(method.function)
+        def scaled(queries, **options):
+            return 1.001 * method.function(queries, **options)
+
+        return dataclasses.replace(method, function=scaled)
+
+    names = (
+        "grad_cam", "eigen_cam", "ablation_cam", "score_cam", "guided_backprop", "idgi", "blur_ig", "kernel_shap",
+        "shapley_sampling", "lime", "guided_integrated_gradients", "lrp_gamma",
+    )  # fmt: skip
+    changed = {name: off(method) if name in names else method for name, method in attribution.METHODS.items()}
+    monkeypatch.setattr("attribution.methods.registry.METHODS", changed)
+    for name, cell in measure.measure(FAMILIES["bias_free"], names)["methods"].items():
+        assert cell["status"] == "differs", (name, cell)
+        assert cell["difference"] == pytest.approx(1e-3, rel=1e-2), (name, cell)
+    changed |= {name: off(attribution.METHODS[name]) for name in ("attention_rollout", "gradient_rollout")}
+    rollouts = measure.measure(FAMILIES["vit_relu_mean"], ["attention_rollout", "gradient_rollout"])["methods"]
+    for name, cell in rollouts.items():
+        assert cell["status"] == "differs" and cell["difference"] == pytest.approx(1e-3, rel=1e-2), (name, cell)
 
 
 def over_the_batch(passes):
