@@ -27,7 +27,7 @@ SCALES = ("map", "method")
 PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 _MOST_BARS = 30  # of features with their names; more are drawn without
-_MOST_FEATURES = 100  # of a vector that is drawn as bars
+_MOST_FEATURES = 1000  # of a vector that is drawn as bars
 _MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
@@ -146,10 +146,10 @@ def plot(
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
-    Vectors and sequences of tokens have a bar for each feature, with its name and value; numbers of more than 100
-    features are drawn as a signal. Signals of more than 16 channels, such as spectrograms, are drawn as images with
-    time to the right. Maps with other axes than the input's, such as those on the spectrogram of a signal, have a
-    panel without the input.
+    Vectors and sequences of tokens have a bar for each feature, with its name and value. Signals of more than 16
+    channels, such as spectrograms, are drawn as images with time to the right. Maps with other axes than the input's,
+    such as those on the spectrogram of a waveform, have a panel without the input. Vectors without names of more than
+    1,000 numbers, or of more than 30 next to such a map, are drawn as a signal.
 
     Parameters
     ----------
@@ -192,8 +192,10 @@ def plot(
         maps = {"": maps}
     _check(maps, inputs, titles, feature_names)
     maps = {name: np.asarray(found) for name, found in maps.items()}
-    if inputs.ndim == 2 and inputs.shape[1] > _MOST_FEATURES and feature_names is None and inputs.dtype.kind == "f":
-        inputs = inputs[..., np.newaxis]
+    if inputs.ndim == 2 and inputs.dtype.kind == "f" and feature_names is None:
+        has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
+        if inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES):
+            inputs = inputs[..., np.newaxis]
     is_spectrogram = inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES
     if is_spectrogram:
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}

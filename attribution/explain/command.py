@@ -249,12 +249,13 @@ def _explain(
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(inputs.labels, targets, strict=True))
     ]
+    arrays: dict[str, Any] = {"targets": targets}
     if together:
-        arrays = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
-        arrays |= {f"{label}/{name}": array for label, by_name in maps.items() for name, array in by_name.items()}
+        by_name: Mapping[str, Any] = maps
+        arrays |= {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
+        arrays |= {f"{label}/{name}": array for label, found in by_name.items() for name, array in found.items()}
     else:
-        arrays = {"inputs": inputs.feed[inputs.read], **maps}
-    arrays |= {"targets": targets}
+        arrays |= {"inputs": inputs.feed[inputs.read], **maps}
     arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
     if flag_values.maps:
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))

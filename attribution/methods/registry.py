@@ -652,6 +652,4 @@ def _custom_method(name: str, function: Callable[..., Any]) -> Method:
             f"method '{name}': its attribute parents is {parents!r}; set it to a list of methods, such as ['gradient']"
         )
     family = family or next((METHODS[parent].family for parent in parents), None)
-    return Method(
-        name=name, title=name.rpartition(":")[2], function=function, family=family, parents=tuple(parents)
-    )
+    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family, parents=tuple(parents))

@@ -333,7 +333,7 @@ def typed(tmp_path):
     def of_columns(**columns):
         numbers = tf.concat([columns[name] for name in names], axis=1)
         length = tf.cast(tf.strings.length(columns["city"]) + tf.strings.length(columns["job"]), tf.float32)
-        rest = tf.cast(columns["cars"] + columns["rooms"], tf.float32)[:, tf.newaxis] + length
+        rest = tf.cast(tf.cast(columns["cars"], tf.int32) + columns["rooms"], tf.float32)[:, tf.newaxis] + length
         return {"scores": tf.nn.relu(tf.concat([numbers, rest], axis=1)) @ weights}
 
     def of_both(picture, extra):
