@@ -374,8 +374,8 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
     model = attribution.load_model("columns")
     expected = attribution.explain("gradient_x_input", model, feed, 1, explain_input="all")
     for name in names:
-        np.testing.assert_array_equal(kept[f"inputs/{name}"], feed[name])
-        np.testing.assert_array_equal(kept[f"gradient_x_input/{name}"], expected[name])
+        np.testing.assert_allclose(kept[f"inputs/{name}"], feed[name], rtol=1e-6)
+        np.testing.assert_allclose(kept[f"gradient_x_input/{name}"], expected[name], rtol=1e-5)
     start = model.scores(feed | {name: 0 * feed[name] for name in names})
     sums = sum(kept[f"integrated_gradients/{name}"].sum(axis=1) for name in names)
     gap = (model.scores(feed) - start)[:, 1]
