@@ -343,31 +343,11 @@ class Layers:
             data = tensors[2] if "Backprop" in node.op else tensors[0]
             return self._layouts.get(data) or self._begun(node, data)
         if not known:
-            return self._layouts.get(self._projected(node, shape))
+            return None
         if node.op in _ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
         return self._layout_behind(known, node, tensors, shape)
-
-    def _projected(self, node: Any, shape: tf.TensorShape) -> str:
-        """Return the node whose channels a dense layer of several axes projects, if this node ends such a layer.
-
-        Keras computes it as reshape, product and reshape (``tf.tensordot``). Empty for other nodes.
-        """
-        graph, chain = self._graph, [node]
-        while chain[-1].input and len(chain) < 5:
-            chain.append(graph.nodes[node_of(chain[-1].input[0])])
-        operations = [one.op for one in chain[:4]]
-        if operations[:3] != ["Reshape", "MatMul", "Reshape"] or node_of(chain[1].input[1]) in self._on_path:
-            return ""
-        if operations[3:] == ["Transpose"] and len(chain) > 4:
-            if graph.shape(chain[3].name).as_list() != graph.shape(chain[4].name).as_list():
-                return ""
-            del chain[3]
-        before = graph.shape(chain[3].name) if len(chain) > 3 else tf.TensorShape(None)
-        is_last = graph.shape(node_of(chain[1].input[1]))[0] == before[-1] if before.rank == shape.rank else False
-        keeps_channels_last = not self._layouts.get(chain[3].name, Layout()).channels_first if is_last else False
-        return chain[3].name if keeps_channels_last else ""
 
     def _adds_channels(self, node: Any, shape: tf.TensorShape) -> bool:
         """Return whether a node adds an axis of one channel behind all axes of the input."""
@@ -442,7 +422,7 @@ class Layers:
         if one.rank != other.rank:
             return False
         places = range(2, one.rank) if layout.channels_first else range(1, max(one.rank - 1, 2))
-        return all(None in (one[place], other[place]) or one[place] == other[place] for place in places)
+        return all(one[place] == other[place] for place in places)
 
     def _concatenated(self, tensors: Sequence[str], shape: tf.TensorShape) -> Layout | None:
         constant = self._graph.constant(tensors[-1])

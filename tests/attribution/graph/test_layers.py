@@ -437,7 +437,7 @@ def test_maps_have_the_shape_of_an_input_to_which_the_network_adds_channels(kind
 def conformer(x):
     """Frames of a convolution become tokens with attention and a convolution over time."""
     x = L.Reshape((12, 10, 1))(x)
-    x = L.Conv2D(4, 3, strides=2, padding="same", activation="relu")(x)
+    x = L.Conv2D(4, 3, strides=2, padding="same", activation="relu", name="front")(x)
     x = L.Dense(8)(L.Reshape((6, 20))(x))
     x = L.Add()([x, L.MultiHeadAttention(2, 4)(x, x)])
     y = L.DepthwiseConv1D(3, padding="same", activation="swish")(x)
@@ -450,30 +450,31 @@ def recurrent_images(x):
 
 
 @pytest.mark.parametrize(
-    ("build", "shape", "layer", "maps"),
+    ("build", "shape", "maps_by_layer"),
     [
-        (conformer, (12, 10), (6, 8), (12,)),
-        (recurrent_images, (4, 8, 8, 2), (6, 6, 6), (6, 6)),
+        (conformer, (12, 10), {"front": ((6, 5), (12, 10)), "last": ((6,), (6,))}),
+        (recurrent_images, (4, 8, 8, 2), {"last": ((6, 6), (6, 6))}),
     ],
 )
-def test_default_layers_of_conformers_and_recurrent_images(build, shape, layer, maps, tmp_path, oracle):
-    """A conformer's tokens lie in the frames of the input; a recurrent layer's last state is a picture."""
+def test_layers_of_conformers_and_recurrent_images(build, shape, maps_by_layer, tmp_path):
+    """Maps at the layer's resolution, and resized where its positions are axes of the input."""
     network = image_network(build, shape)
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
     x = np.random.default_rng(0).random((3, *shape), dtype=np.float32)
-    last = keras.Model(network.inputs, [network.get_layer("last").output, network.output])
-    with tf.GradientTape() as tape:
-        values, scores = last(x)
-        score = scores[:, 1]
-    gradients = tape.gradient(score, values).numpy()
-    values = values.numpy()
-    assert values.shape == (3, *layer)
-    weights = gradients.mean(axis=tuple(range(1, values.ndim - 1)), keepdims=True)
-    expected = np.maximum((weights * values).sum(axis=-1), 0)
-    found = attribution.explain("grad_cam", model, x, 1, resize=False)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
-    assert attribution.explain("grad_cam", model, x, 1).shape == (3, *maps)
+    for name, (at_layer, resized) in maps_by_layer.items():
+        last = keras.Model(network.inputs, [network.get_layer(name).output, network.output])
+        with tf.GradientTape() as tape:
+            values, scores = last(x)
+            score = scores[:, 1]
+        gradients, values = tape.gradient(score, values).numpy(), values.numpy()
+        weights = gradients.mean(axis=tuple(range(1, values.ndim - 1)), keepdims=True)
+        expected = np.maximum((weights * values).sum(axis=-1), 0)
+        found = attribution.explain("grad_cam", model, x, 1, layer=name, resize=False)
+        assert found.shape == (3, *at_layer)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(values * weights).max())
+        assert attribution.explain("grad_cam", model, x, 1, layer=name).shape == (3, *resized)
+    assert model.layer() == model.layer(next(iter(maps_by_layer)))
 
 
 def test_a_layer_of_features_is_no_layer_for_maps(from_function):
