@@ -46,6 +46,22 @@ def test_the_lines_it_writes_load_and_explain(inspect, exported, inputs):
     assert known["maps"].shape == (7, 16, 16, 3) and known["model"].score == "probabilities"
 
 
+def test_several_inputs_of_floating_point_are_described_together(inspect, tmp_path):
+    module = tf.Module()
+    signature = {name: tf.TensorSpec((None, 3), tf.float32, name) for name in ("age", "pay")}
+    module.call = tf.function(lambda age, pay: {"scores": tf.nn.relu(age) + pay}, autograph=False)
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call.get_concrete_function(**signature))
+    _, said = inspect(f"--model={tmp_path}")
+    assert "explained inputs: age, pay\n" in said
+    apply = said.split("methods that apply: ")[1].splitlines()[0].split(", ")
+    assert {"gradient", "lrp_epsilon", "deeplift", "kernel_shap", "occlusion"} <= set(apply)
+    (reason,) = [line for line in said.splitlines() if line.split()[:1] == ["grad_cam"]]
+    assert reason.split(maxsplit=1)[1] == "it explains one input at a time, by its positions"
+    known = {"attribution": attribution, "inputs": dict.fromkeys(("age", "pay"), np.ones((2, 3)))}
+    exec(said.split("to load it:")[1], known)
+    assert {name: maps.shape for name, maps in known["maps"].items()} == {"age": (2, 3), "pay": (2, 3)}
+
+
 def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_path):
     keras.Sequential(
         [keras.Input((12, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
