@@ -1,6 +1,7 @@
 """Fixtures of several folders of tests."""
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -15,11 +16,19 @@ from attribution_benchmarks.core.store import FILE, ScoreStore
 # 2.21 damages memory when it trains on some processors.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
+# By default, the collector of garbage takes up to a tenth of the time: graphs of TensorFlow are many objects.
+gc.set_threshold(50_000, 20, 20)
+
 
 def pytest_collection_modifyitems(items):
     """Put files with slow tests first, so that no process has a long one left when the others are done."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish():
+    """Let the collector of garbage look no more at what is imported."""
+    gc.freeze()
 
 
 @pytest.fixture
