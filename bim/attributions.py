@@ -17,6 +17,7 @@ from attribution import METHODS, Method, explain, resolve_method
 from attribution.errors import BadInput
 from attribution.methods.gradients import with_noise
 from attribution.methods.modified_relu import guided_backprop, guided_rules
+from attribution.model.batching import Moments
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, Control
 from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
@@ -42,12 +43,22 @@ def _noisy_copies(passes, sample: int, rows=None) -> np.ndarray:
     return with_noise(passes, NOISE, rows, generators)
 
 
-def _smoothgrad(passes, *, samples=SAMPLES, squared=True):
-    """Gradient SmoothGrad as in BIM: the mean of the squared gradients at noisy copies."""
-    moments = passes.gradient_moments(
+def _moments(passes, samples: int) -> Moments:
+    """Return the moments of the gradients at noisy copies."""
+    return passes.gradient_moments(
         samples, lambda sample, rows: _noisy_copies(passes, sample, rows), key=("bim smoothgrad", samples)
     )
+
+
+def _smoothgrad(passes, *, samples=SAMPLES, squared=True):
+    """Gradient SmoothGrad as in BIM: the mean of the squared gradients at noisy copies."""
+    moments = _moments(passes, samples)
     return moments.mean_square if squared else moments.mean
+
+
+def _vargrad(passes, *, samples=SAMPLES):
+    """Variance of the gradients at the noisy copies of SmoothGrad, so that both share one set of gradients."""
+    return _moments(passes, samples).variance
 
 
 def _smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
@@ -196,6 +207,7 @@ def _twelve() -> dict[str, Method]:
 
 
 MAPS = _twelve()
+_VARGRAD = dataclasses.replace(METHODS["vargrad"], function=_vargrad)
 PRINTED = (
     "grad_cam",
     "gradient",
@@ -209,5 +221,5 @@ PRINTED = (
 
 
 def method_named(name: str) -> Method:
-    """Return one of BIM's methods, or one of the registry, or the user's own ``module:function``."""
-    return MAPS.get(name) or resolve_method(name)
+    """Return a method with BIM's settings, or one of the registry, or the user's own ``module:function``."""
+    return _VARGRAD if name == _VARGRAD.name else MAPS.get(name) or resolve_method(name)

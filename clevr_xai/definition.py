@@ -479,8 +479,8 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             ReportTask(
                 f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions",
                 (*asked, "--num_pictures=2"),
-                tuple(TITLES),
-                f"{note}. Integrated Gradients from black, middle gray and each image's median color with {path}; "
+                tuple(name for name in TITLES if name != "integrated_gradients_median"),
+                f"{note}. Integrated Gradients from black and from middle gray with {path}; "
                 f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each. "
                 "Every other method is also compared with its own map for another answer, after another question and "
                 "on several networks with random weights; for these it would triple the cost. Score-CAM and SISE are "

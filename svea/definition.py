@@ -241,7 +241,6 @@ BENCHMARK = _Svea(
     reasons={
         "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
         "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
-        "integrated_gradients_median": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
         "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
     },
     pictures={

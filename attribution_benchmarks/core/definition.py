@@ -113,7 +113,7 @@ class ReportTask:
     networks
         Flags of each further trained network that the same command can score.
     once
-        Metrics that further networks are not scored by.
+        Metrics and methods that only the benchmark's own network is scored by.
     network
         Number of the further network that it scores; 0 for the benchmark's own.
     """
@@ -146,6 +146,7 @@ class ReportTask:
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
             command=(*self.command, *self.networks[number - 1]), trial=self.trial or self.command, pictures=False,
+            methods=tuple(name for name in self.methods if name not in self.once),
             metrics=tuple(name for name in self.metrics if name not in self.once), model_flag="", network=number,
         )  # fmt: skip
 

@@ -155,6 +155,20 @@ def test_an_image_costs_702_gradients_less_what_is_shared(explained):
     assert model.counts["backward"] - before == gradients + cams + guided
 
 
+def test_vargrad_is_the_variance_of_smoothgrads_gradients_and_costs_none_in_addition(explained):
+    model, images, keys, _ = explained
+    options = {"batch_size": 2, "seed": 3, "keys": keys}
+    methods = {name: attributions.method_named(name) for name in ("smoothgrad", "vargrad")}
+    before = model.counts["backward"]
+    maps = attribution.explain_many(methods, model, images, [0, 1, 2], **options)
+    assert SAMPLES * len(images) <= model.counts["backward"] - before <= SAMPLES * len(images) + 1  # of padding
+    mean = attribution.explain(methods["smoothgrad"], model, images, [0, 1, 2], squared=False, **options)
+    variance = maps["smoothgrad"] - mean.astype(np.float64) ** 2
+    np.testing.assert_allclose(maps["vargrad"], variance, atol=1e-5 * variance.max())
+    alone = attribution.explain(methods["vargrad"], model, images, [0, 1, 2], **options)
+    np.testing.assert_array_equal(alone, maps["vargrad"])
+
+
 def test_the_eight_printed_methods_are_in_the_authors_order():
     from bim.metrics import FLAGS
 

@@ -33,10 +33,10 @@ def half(passes):
 '''
 
 
-def tasks(quick, seed=0):
+def tasks(quick, seed=0, **options):
     return [
         task for name in registry.REPORTED
-        for task in presets.tasks_of(registry.benchmark_named(name), name, quick, seed)
+        for task in presets.tasks_of(registry.benchmark_named(name), name, quick, seed, **options)
     ]  # fmt: skip
 
 
@@ -64,6 +64,15 @@ def test_benchmarks_accept_the_commands_of_the_presets(quick):
             assert not any("control_methods" in flag for flag in task.trial) and task.trial
         assert len(set(task.methods)) == len(task.methods)
         flag_values.unparse_flags()
+
+
+def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
+    first, *further = [task for task in tasks(False, networks=3) if task.benchmark == "bim" and task.random_networks]
+    assert {"IIR", "integrated_gradients_smoothgrad"} == set(first.once) <= {*first.metrics, *first.methods}
+    for number, task in enumerate(further, start=1):
+        assert task.network == number and not set(first.once) & {*task.metrics, *task.methods}
+        assert {*first.metrics, *first.methods} == {*first.once, *task.metrics, *task.methods}
+    assert len(further) == 2
 
 
 @pytest.mark.parametrize("quick", [True, False])
