@@ -132,16 +132,22 @@ def build(
 def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> Matrix:
     """Return a matrix whose scores are means over inputs and networks, where input scores of several are known.
 
-    A row gets ``networks``, the mean of each network.
+    A row gets ``networks``, the mean of each network. One of fewer networks than others of its column is a blank.
     """
-    cells = dict(built.cells)
+    cells, blanks = dict(built.cells), dict(built.blanks)
     for column in built.columns:
         groups = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-        for name in groups[0].values if len(groups) == 1 else ():
-            values = groups[0].by_network(name)
-            if (name, column.key) in cells and values.shape[1] > 1:
-                cells[name, column.key] = {**cells[name, column.key], **_mean_over_networks(values, groups[0], column)}
-    return dataclasses.replace(built, cells=cells, ranks=_ranks(built.columns, built.methods, cells))
+        values = {name: groups[0].by_network(name) for name in groups[0].values} if len(groups) == 1 else {}
+        values = {name: one for name, one in values.items() if (name, column.key) in cells and one.shape[1] > 1}
+        counts = {name: int(np.isfinite(one).any(axis=0).sum()) for name, one in values.items()}
+        for name, one in values.items():
+            place, most = (name, column.key), max(counts.values())
+            if counts[name] < most:
+                blanks[place] = f"has a value for {counts[name]} of {most} networks alone"
+                del cells[place]
+            else:
+                cells[place] = {**cells[place], **_mean_over_networks(one, groups[0], column)}
+    return dataclasses.replace(built, cells=cells, blanks=blanks, ranks=_ranks(built.columns, built.methods, cells))
 
 
 def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) -> dict:

@@ -172,6 +172,19 @@ def test_random_networks_of_one_trained_network_are_the_sample():
     assert tests.mark("own") == "" and tests.against("own")[0].share == pytest.approx(0.45, abs=0.01)
 
 
+@pytest.mark.filterwarnings("error")
+def test_further_trained_networks_may_have_fewer_networks_of_random_weights():
+    generator = np.random.default_rng(3)
+
+    def scores(*levels):
+        return np.array(levels) + generator.normal(0, 0.01, (100, 3))
+
+    first, second = scores(0.3, 0.2, 0.1), scores(0.5, np.nan, np.nan)
+    tests = of_methods(scores(1, 1, 1), **{"own_random_weights#1": first, "own_random_weights#2": second})
+    (found,) = tests.against("own")
+    assert found.share == pytest.approx((0.4 + 0.2 + 0.1) / 3, abs=0.01) and found.test.n == 100
+
+
 def test_score_that_is_not_positive_passes_nothing():
     generator = np.random.default_rng(2)
     tests = of_methods(generator.normal(-1, 0.1, 50), edges=generator.normal(-3, 0.1, 50))
@@ -207,10 +220,22 @@ def test_networks_are_averaged_and_widen_the_interval(built, groups):
 @pytest.mark.filterwarnings("error")
 def test_network_without_a_score_is_missing_from_the_mean(built, groups):
     (group, *_) = groups["svea"]
-    nothing = replace(group, values={**group.values, "best": np.full(len(group.inputs), np.nan)})
+    nothing = replace(group, values={name: np.full(len(group.inputs), np.nan) for name in group.values})
     found = matrix.over_networks(built, {"svea": [stack([group, nothing])]}).cells["best", "svea roe_test"]
     assert found["value"] == pytest.approx(built.cells["best", "svea roe_test"]["value"])
     assert found["networks"] == pytest.approx([found["value"], np.nan], nan_ok=True)
+
+
+def test_method_scored_on_fewer_networks_than_others_is_a_blank_of_the_column(built, groups):
+    (group, *_) = groups["svea"]
+    without_best = replace(group, values={name: column for name, column in group.values.items() if name != "best"})
+    stacked = {"svea": [stack([group, without_best])]}
+    found = matrix.over_networks(built, stacked)
+    place = "best", "svea roe_test"
+    assert found.blanks == {**built.blanks, place: "has a value for 1 of 2 networks alone"}
+    assert place not in found.cells and place not in found.ranks and "best" in {name for name, _ in found.ranks}
+    tested = significance.compare_columns(found, stacked)["svea roe_test"].tested
+    assert "best" not in tested and "good" in tested
 
 
 def test_column_in_which_no_method_has_a_score_makes_no_claims(documents, groups, columns):
