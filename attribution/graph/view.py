@@ -255,17 +255,19 @@ class GraphView:
         found
             The elements.
         given : dict[str, tf.Tensor]
-            Tensors of the inputs and the weights, by node name.
+            Tensors of the inputs and of the weights that are used, by node name.
         """
-        # The identity makes a capture of a tensor that exists outside the function.
-        given = dict(inputs) | {name: tf.identity(weight) for name, weight in self.weights.items()}
         graph_def = with_gradients(self.graph_def, rules) if rules else self.graph_def
-        # Placeholders would stay behind in the graph that is built, where XLA cannot compile them.
-        used = {node_of(tensor) for node in graph_def.node for tensor in node.input}
         elements = list(elements)
+        used = {node_of(tensor) for node in graph_def.node for tensor in node.input}
+        wanted = used.union(map(node_of, elements))
+        # The identity makes a capture of a tensor that exists outside the function. Folding leaves weights unused.
+        weights = {name: tf.identity(weight) for name, weight in self.weights.items() if name in wanted}
+        given = dict(inputs) | weights
+        # Placeholders would stay behind in the graph that is built, where XLA cannot compile them.
         found = iter(
             tf.graph_util.import_graph_def(
-                without_nodes(graph_def, given),
+                without_nodes(graph_def, {*inputs, *self.weights}),
                 input_map={f"{name}:0": tensor for name, tensor in given.items() if name in used},
                 return_elements=[element for element in elements if node_of(element) not in given],
                 name=name,

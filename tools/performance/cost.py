@@ -2,12 +2,14 @@
 
     python tools/performance/cost.py
 
-writes three parts of RESULTS.md. The first divides each method's CPU time by that of the gradients G that it cannot do
+writes four parts of RESULTS.md, or those of ``--parts``. Operations are counted in the compiled functions. Of the
+others, the first divides each method's CPU time by that of the gradients G that it cannot do
 without, compiled from the live Keras network: medians over rounds in one process on one thread. Memory is the peak of
 anonymous resident memory of a process for each run (Linux), compared with a process that only calls the file's
 signature; pages of libraries, which the system's cache keeps or drops, are not in it.
 """
 
+import math
 import pathlib
 import re
 import statistics
@@ -29,6 +31,7 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=4, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 3, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer("num_imgs", 4, "images to explain", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_list("parts", ["operations", "passes", "first", "memory"], "what to measure", flag_values=FLAGS)
 flags.DEFINE_string("child", "", "run this on --saved_model and print the peak", flag_values=FLAGS)
 flags.DEFINE_string("saved_model", "", "SavedModel of the child", flag_values=FLAGS)
 
@@ -66,6 +69,8 @@ MEMORY_RUNS = {
     },
 }
 
+
+COUNTED = ("gradient", "lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "excitation_backprop")
 
 # Title in the table -> network, and methods of METHODS that equal another one on it.
 NETWORKS = {
@@ -204,6 +209,63 @@ def child(values):
     print(peak.stop())
 
 
+def multiplications(operation):
+    """Return the multiplications of a convolution or a product of matrices for one input."""
+    sizes = [tensor.shape.as_list() for tensor in (*operation.inputs, *operation.outputs)]
+    if operation.type in ("Conv2D", "Conv2DBackpropInput"):  # the output of the one is the last input of the other
+        return math.prod(sizes[2][1:]) * math.prod(sizes[1][:3])
+    return math.prod(sizes[1]) if operation.type == "MatMul" else 0
+
+
+def count(graph):
+    """Return the multiplications, convolutions and bytes written for one input by the operations of a result."""
+    found, stack = {}, [tensor.op for tensor in graph.outputs]
+    while stack:
+        operation = stack.pop()
+        if operation.name not in found:
+            found[operation.name] = operation
+            stack += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+    shapes = [tensor.shape for operation in found.values() for tensor in operation.outputs]
+    per_input = [shape[1:] for shape in shapes if shape.rank and shape[0] is None]
+    values = sum(math.prod(shape) for shape in per_input if shape.is_fully_defined())
+    convolutions = sum(operation.type.startswith("Conv2D") for operation in found.values())
+    return sum(map(multiplications, found.values())), convolutions, 4 * values
+
+
+def operations_part(builds):
+    """Return the part on the operations of LRP as Markdown."""
+    import numpy as np
+
+    import attribution
+
+    lines = [
+        "# Operations of LRP",
+        "",
+        "For one input, counted in the compiled functions before TensorFlow simplifies them; in brackets the multiple "
+        "of a gradient. A gradient takes each convolution forward and backward. The rule z+ takes it once more, "
+        "forward with the positive weights, and divides the relevance by the result. No multiple below 1.5 is "
+        "possible.",
+        "",
+        "| network | method | billion multiplications | convolutions | MB written |",
+        "|---|---|---|---|---|",
+    ]
+    for build in builds:
+        network = build()
+        with tempfile.TemporaryDirectory() as directory:
+            network.export(directory, verbose=False)
+            model, counts = attribution.load_model(directory), {}
+            image = np.zeros((1, *network.input_shape[1:]), np.float32)
+            for method in COUNTED:
+                attribution.explain(method, model, image, 0)
+                counts[method] = count(next(reversed(model._compiled._functions.values())).graph)
+        for method, (number, convolutions, size) in counts.items():
+            cells = f"{number / 1e9:.2f}", str(convolutions), f"{size / 1e6:.0f}"
+            multiples = (one / below for one, below in zip(counts[method], counts["gradient"], strict=True))
+            cells = (f"{cell} ({multiple:.2f})" for cell, multiple in zip(cells, multiples, strict=True))
+            lines.append(f"| {network.name} | `{method}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def cost_table(title, measured, megabytes):
     """Return a network's measurements as Markdown."""
     lines = [
@@ -254,12 +316,29 @@ def memory_part(directory, values):
 
 
 def main(values):
-    """Measure the networks and write both parts."""
+    """Measure the networks and write the parts."""
     if values.child:
         return child(values)
     import networks
 
     version = networks.use_one_thread()
+    texts = [operations_part([networks.small_resnet, networks.resnet50])] if "operations" in values.parts else []
+    if "passes" in values.parts:
+        texts.append(passes_part(version, values))
+    with tempfile.TemporaryDirectory() as directory:
+        if {"first", "memory"} & set(values.parts):
+            networks.resnet50().export(directory, verbose=False)
+        texts += [first_map_part(directory, values)] if "first" in values.parts else []
+        texts += [memory_part(directory, values)] if "memory" in values.parts else []
+    for text in texts:
+        print(text)
+        networks.write_part(pathlib.Path(values.output), text)
+
+
+def passes_part(version, values):
+    """Return the part on CPU time beside the passes as Markdown."""
+    import networks
+
     parts = [
         "# Cost beside the passes",
         f"TensorFlow {version}, CPU, one thread, {values.num_imgs} images in batches of {values.batch_size}, "
@@ -274,13 +353,7 @@ def main(values):
             network.export(directory, verbose=False)
             measured = measure_times(network, directory, methods, values)
             parts.append(cost_table(title, measured, peaks(directory, [SIGNATURE, *methods], values)))
-    texts = ["\n\n".join(parts)]
-    with tempfile.TemporaryDirectory() as directory:
-        networks.resnet50().export(directory, verbose=False)
-        texts += [first_map_part(directory, values), memory_part(directory, values)]
-    for text in texts:
-        print(text)
-        networks.write_part(pathlib.Path(values.output), text)
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":
