@@ -254,7 +254,8 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
             random_networks=True,
-            cost=45 if quick else 30 + 245 * share,
+            cost=45 if quick else 30 + 205 * share,
+            further_cost=35,
             # The patches in the directory of the sets are those of one network; the method takes 625 gradients a map,
             # more than all others together.
             once=("IIR", *COSTLY),

@@ -490,7 +490,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
                 model_flag="--model=",
                 random_networks=True,
                 networks=(("--model=saved_models/clevr_xai/relation_network_seed1",),),
-                cost=40 if quick else 40 + {"simple": 230, "complex": 520}[kind] * share,
+                cost=40 if quick else 40 + {"simple": 175, "complex": 390}[kind] * share,
             )
         )  # fmt: skip
     return found

@@ -216,7 +216,8 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             metrics=tuple(METRICS),
             model_flag="--model=",
             random_networks=True,
-            cost=30 if quick else 65,
+            cost=30 if quick else 60,
+            further_cost=0 if quick else 45,
             networks=tuple((f"--model=saved_models/svea/baseline_seed{number}",) for number in range(1, 5)),
         )
     ]  # fmt: skip

@@ -110,6 +110,8 @@ class ReportTask:
         Whether it takes ``--random_networks``: networks of random weights are one of its controls.
     cost
         CPU seconds that it takes, roughly: the longest begin first where several run side by side.
+    further_cost
+        The same on a further network; ``cost`` where 0.
     networks
         Flags of each further trained network that the same command can score.
     once
@@ -133,6 +135,7 @@ class ReportTask:
     model_flag: str = ""
     random_networks: bool = False
     cost: float = 10.0
+    further_cost: float = 0.0
     networks: tuple[tuple[str, ...], ...] = ()
     once: tuple[str, ...] = ()
     network: int = 0
@@ -148,6 +151,7 @@ class ReportTask:
             command=(*self.command, *self.networks[number - 1]), trial=self.trial or self.command, pictures=False,
             methods=tuple(name for name in self.methods if name not in self.once),
             metrics=tuple(name for name in self.metrics if name not in self.once), model_flag="", network=number,
+            cost=self.further_cost or self.cost,
         )  # fmt: skip
 
     def with_model(self, path: str) -> ReportTask:
