@@ -58,7 +58,7 @@ def pages(
         "notes": [*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
         "columns": matrix.columns,
         "compared": compared,
-        "compared_text": report_diff.as_text(compared) if compared else "",
+        "changes": report_diff.as_text(compared).splitlines() if compared else [],
         "own": data.custom,
         **_findings(matrix, agreement, tests, data),
         **_inputs(matrix, tests, data),

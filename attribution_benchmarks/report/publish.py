@@ -32,8 +32,8 @@ FILES = (
 EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
-    f"compared with every baseline; {EXCLUDED} no method is compared with it: it knows the truth, or its score is fixed by "
-    "definition; in brackets: rank"
+    f"compared with every baseline; {EXCLUDED} no method is compared with it: it knows the truth, or its score is "
+    "fixed by definition; in brackets: rank"
 )
 
 

@@ -120,10 +120,11 @@ class ColumnTests:
     def lead(self, first: str, second: str) -> PairComparison | None:
         """Return a method minus another one or a model-independent baseline, positive where the first is better."""
         test = next((test for test in (*self.pairs, *self.leads) if {first, second} == set(test[:2])), None)
-        if test is None or (test.first == first) == self.column.higher_is_better:
-            return test
-        ends = -test.difference, -test.high, -test.low
-        return test._replace(first=first, second=second, difference=ends[0], low=ends[1], high=ends[2])
+        if test is None:
+            return None
+        if (test.first == first) != self.column.higher_is_better:
+            test = test._replace(difference=-test.difference, low=-test.high, high=-test.low)
+        return test._replace(first=first, second=second)
 
     def against(self, method: str) -> list[Baseline]:
         """Return a method's comparisons with baselines."""

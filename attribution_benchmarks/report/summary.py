@@ -130,8 +130,11 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list
         return []
     if not first:
         return _none_passes(tested, names)
+    alike: dict[tuple, list[str]] = {}
+    for name in first[:_AT_MOST]:
+        alike.setdefault((tuple(records[name].passed), tuple(records[name].compared)), []).append(name)
     return [
-        *(_recommend(name, records[name], tested, names) for name in first[:_AT_MOST]),
+        *(text for group in alike.values() for text in _recommend(group, records[group[0]], tested, names)),
         *_class_blind(records, names),
     ]
 
@@ -142,12 +145,13 @@ def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> lis
     for column in matrix.columns:
         ranked = sorted((place, name) for (name, key), place in matrix.ranks.items() if key == column.key)
         if ranked:
-            best, found = ranked[0][1], tests.get(column.key)
+            found = tests.get(column.key)
+            best = found.tested[0] if found and found.tested else ranked[0][1]
             score = cell_score(matrix.cells[best, column.key], column)
             baseline = matrix.baseline_on_top(column)
             lines.append({
-                "metric": column.label, "key": anchor(column), "best": names(best), "score": score, "mark": _mark(best, found),
-                "named": baseline is None, "like": _like(found, names),
+                "metric": column.label, "key": anchor(column), "best": names(best), "score": score,
+                "mark": _mark(best, found), "named": baseline is None, "like": _like(found, names),
                 "caveat": _caveat(best, column, baseline, found, matrix, names),
             })  # fmt: skip
     return lines
@@ -210,9 +214,10 @@ def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
     several = [count for count in ties if count]
     if not several:
         return []
+    others = f"{count_range(several)} other method{'' if max(several) == 1 else 's'}"
     return [
-        f"Which method is best on {len(several)} of {count_of(len(ties), 'metric')}: {count_range(several)} others do "
-        "not differ significantly from the best score."
+        f"Which method is best on {len(several)} of {count_of(len(ties), 'metric')}. Not significantly different from "
+        f"the best there: {others}."
     ]
 
 
@@ -222,8 +227,8 @@ def _not_compared(tested: Sequence[ColumnTests], names: Any) -> list[str]:
     if not found:
         return []
     return [
-        f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) wherever they have no mark: more "
-        "comparisons with baselines would be too expensive."
+        f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) on more metrics: comparisons with "
+        "every baseline would be too expensive."
     ]
 
 
@@ -275,16 +280,26 @@ def _none_passes(tested: Sequence[ColumnTests], names: Any) -> list[str]:
     return said
 
 
-def _recommend(name: str, record: BaselineRecord, tested: Sequence[ColumnTests], names: Any) -> str:
-    text = f"{names(name)} passes on {enumeration(record.passed, _AT_MOST)}"
+def _recommend(names_of: Sequence[str], record: BaselineRecord, tested: Sequence[ColumnTests], names: Any) -> list[str]:
+    """Return where methods of one record pass, their ranks by in-domain deletion, and their costs."""
     missed = [label for label in record.compared if label not in record.passed]
-    text += f", not on {enumeration(missed, _AT_MOST)}" if missed else ""
-    for one in tested:
-        if one.column.metric == _FAITHFULNESS and name in one.ranks:
-            low, high, _ = one.ranks[name]
-            text += f". Its rank on {one.column.label} is {_range(low, high)} of {len(one.tested)}"
-    card = attribution.METHODS[name].card if name in attribution.METHODS else None
-    return f"{text}. Cost of an input: {card.cost}." if card else f"{text}."
+    text = f"{enumeration(map(names, names_of))} pass{'es' if len(names_of) == 1 else ''} on "
+    text += enumeration(record.passed, _AT_MOST) + (f", not on {enumeration(missed, _AT_MOST)}" if missed else "")
+    ranks = [
+        f"{names(name)} {_range(low, high)} of {len(one.tested)}"
+        for one in tested
+        if one.column.metric == _FAITHFULNESS
+        for name in names_of
+        if name in one.ranks
+        for low, high, _ in [one.ranks[name]]
+    ]
+    cards = {name: attribution.METHODS[name].card for name in names_of if name in attribution.METHODS}
+    costs = [f"{names(name)} {card.cost}" for name, card in cards.items() if card]
+    return [
+        f"{text}.",
+        *([f"Rank by in-domain deletion: {'; '.join(ranks)}."] if ranks else []),
+        *([f"Cost of an input: {'; '.join(costs)}."] if costs else []),
+    ]
 
 
 def _range(low: float, high: float) -> str:
@@ -310,13 +325,12 @@ def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]
 def _caveats(tested: Sequence[ColumnTests]) -> list[str]:
     several = list(dict.fromkeys(one.column.group for one in tested if one.networks >= MIN_NETWORKS))
     fixed = list(dict.fromkeys(one.column.group for one in tested if one.column.group not in several))
-    found = []
-    if several:
-        found.append(f"On {enumeration(several)} this holds for networks trained alike")
-    if fixed:
-        this = "on" if several else "On"
-        found.append(f"{this} {enumeration(fixed)} this holds for the networks that were scored")
-    return [f"{', '.join(found)}. Another architecture or task may order the methods otherwise."]
+    return [
+        *([f"Other architectures and tasks: on {enumeration(several)}, the results hold for networks trained alike."]
+          if several else []),
+        *([f"Other networks: on {enumeration(fixed)}, the results hold for the networks that were scored."]
+          if fixed else []),
+    ]  # fmt: skip
 
 
 def summary(

@@ -289,8 +289,9 @@
   }
   function restore() {
     var look_view = read_address("look"), view = read_address("inputs");
-    if (look_view && data.gallery[look_view.get("input")]) {
-      choose(Number(look_view.get("input")), look_view.get("method"), look_view.get("column"));
+    var number = look_view ? Number(look_view.get("input")) : NaN;
+    if (data.gallery[number]) {
+      choose(number, look_view.get("method"), look_view.get("column"));
       get("look").scrollIntoView();
     }
     var place = view ? data.scores.findIndex(function (one) { return one.column === view.get("column"); }) : -1;

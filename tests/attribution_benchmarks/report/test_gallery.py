@@ -52,6 +52,12 @@ def test_every_score_comes_back_from_two_bytes(built, groups, judged):
         wanted = np.array([group.values[name] for name in one["names"]])
         np.testing.assert_allclose(one["low"] + one["step"] * numbers, wanted, atol=np.ptp(wanted) / 60000)
         assert one["rival"] == "random"  # the template's position is a bound and no rival
+        of_leads = {(one["names"][first], one["names"][second]): rest for first, second, *rest in one["leads"]}
+        pairs = [*judged[column.key].pairs, *judged[column.key].leads]
+        assert of_leads.keys() == {(test.first, test.second) for test in pairs}
+        assert any(second == "random" for _, second in of_leads)
+        for test in pairs:
+            assert of_leads[test.first, test.second] == pytest.approx([test.difference, test.low, test.high], abs=1e-5)
 
 
 def test_a_score_that_does_not_exist_is_none_of_the_numbers(built, groups, judged):
@@ -66,7 +72,7 @@ def test_pictures_lose_quality_and_then_examples_fall_away_until_they_fit(built,
     found = gallery.examples(built, results, groups)
     pictures = gallery.pictures_of(built, results, groups)
     assert set(pictures) == {"svea roe_test", "svea drop", "clevr_xai mass simple"}
-    whole = gallery.packed(found, pictures)
+    whole = gallery.packed(found, pictures, 10**9)
     assert len(whole["examples"]) == 3 and len(whole["pictures"]["sets"]) == 2
     size = gallery._size(whole)
     for budget in (size - 1, size // 2, 2000):
@@ -198,7 +204,7 @@ def test_no_method_that_keeps_its_score_for_another_class_passes(documents, grou
     assert text == "good beats every baseline (✓) on the one metric"
     assert sentences[0].endswith("not on SVEA ROE test % (“wrong class”).")
     assert sentences[1] == "Keeps 98 % of its score for a wrong class on SVEA ROE test %."
-    assert advice[1].startswith("The Best, twin and bad keep at least 90 % of their score for a wrong class wherever")
+    assert advice[-1].startswith("The Best, twin and bad keep at least 90 % of their score for a wrong class wherever")
     text, advice, _ = said(best=0.98, **{**every, "good": 0.97})
     assert text == "No method beats every baseline (✓) on any metric"
     first, closest = advice

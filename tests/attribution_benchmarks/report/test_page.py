@@ -13,7 +13,8 @@ from PIL import Image
 from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
 from attribution_benchmarks.report import images, matrix, publish, significance, summary
 from attribution_benchmarks.report.formatting import Names, cell_score
-from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.report.page import PAGES
+from attribution_benchmarks.report.page import pages as render_pages
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.stats.correlation import Concordance
 
@@ -41,20 +42,20 @@ def results(documents, tmp_path_factory, drawn_inputs):
 
 
 def rendered(built, tests, results, definitions, titles=TITLES, scores=None, **data):
-    """Return the page of some results."""
+    """Return file name -> page of some results."""
     data = ReportData(results, scores or {}, definitions, built.columns, titles, SETTINGS, **data)
-    return render_page(built, matrix.agreement(built), tests, data)
+    return render_pages(built, matrix.agreement(built), tests, data)
 
 
 @pytest.fixture(scope="session")
-def page(built, judged, results, definitions, groups):
+def pages(built, judged, results, definitions, groups):
     return rendered(built, judged, results, definitions, scores=groups)
 
 
 class Outline(html.parser.HTMLParser):
     """Collects what a page is made of, and refuses tags that do not close."""
 
-    EMPTY = frozenset(("meta", "link", "img", "br", "line", "rect", "path", "input"))
+    EMPTY = frozenset(("meta", "link", "img", "br", "line", "rect", "path", "circle", "input"))
 
     def __init__(self, text):
         super().__init__()
@@ -79,50 +80,70 @@ class Outline(html.parser.HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_is_whole_html_that_asks_for_nothing(page):
-    outline = Outline(page)
-    for tag, attributes in outline.attributes:
-        for name in ("src", "href", "action", "srcset"):
-            value = attributes.get(name)
-            # What a link leads to lies beside the page and is loaded when it is asked for.
-            beside = name == "href" and tag == "a" and re.fullmatch(r"[\w./-]+", value or "")
-            assert value is None or beside or value.startswith(("data:", "#")), value
-    assert "@import" not in page and not re.search(r"url\((?!data:)", page)
+def test_the_pages_are_whole_html_that_asks_for_nothing(pages):
+    assert list(pages) == [f"{name}.html" for name in PAGES]
+    for page in pages.values():
+        for tag, attributes in Outline(page).attributes:
+            for name in ("src", "href", "action", "srcset"):
+                value = attributes.get(name)
+                # What a link leads to lies beside the page and is loaded when it is asked for.
+                beside = name == "href" and tag == "a" and re.fullmatch(r"[\w./-]+(#[\w?=&%.-]+)?", value or "")
+                assert value is None or beside or value.startswith(("data:", "#")), value
+        assert "@import" not in page and not re.search(r"url\((?!data:)", page)
 
 
-def test_every_table_has_a_caption_every_heading_cell_a_scope_and_every_picture_a_text(page):
-    outline = Outline(page)
-    assert outline.tags.count("table") == outline.tags.count("caption") == 4 + 4 + 2
-    assert all(attributes.get("scope") for tag, attributes in outline.attributes if tag == "th")
-    images = [attributes for tag, attributes in outline.attributes if tag == "img" and attributes["alt"]]
+def test_every_table_has_a_caption_every_heading_cell_a_scope_and_every_picture_a_text(pages):
+    outlines = {name: Outline(page) for name, page in pages.items()}
+    for outline in outlines.values():
+        assert outline.tags.count("table") == outline.tags.count("caption")
+        assert all(attributes.get("scope") for tag, attributes in outline.attributes if tag == "th")
+    attributes = outlines["tables.html"].attributes
+    images = [attributes for tag, attributes in attributes if tag == "img" and attributes["alt"]]
     assert len(images) == 2  # the bars of a metric that the page draws itself are left out
     assert all(len(image["alt"]) > 20 and image["width"] and image["height"] for image in images)
-    targets = {attributes["id"] for _, attributes in outline.attributes if "id" in attributes}
-    links = [attributes["href"] for tag, attributes in outline.attributes if tag == "a"]
-    assert {link[1:] for link in links if link[0] == "#"} <= targets
-    beside = {link for link in links if link[0] != "#"}
+
+
+def test_every_link_within_the_report_has_a_target(pages):
+    outlines = {name: Outline(page) for name, page in pages.items()}
+    targets = {
+        name: {attributes["id"] for _, attributes in outline.attributes if "id" in attributes}
+        for name, outline in outlines.items()
+    }
+    beside = set()
+    for name, outline in outlines.items():
+        for link in [attributes["href"] for tag, attributes in outline.attributes if tag == "a"]:
+            file, _, place = link.partition("#")
+            place = place.partition("?")[0]
+            if file and file not in pages:
+                beside.add(file)
+            else:
+                assert not place or place in targets[file or name], link
+        assert {f"{other}.html" for other in PAGES} <= {
+            attributes["href"] for tag, attributes in outline.attributes if tag == "a"
+        }
     assert beside >= {"manifest.json", "tables/pairs.csv", "tables/svea.csv", "pictures/svea/examples.png"}
 
 
-def test_every_score_stands_on_the_page(page, built):
+def test_the_first_page_and_the_tables_have_every_score(pages, built):
     for (_, key), row in built.cells.items():
         column = next(column for column in built.columns if column.key == key)
-        assert cell_score(row, column) in page
+        assert cell_score(row, column) in pages["index.html"] and cell_score(row, column) in pages["tables.html"]
 
 
 def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, results, columns, definitions):
     renamed = json.loads(json.dumps(documents).replace('"best"', json.dumps(OWN)))
     own = matrix.build(renamed, columns)
-    text = rendered(own, {}, results, definitions, {}, custom=[OWN], notes=["<script>x</script>"])
-    outline = Outline(text)
-    assert outline.tags.count("script") == 2 and OWN in "".join(outline.text)
-    assert text.count('class="badge">yours') == 1 + 1 + 4
-    assert "printed &lt;table&gt;" in text
+    found = rendered(own, {}, results, definitions, {}, custom=[OWN], notes=["<script>x</script>"])
+    scripts = {"index.html": 3, "tables.html": 1, "methods.html": 1, "examples.html": 3, "about.html": 1}
+    assert {name: Outline(page).tags.count("script") for name, page in found.items()} == scripts
+    for name, badges in (("index.html", 1), ("methods.html", 1), ("tables.html", 4)):
+        assert OWN in "".join(Outline(found[name]).text) and found[name].count('class="badge">yours') == badges
+    assert "printed &lt;table&gt;" in found["tables.html"]
 
 
 def test_a_unit_that_failed_is_named_at_the_top(built, judged, results, definitions):
     failed = [*results[:2], Result("x", "clevr_xai", "The third table", "", None, failed="no network")]
-    text = rendered(built, judged, failed, definitions)
+    text = rendered(built, judged, failed, definitions)["index.html"]
     assert "The third table is missing: no network" in text
 
 
@@ -138,13 +159,23 @@ def said(built, judged, titles=TITLES):
     return dict(summary.summary(built, matrix.agreement(built), judged, Names(titles)))
 
 
-def test_summary_names_the_best_and_its_chance(built, judged):
-    found = said(built, judged)
-    cell = built.cells["best", "svea roe_test"]["value"]
-    assert found["Best on SVEA"][0] == (
-        f"ROE test %: The Best has the best score ({cell:.1f}). Chance of being best: The Best 100 %; 0 of 3 others "
-        "do not differ significantly."
-    )
+def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
+    roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
+    assert roe == {
+        "metric": "SVEA ROE test %", "key": "svea-roe-test", "best": "The Best", "mark": "✓", "named": True,
+        "score": f"{built.cells['best', 'svea roe_test']['value']:.1f}", "like": "none", "caveat": "",
+    }  # fmt: skip
+    assert (drop["best"], drop["mark"]) == ("The Best", "") and drop["caveat"].startswith("“Random map” ")
+
+
+def test_equal_methods_are_as_good_as_the_best_and_named_under_what_is_open(built, groups):
+    same = {**groups["svea"][0].values, "good": groups["svea"][0].values["best"]}
+    scores = {"svea": [significance.InputScores({"metric": "roe_test"}, groups["svea"][0].inputs, same)]}
+    judged = significance.compare_columns(built, scores)
+    (roe, *_) = summary.choices(built, judged, Names(TITLES))
+    assert roe["like"] in ("good ✓", "The Best ✓")
+    first, *_ = summary.undecided(built, matrix.agreement(built), judged, [], Names(TITLES))
+    assert first.startswith("Which method is best on 1 of 1 metric. Not significantly different from the best")
 
 
 def test_summary_says_how_many_methods_pass_and_what_stops_the_others(built, judged):
@@ -155,9 +186,12 @@ def test_summary_says_how_many_methods_pass_and_what_stops_the_others(built, jud
 
 
 def test_advice_names_methods_that_pass_most_and_what_it_leaves_open(built, judged):
-    recommended, *_, caveat = summary.advice(built, judged, Names(TITLES))
-    assert recommended.startswith("The Best passes on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on")
-    assert caveat.startswith("On SVEA, BIM and CLEVR-XAI this holds for the networks that were scored.")
+    (recommended,) = summary.advice(built, judged, Names(TITLES))
+    assert recommended == (
+        "The Best and good pass on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on SVEA Drop %."
+    )
+    *_, caveat = summary.undecided(built, matrix.agreement(built), judged, [], Names(TITLES))
+    assert caveat.endswith("on SVEA, BIM and CLEVR-XAI, the results hold for the networks that were scored.")
     assert summary.headline(built, judged, Names(TITLES), []) == (
         "The Best and good beat every baseline (✓) on 3 of 4 metrics",
         "No method passes on more metrics.",
@@ -179,7 +213,9 @@ def few_inputs(documents, groups, columns, n):
 
 def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, groups, columns):
     built, judged, found = few_inputs(documents, groups, columns, 6)
-    assert "6 independent inputs are too few for tests." in found["Best on SVEA"][0]
+    assert {line["like"] for line in summary.choices(built, judged, Names({}))} == {"not tested: too few inputs"}
+    first, *_ = summary.undecided(built, matrix.agreement(built), judged, [], Names({}))
+    assert first.startswith("SVEA ROE test % and SVEA Drop %: fewer than 10 independent inputs")
     assert found["Against the baselines"][0] == "SVEA ROE test %: 6 independent inputs are too few; 10 are needed."
     assert not any(tests.mark(name) for tests in judged.values() for name in built.methods)
     assert summary.advice(built, judged, Names({})) == []
@@ -236,7 +272,7 @@ def test_agreement_names_taus_chance_and_power(built):
 @pytest.mark.parametrize(
     ("aside", "lead", "why"),
     [
-        ({}, 1.0, "uses no network and scores higher than any method"),
+        ({}, 1.0, "uses no network and scores higher"),
         ({"random": TRIVIAL_MAX}, 0.0, "has the trivial maximum"),
     ],
 )
@@ -248,12 +284,11 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     chosen = [replace(columns[0], excluded={**columns[0].excluded, **aside}), columns[1]]
     built = matrix.build(lifted, chosen)
     judged = significance.compare_columns(built, groups)
-    found = said(built, judged)
-    assert found["Best on SVEA"][0] == (
-        f"ROE test %: no method is named best. “Random map” {why} ({best + lead:.1f}); the best method has {best:.1f}."
-    )
+    first, _ = summary.choices(built, judged, Names(TITLES))
+    assert (first["named"], first["caveat"]) == (False, f"“Random map” {why} ({best + lead:.1f})")
     rows["random"]["value"] = best - 0.01
-    assert "Chance of being best: The Best 100 %" in said(matrix.build(lifted, chosen), judged)["Best on SVEA"][0]
+    first, _ = summary.choices(matrix.build(lifted, chosen), judged, Names(TITLES))
+    assert first["named"] and "higher" not in first["caveat"] and "maximum" not in first["caveat"]
 
 
 def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(documents, groups, definitions):
@@ -262,10 +297,9 @@ def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_
     judged = significance.compare_columns(built, groups)
     defined = [replace(definitions[0], title="GridPG")]
     result = Result("svea", "svea", "Table", "A note.", documents[0], "printed")
-    text = rendered(built, judged, [result], defined, scores=groups)
+    text = "".join(rendered(built, judged, [result], defined, scores=groups).values())
     assert "GridPG GridPG" not in text and "GridPG: GridPG" not in text
     assert "Kendall" not in text and 'id="agreement"' not in text and '#agreement"' not in text
-    assert dict(summary.summary(built, matrix.agreement(built), judged, Names(TITLES))).keys() >= {"Best on GridPG"}
     assert "Do the benchmarks agree?" not in text and "1 metric;" in text
     assert matrix.agreement(built).rows == {}
 
@@ -297,5 +331,6 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
     against = [row for row in csv.DictReader([header, *pairs]) if row["family"] == "baselines"]
     assert {row["factor"] for row in against} == {"0.8"}
     assert {row["better"] for row in against} == {"", "best", "good", "twin"}
-    # Three columns of four methods, one of three; and each method against the random map, the only rival.
-    assert len(pairs) == 3 * 6 + 3 + (3 * 4 + 3)
+    # Three columns of four methods, one of three; and each method minus the random map, the only baseline, and with a
+    # margin.
+    assert len(pairs) == 3 * 6 + 3 + 2 * (3 * 4 + 3)

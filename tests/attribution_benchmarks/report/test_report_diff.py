@@ -11,7 +11,7 @@ from attribution_benchmarks.core.definition import Trend
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import charts, matrix, publish, report_diff
 from attribution_benchmarks.report.formatting import Names
-from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.report.page import pages as render_pages
 from attribution_benchmarks.report.results import ReportData
 
 
@@ -83,7 +83,7 @@ def test_metrics_that_are_not_compared_are_listed_with_the_reason(other, built, 
     assert first == f"Compared with {other.name}: 0 of {found['tests']} scores differ significantly"
     assert missing[0] == "Metrics only in this run: SVEA ROE test %" and len(missing) == 3
     data = ReportData([], groups, definitions, built.columns, {}, {"command": "", "lead": "", "footer": ""})
-    text = render_page(built, matrix.agreement(built), judged, data, found)
+    text = render_pages(built, matrix.agreement(built), judged, data, found)["tables.html"]
     assert "<li>Metrics only in the other run: svea &lt;b&gt;old&lt;/b&gt;.</li>" in text
 
 
@@ -111,7 +111,7 @@ def test_the_page_shows_the_comparison(other, built, judged, groups, definitions
     found = report_diff.difference(built, groups, report_diff.OtherReport(other), Names({}, []))
     settings = {"command": "", "lead": "", "footer": ""}
     data = ReportData([], groups, definitions, built.columns, {}, settings)
-    text = render_page(built, matrix.agreement(built), judged, data, found)
+    text = render_pages(built, matrix.agreement(built), judged, data, found)["tables.html"]
     assert 'id="compared"' in text and "−0.1 worse" in text
 
 
