@@ -41,7 +41,8 @@ def test_links_lead_to_files_and_headings(page):
 def test_every_page_is_in_the_navigation_of_the_site():
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2].partition("\nplugins:")[0]
     listed = re.findall(r"[\w/]+\.md", navigation)
-    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in SITE)
+    notebooks = [page.with_suffix(".md") for page in DOCS.rglob("*.ipynb")]
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in (*SITE, *notebooks))
 
 
 def test_the_architecture_names_files_that_exist():
