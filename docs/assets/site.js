@@ -2,11 +2,10 @@
 document.addEventListener("DOMContentLoaded", function () {
   document.querySelectorAll(".md-search").forEach(function (one) { one.setAttribute("aria-label", "Search"); });
   document.querySelectorAll(".md-code__nav").forEach(function (one, place) { one.setAttribute("aria-label", "Code block " + (place + 1)); });
-  var seen = {};  // of a reference, two objects may have a member of one name
-  document.querySelectorAll("nav.md-nav[aria-label]").forEach(function (one) {
-    var label = one.getAttribute("aria-label");
-    seen[label] = (seen[label] || 0) + 1;
-    if (seen[label] > 1) { one.setAttribute("aria-label", label + " " + seen[label]); }
+  // The members of an object in a table of contents: lists within one landmark.
+  document.querySelectorAll("nav .md-nav[aria-label]:not([aria-labelledby])").forEach(function (one) {
+    one.removeAttribute("aria-label");
+    one.setAttribute("role", "none");
   });
 });
 window.addEventListener("load", function () {
