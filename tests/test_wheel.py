@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 
 import pytest
@@ -58,23 +59,33 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """Return the folder that the wheel was installed into, beside the libraries of this environment."""
-    folder = tmp_path_factory.mktemp("installed")
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", "-q", "--target", str(folder)]
-    subprocess.run([*install, str(wheel)], check=True)
+    """Return a new virtual environment with the wheel; the libraries that it requires are those of this environment."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    found = site_packages(folder)
+    (found / "libraries.pth").write_text("\n".join(one for one in sys.path if one.endswith("-packages")))
+    install = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--no-deps", "-q"]
+    subprocess.run([*install, "--no-compile", str(wheel)], check=True)
     return folder
 
 
+def site_packages(folder):
+    """Return where an environment has its packages."""
+    (found,) = folder.glob("lib/python*/site-packages")
+    return found
+
+
 def run(installed, cwd, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+        [str(installed / "bin" / "python"), *arguments], cwd=cwd, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
 
 
 def test_it_describes_itself(wheel, installed, tmp_path):
     assert wheel.name == f"attribution_benchmarks-{attribution.__version__}-py3-none-any.whl"
-    (information,) = installed.glob("attribution_benchmarks-*.dist-info")
+    (information,) = site_packages(installed).glob("attribution_benchmarks-*.dist-info")
     described = importlib.metadata.Distribution.at(information).metadata
     assert "SavedModel" in described["Keywords"]
     assert "Programming Language :: Python :: 3.13" in described.get_all("Classifier")
@@ -108,10 +119,19 @@ def test_commands_answer_without_a_checkout(installed, tmp_path, module):
     assert str(ROOT) not in done.stdout
 
 
-def test_the_console_command_makes_the_report(installed, tmp_path):
-    done = run(installed, tmp_path, str(installed / "bin" / "attribution-benchmarks"), "report", "--help")
+@pytest.mark.slow
+def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(installed, tmp_path):
+    text = (ROOT / "docs" / "extend.md").read_text("utf-8")
+    (source,) = re.findall(r"```python\n((?:(?!```).)*?BRIGHT_HALF = .*?)```", text, flags=re.DOTALL)
+    (tmp_path / "bright_half.py").write_text(source)
+    done = run(installed, tmp_path, "bright_half.py")
     assert done.returncode == 0, done.stderr
-    assert "--output_dir" in done.stdout
+    command = str(installed / "bin" / "attribution-benchmarks")
+    done = run(installed, tmp_path, command, "report", "--quick", "--benchmarks=bright_half.py:BRIGHT_HALF")
+    assert done.returncode == 0, done.stderr
+    pages = {path.name for path in (tmp_path / "report").glob("*.html")}
+    assert pages == {"index.html", "tables.html", "methods.html", "examples.html", "about.html"}
+    assert str(ROOT) not in "".join((tmp_path / "report" / name).read_text() for name in pages)
 
 
 WHAT_IS_FOUND = """
@@ -130,13 +150,13 @@ def test_an_installation_finds_its_networks_and_has_the_fingerprints_of_the_chec
     done = run(installed, tmp_path, "-c", WHAT_IS_FOUND.format(models=MODELS))
     assert done.returncode == 0, done.stderr
     folder, fingerprint, *shown = done.stdout.split("\n")[:-1]
-    assert pathlib.Path(folder) == installed
+    assert pathlib.Path(folder) == site_packages(installed)
     assert fingerprint == method_fingerprint(attribution.METHODS["grad_cam"])
     assert shown == [f"saved_models/{name}" for name in MODELS]
 
 
 def test_peers_are_an_extra_and_tensorflow_is_not(wheel, installed):
-    (information,) = installed.glob("attribution_benchmarks-*.dist-info")
+    (information,) = site_packages(installed).glob("attribution_benchmarks-*.dist-info")
     requires = importlib.metadata.Distribution.at(information).requires
     plain = [each for each in requires if "extra ==" not in each]
     assert any(each.startswith("tensorflow<") or each.startswith("tensorflow>") for each in plain)

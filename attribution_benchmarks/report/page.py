@@ -74,20 +74,21 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
     reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
     power = oracle_power(matrix, data.scores)
     custom = [name for name in data.custom if name in matrix.methods]
-    found: dict[str, Any] = {"headline": ("Preliminary results", ""), "advice": [], "choices": [], "undecided": []}
+    found: dict[str, Any] = {"headline": ("Preliminary results", ""), "advice": (), "choices": (), "undecided": ()}
+    found["forests"] = {}
     if not data.to_come:  # of few inputs there are no verdicts
         found = {
             "headline": summary.headline(matrix, tests, names, custom),
             "advice": summary.advice(matrix, tests, names),
             "choices": summary.choices(matrix, tests, names),
             "undecided": summary.undecided(matrix, agreement, tests, power, names),
+            "forests": {
+                name: relatives.forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom
+            },
         }
     return {
         **found,
         "facts": summary.sizes(matrix),
-        "forests": {
-            name: relatives.forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom
-        },
         "names": names,
         "summary": summary.summary(matrix, agreement, tests, names, reasons),
         "groups": sections.groups(matrix),
