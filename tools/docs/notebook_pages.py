@@ -1,7 +1,7 @@
 """Hook of mkdocs: every notebook of docs/ is also a page of the site, with the outputs that it stores.
 
-The page docs/NAME.md of docs/NAME.ipynb exists while the site is built, and the navigation in mkdocs.yml lists it by that
-name. Links to notebooks lead to their pages. The notebook itself can be downloaded.
+The page docs/NAME.md of docs/NAME.ipynb exists while the site is built, and the navigation in mkdocs.yml lists it.
+Links to notebooks lead to their pages. The notebook itself can be downloaded.
 """
 
 from __future__ import annotations
