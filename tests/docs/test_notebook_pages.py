@@ -24,6 +24,8 @@ def test_a_notebook_is_a_page_with_its_outputs(hook):
     assert (
         "results = attribution_benchmarks.score([sharpened" in page and page.count('src="data:image/png;base64,') == 3
     )
+    pictures = hook.as_markdown(ROOT / "docs" / "tutorials" / "imagenet.ipynb")
+    assert pictures.count('src="data:image/jpeg;base64,') == 2
     assert "ROE" in page.partition("print(results.table())")[2].partition("<pre")[2]
 
 

@@ -44,8 +44,9 @@ def as_markdown(path: pathlib.Path) -> str:
 
 def _output(output: dict) -> str:
     data = output.get("data", {})
-    if "image/png" in data:
-        return f'<img alt="Output of the cell above" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">'
+    for kind in ("image/png", "image/jpeg"):
+        if kind in data:
+            return f'<img alt="Output of the cell above" src="data:{kind};base64,{"".join(data[kind]).strip()}">'
     text = "".join(output.get("text") or data.get("text/plain", ""))
     return f'<pre class="output"><code>{html.escape(text)}</code></pre>' if text.strip() else ""
 
