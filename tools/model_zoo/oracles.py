@@ -496,7 +496,10 @@ class Frozen:
         with self._graph.as_default():
             tensors = [self._graph.get_tensor_by_name(f"{node}:0") for node in nodes]
             slopes = tf.gradients(self._scores, tensors)
-        return list(zip(*self._session.run((tensors, slopes), self._feed), strict=True))
+        try:
+            return list(zip(*self._session.run((tensors, slopes), self._feed), strict=True))
+        except tf.errors.InvalidArgumentError as error:  # a layer's own gradient is lost, as of Keras' int8 layers
+            raise NoOracle("TensorFlow cannot differentiate its frozen graph") from error
 
     def scores(self, replaced: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the target scores ``(N,)`` where nodes have other values, by name."""
