@@ -126,6 +126,12 @@ def page(results: dict[str, dict]) -> str:
         *(_row([title, *(str(of_group[status]) for status in shown)]) for title, of_group in counts.items()),
         _row(["all", *(str(cells[status]) for status in shown)]),
     ]
+    zero = sum(
+        cell["status"] == "exact" and cell["note"] == "all zero"
+        for found in results.values()
+        for cell in found["methods"].values()
+    )
+    lines.append(f"\n{zero} of the exact cells have maps that are zero everywhere.")
     missing = [name for name in FAMILIES if name not in results]
     if missing:
         lines.append(f"\nNot measured, and not counted: {', '.join(missing)}.")

@@ -38,7 +38,8 @@ def test_cells_and_reasons():
 
 
 def test_counts_are_those_of_the_cells_of_measured_families():
-    text = page.page(results(gradient=Cell("exact", "its definition", 2e-7), rise=Cell("crashes", note="bad")))
+    gradient = Cell("exact", "its definition", 0.0, note="all zero")
+    text = page.page(results(gradient=gradient, rise=Cell("crashes", note="bad")))
     methods = len(measure.METHODS)
     assert f"**1 of {len(FAMILIES)} families** by {methods} methods, {methods} cells:" in text
     assert "| methods | exact | rows | differs | crashes |" in text
@@ -46,6 +47,7 @@ def test_counts_are_those_of_the_cells_of_measured_families():
     gradients = len(page.TABLES["Gradients"])
     assert f"| Gradients | 1 | {gradients - 1} | 0 | 0 |" in text
     assert f"| residual: ResNet block | 1 exact, {gradients - 1} rows |" in text
+    assert "1 of the exact cells have maps that are zero everywhere." in text
     assert "Not measured, and not counted: VGG16, " in text
     assert "| VGG16: 64x64 | not measured | not measured |" in text
 
