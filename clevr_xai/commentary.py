@@ -28,19 +28,22 @@ def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     }  # fmt: skip
     main = {row["method"]: row for row in rows if wanted.items() <= row.items() and np.isfinite(row["mean"])}
     columns = _columns(measured, main) if main else {}
+    return _completeness(measured) + _compared(main, columns) + _kept(main, columns) + _networks(main)
+
+
+def _compared(main: Mapping[str, Mapping], columns: Mapping[str, np.ndarray]) -> list[str]:
+    """Compare the methods' order with the poster's, and the methods with an edge detector."""
     plain = {name: row for name, row in main.items() if "of" not in row}
     common = np.all([np.isfinite(columns[name]) for name in plain], axis=0) if plain else np.zeros(0, bool)
-    notes = _completeness(measured)
-    if common.any():
-        means = {name: float(columns[name][common].mean()) for name in plain}
-        spreads = {name: float(columns[name][common].std()) for name in plain}
-        if not common.all():
-            notes.append(
-                f"Orders and comparisons below are over the {common.sum():,} of {len(common):,} questions for which "
-                "every method has a value."
-            )
-        notes += [*_order(plain, means, spreads), *_edges(plain, means)]
-    return notes + _kept(main, columns) + _networks(main)
+    if not common.any():
+        return []
+    means = {name: float(columns[name][common].mean()) for name in plain}
+    spreads = {name: float(columns[name][common].std()) for name in plain}
+    part = (
+        f"Orders and comparisons below are over the {common.sum():,} of {len(common):,} questions for which every "
+        "method has a value."
+    )
+    return [*([] if common.all() else [part]), *_order(plain, means, spreads), *_edges(plain, means)]
 
 
 def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.ndarray]:

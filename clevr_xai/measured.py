@@ -171,7 +171,7 @@ def collect(
         [dataset.questions[row]["image_filename"] for row in questions.rows],
         results.counted,
         np.array([sure for _, sure in results.predictions], np.float64) if questions.network else None,
-        {name: pixels[:, place] for place, name in enumerate(dataset.ground_truths)},
+        dict(zip(dataset.ground_truths, pixels.T, strict=True)),
         hashlib.sha256("\n".join(results.names).encode()).hexdigest(),
         results.sources,
         lambda label: results.numbers(label, accuracy).reshape(shape),

@@ -119,11 +119,10 @@ def settings(
     chosen = {}
     for name in dict.fromkeys(names):
         method = resolve_method("integrated_gradients" if name in BASELINES else name)
+        if method.library:
+            raise BadInput(f"method '{name}' needs a live Keras network of one input; a Relation Network has two")
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
         chosen[name] = method, {**overrides.get(name, {}), **placed}
-    peers = [name for name, (method, _) in chosen.items() if method.library]
-    if peers:
-        raise BadInput(f"method '{peers[0]}' needs a live Keras network of one input; a Relation Network has two")
     return chosen
 
 

@@ -14,14 +14,14 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import controls, methods, paper_table
+from clevr_xai import methods, paper_table
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import ACCURACIES, METRICS
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
-from clevr_xai.table import TRUTH_TITLES
+from clevr_xai.table import TRUTH_TITLES, titled
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
 _EXAMPLES = 5
@@ -114,20 +114,21 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
     for (name, mask), place in zip(truths.items(), places, strict=False):
         grid.draw(*place, mask, TRUTH_TITLES[name], cmap="gray")
     truth = dataset.ground_truths.index(ground_truth)
-    drawn = None
     for (name, one), place in zip(maps.items(), places, strict=True):
         pooled = pool(one[np.newaxis], [SHOWN])[SHOWN][0]
         top = np.quantile(pooled, _TOP_QUANTILE) or pooled.max() or 1.0
-        below = _accuracies(scores[name][truth]) if pooled.any() else "zero everywhere"
+        below = _accuracies(pooled, scores[name][truth])
         drawn = grid.draw(*place, pooled / top, f"{methods.title(name)}\n{below}")
         grid.outline(*place, truths[ground_truth], "white", 0.6)
-    if drawn is not None:
+    if maps:
         grid.scale(drawn, "share of the map's own 99.8th percentile")
     return grid.figure
 
 
-def _accuracies(scores: np.ndarray) -> str:
+def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
     """Return both accuracies of a map in words, from (metrics, poolings)."""
+    if not pooled.any():
+        return "zero everywhere"
     places = [list(POOLINGS).index(HEADING[metric]) for metric in METRICS]
     return ", ".join(f"{metric} {row[place]:.2f}" for metric, row, place in zip(METRICS, scores, places, strict=True))
 
@@ -139,30 +140,22 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
 
     shown = [label for label in measured.sources if not (label.method and label.control)]
     counted = measured.right & (measured.pixels[ground_truth] > 0)
-    place = (
-        measured.ground_truths.index(ground_truth),
-        list(METRICS).index(metric),
-        list(POOLINGS).index(HEADING[metric]),
-    )
-    columns = [measured.counted(label)[(counted, *place)] for label in shown]
-    names = [controls.TITLES.get(label.name) or methods.title(label.name) for label in shown]
+    names = [titled({"method": label.name}) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()
     heights = np.arange(len(shown))[::-1]
     boxes = axis.boxplot(
-        [column[~np.isnan(column)] for column in columns], positions=heights, orientation="horizontal", widths=0.62,
-        whis=(5, 95), showfliers=False,
-        showmeans=True, patch_artist=True, medianprops={"color": "black"},
+        _defined_scores(measured, shown, counted, ground_truth, metric), positions=heights, orientation="horizontal",
+        widths=0.62, whis=(5, 95), showfliers=False, showmeans=True, patch_artist=True, medianprops={"color": "black"},
         meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4.5},
     )  # fmt: skip
     for box, label in zip(boxes["boxes"], shown, strict=True):
         box.set(facecolor=_CONTROL if label.control else _OURS, alpha=0.75)
-    figures = [paper_table.figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
-    published = [(found.mean, height) for height, found in zip(heights, figures, strict=True) if found]
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
-    if published:
-        axis.plot(*zip(*published, strict=True), "D", color=_POSTER, markersize=5, zorder=5)
-        legend.append(Line2D([], [], color=_POSTER, marker="D", linestyle="", label="poster's mean"))
+    figures = [paper_table.figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
+    if any(figures):
+        published = [getattr(found, "mean", np.nan) for found in figures]
+        legend += axis.plot(published, heights, "D", color=_POSTER, markersize=5, zorder=5, label="poster's mean")
     axis.set_yticks(heights, names, fontsize=9)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel(
@@ -176,6 +169,14 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
     figure.legend(handles=legend, loc="outside upper right", ncols=2, fontsize=8, frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _defined_scores(measured: Measured, labels, counted: np.ndarray, ground_truth: str, metric: str) -> list:
+    """Return the accuracies of some sources, (n,) each, without NaN."""
+    truth, number = measured.ground_truths.index(ground_truth), list(METRICS).index(metric)
+    place = counted, truth, number, list(POOLINGS).index(HEADING[metric])
+    columns = (measured.counted(label)[place] for label in labels)
+    return [column[~np.isnan(column)] for column in columns]
 
 
 def _map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:

@@ -263,10 +263,12 @@ def text(
     shared
         The metrics of all benchmarks, by name.
     """
-    own = [row for row in rows if row["metric"] in ACCURACIES]
+    groups: dict[tuple[str, str], list[Mapping]] = {}
+    for row in rows:
+        if row["metric"] in ACCURACIES:
+            groups.setdefault((row["ground_truth"], row["metric"]), []).append(row)
     parts, empty = [], []
-    for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in own):
-        of_metric = [row for row in own if (row["ground_truth"], row["metric"]) == (truth, metric)]
+    for (_, metric), of_metric in groups.items():
         headings = [row for row in of_metric if row["pooling"] == HEADING[metric]]
         found, without = _tables_of_subsets(headings, bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS), markdown)
         parts += [*found, *_table_of_poolings(of_metric, poolings, markdown)]
@@ -323,16 +325,7 @@ def titled(row: Mapping) -> str:
 
 def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]]:
     """Return a table: statistics, means under the controls, the poster's figures."""
-    under = {(row["of"], row["control"]): row for row in rows if "of" in row}
-    columns: dict[str, Callable[[Mapping], str]] = {
-        controls.OF_METHODS[name]: lambda row, name=name: _of_control(under.get((row["method"], name)), decimals)
-        for name in controls.OF_METHODS
-        if any(name == control for _, control in under)
-    }
-    if any("gap" in row for row in rows):
-        columns["gap %"] = lambda row: tables.number(100 * row.get("gap", np.nan), 1)
-    if any(row["paper"] is not None for row in rows):
-        columns["poster"] = _poster
+    columns = _further_columns(rows, decimals)
     body, kind = [], None
     for row in [row for row in rows if "of" not in row]:
         if kind not in (None, row["kind"]) and not markdown:
@@ -340,6 +333,21 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
         kind = row["kind"]
         body.append([*_statistics(row, decimals), *(cell(row) for cell in columns.values())])
     return ["method", "mean (std) median", "95 %", "p20", "p80", *columns], body
+
+
+def _further_columns(rows, decimals: int) -> dict[str, Callable[[Mapping], str]]:
+    """Return functions from a row to its cell by title, of the columns that any row fills."""
+    under = {(row["of"], row["control"]): row for row in rows if "of" in row}
+    columns: dict[str, Callable[[Mapping], str]] = {
+        title: lambda row, name=name: _of_control(under.get((row["method"], name)), decimals)
+        for name, title in controls.OF_METHODS.items()
+        if name in {control for _, control in under}
+    }
+    if any("gap" in row for row in rows):
+        columns["gap %"] = lambda row: tables.number(100 * row.get("gap", np.nan), 1)
+    if any(row["paper"] is not None for row in rows):
+        columns["poster"] = _poster
+    return columns
 
 
 def _poster(row) -> str:

@@ -32,7 +32,7 @@ def check_available(assets: str, python: str = "") -> None:
     from attribution.errors import BadInput
 
     missing = [name for name in _FILES.values() if not (pathlib.Path(assets) / name).is_file()]
-    if not assets or missing:
+    if missing:
         raise BadInput(
             f"--assets={assets}: no {missing[0]}; name the folder image_generation/data of "
             "github.com/facebookresearch/clevr-dataset-gen"

@@ -193,7 +193,7 @@ def _of_poster(one: Scored, kind: str, truth: str) -> Iterator[tuple[str, tuple[
         name: paper_table.figure(name, paper_table.METRIC, kind, truth, FIRST_SUBSET) for name in _names(one, "method")
     }
     known = {name: figure.mean for name, figure in figures.items() if figure}
-    for path in [name for name in BASELINES if name in known]:
+    for path in sorted({*BASELINES} & {*known}):
         names = [name for name in known if name not in BASELINES or name == path]
         group = one.inputs[paper_table.METRIC, truth]
         values = np.stack([group.by_network(name)[:, 0] for name in names], axis=1)

@@ -143,7 +143,7 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
         _visible(directory, scenes),
         np.concatenate([np.zeros(0), *map(hidden_shares, [one for one in scenes if "camera" in one][:traced])]),
         {name: _shares(scenes, name) for name in ATTRIBUTES},
-        {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
+        dict(zip(datasets, map(_of_questions, datasets.values()), strict=True)),
     )
 
 

@@ -256,6 +256,8 @@ def test_damaged_settings_are_refused(settings, tmp_path):
         ("--num_images=0", "num_images"),
         ("--wording=french", "wording"),
         ("--look=van_gogh", "look"),
+        ("--renderer=povray", "renderer"),
+        ("--renderer=blender", "--assets=: no base_scene.blend"),
     ],
 )
 def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):
