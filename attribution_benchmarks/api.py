@@ -101,6 +101,8 @@ def _settings(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any)
         raise BadInput(f"benchmarks is empty; choose of {listed(BENCHMARKS)}")
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise BadInput(f"seed={seed!r}: a whole number from 0 on is needed")
+    if not isinstance(quick, bool):
+        raise BadInput(f"quick={quick!r}: True or False is needed")
     if not isinstance(model, (str, os.PathLike, type(None))):
         raise BadInput(f"model is the directory of a SavedModel, which keras.Model.export writes, not {model!r}")
     if model:
@@ -202,11 +204,13 @@ class Results:
         BadInput
             If there is no such method or baseline.
         """
+        if not isinstance(other, str):
+            raise BadInput(f"compare takes the name of a method or of a baseline, not {other!r}")
         if other not in self._names():
             names = {method.title: name for name, method in METHODS.items()}
             names |= {title: name for part in self.parts for name, title in part.titles.items()}
             other = names.get(other, other)
-        columns, title = self._columns_of(other)
+        columns, title, refused = self._columns_of(other)
         rows, body = [], []
         for part in self.parts:
             for group in part.input_scores:
@@ -227,7 +231,8 @@ class Results:
                         ]
                     )  # fmt: skip
         if not rows:
-            raise BadInput(f"nothing to compare with '{other}'; scored are {listed(self._names())}")
+            reason = "".join(f" ({why})" for why in list(refused.values())[:1])
+            raise BadInput(f"nothing to compare with '{other}'{reason}; scored are {listed(self._names())}")
         header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
         return Table(rows, tables.text_table(header, body))
 
@@ -251,18 +256,21 @@ class Results:
         tests = significance.compare_columns(built, scores, self._settings.seed)
         return "\n".join(summary.advice(built, tests, Names(titles)))
 
-    def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str]:
-        """Return the scores of one method or baseline by table and column, and its title; score it if it is missing."""
-        parts = self.parts
+    def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str, dict[str, str]]:
+        """Return the scores of one method or baseline by table and column, its title, and why tables lack it.
+
+        It is scored if it is missing.
+        """
+        parts, refused = self.parts, dict[str, str]()
         if not any(other in group.values for part in parts for group in part.input_scores):
-            parts, _ = self._settings.parts({other: other})
+            parts, refused = self._settings.parts({other: other})
         columns = {
             (part.title, *group.where.items()): group.values[other]
             for part in parts
             for group in part.input_scores
             if other in group.values
         }
-        return columns, next((part.titles[other] for part in parts if other in part.titles), other)
+        return columns, next((part.titles[other] for part in parts if other in part.titles), other), refused
 
     def _compared(
         self, part: Part, group: InputScores, other: str, columns: Mapping[tuple[Any, ...], Any]
@@ -377,7 +385,8 @@ class _Settings:
 @contextlib.contextmanager
 def _scores_dir(functions: Any) -> Iterator[str]:
     """Yield where scores are stored: the cache, or a temporary directory where a function has no source file."""
-    if all(os.path.isfile(inspect.getsourcefile(inspect.unwrap(each)) or "") for each in functions):
+    codes = (getattr(inspect.unwrap(each), "__code__", None) for each in functions)
+    if all(code and os.path.isfile(code.co_filename) for code in codes):
         yield str(cache_directory("scores"))
         return
     with tempfile.TemporaryDirectory() as directory:

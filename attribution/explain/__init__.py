@@ -374,7 +374,7 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
         raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
     try:
         maps = np.asarray(maps)
-    except ValueError as error:  # lists of different lengths
+    except Exception as error:  # lists of different lengths, or an object that cannot be converted
         raise BrokenContract(
             f"method '{method.name}' returned a {type(maps).__name__} that is no array; numbers of shape "
             f"{with_channels} or {with_channels[:-1]} are needed, one map per input"

@@ -316,8 +316,10 @@ def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -
     if together:
         raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
     names = [printable(name) for name in image_io.read_class_names(path)]
-    if (len(names),) != shape:
-        raise BadInput(f"'{path}' has {len(names)} names for inputs of shape {shape}; vectors need one per feature")
+    if len(shape) != 1:
+        raise BadInput(f"--feature_names names the features of vectors and the positions of tokens, not of {shape}")
+    if len(names) != shape[0]:
+        raise BadInput(f"'{path}' has {len(names)} names; inputs of shape {shape} need one per feature")
     return names
 
 

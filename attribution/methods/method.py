@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import inspect
+import numbers
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from attribution.errors import BadInput, listed
 from attribution.methods.completeness import SumLaw
 from attribution.methods.queries import RequiredQueries
+
+ARRAYS = ("baseline", "references", "low", "high")  # parameters that may be arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +127,8 @@ class Method:
         Raises
         ------
         BadInput
-            If an override names no parameter, or a parameter without default is missing.
+            If an override names no parameter, if a parameter without default is missing, or if a parameter of a
+            method of this project that is a number by default is not one.
         """
         for name in overrides:
             if name not in self.defaults:
@@ -134,4 +138,14 @@ class Method:
         missing = [name for name, value in chosen.items() if value is inspect.Parameter.empty]
         if missing:
             raise BadInput(f"method '{self.name}' needs a value for {listed(missing)}")
-        return chosen
+        return {name: self._checked(name, value) for name, value in chosen.items()}
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return a parameter's value, a whole number as an int; refuse what is not a number where the default is."""
+        default = self.defaults[name]
+        if self.card is None or name in ARRAYS or type(default) not in (int, float):
+            return value
+        if not isinstance(value, numbers.Integral if type(default) is int else numbers.Real):
+            kind = "a whole number" if type(default) is int else "a number"
+            raise BadInput(f"parameter '{name}' of method '{self.name}' must be {kind}, not {value!r}")
+        return int(value) if type(default) is int else value

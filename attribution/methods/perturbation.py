@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,8 @@ def occlusion_windows(
     spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
 ) -> list[tuple[slice, ...]]:
     """Return the patches of ``occlusion`` on an input of the shape ``spatial``."""
+    if not all(isinstance(value, (numbers.Integral, type(None))) for value in (patch, stride)):
+        raise BadInput(f"occlusion needs whole numbers as patch and stride, not {patch!r} and {stride!r}")
     return list(itertools.product(*(_axis_windows(size, patch, stride) for size in spatial)))
 
 
@@ -271,7 +274,7 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitio
     """
     shape = (len(queries), *positions(queries.inputs.shape))
     if groups is not None and not isinstance(groups, str):
-        groups = queries.batch_rows(np.asarray(groups), len(shape))
+        groups = queries.batch_rows(batching.as_array(groups, "groups"), len(shape))
     labels = np.broadcast_to(labels_of(queries.inputs, groups), shape)
     numbered = np.empty(shape, np.int64)
     counts = np.empty(len(queries), np.int64)
@@ -314,7 +317,7 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
                 "whole numbers"
             )
         return superpixels(inputs)
-    array = np.asarray(groups)
+    array = batching.as_array(groups, "groups")
     array = array if array.ndim > len(spatial) else array[np.newaxis]
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((len(inputs), *spatial), (1, *spatial)):
         raise BadInput(

@@ -191,7 +191,10 @@ class ModelQueries:
 
     def channels_last(self, value: Any) -> np.ndarray:
         """Return an array in the caller's layout as float32 in that of ``inputs``, whose channels are last."""
-        array = np.asarray(value, np.float32)
+        given = batching.as_array(value, "a number or an array")
+        if not batching.converts(given.dtype, np.dtype(np.float32)):
+            raise BadInput(f"a number or an array of real numbers is needed, not {given.dtype}")
+        array = given.astype(np.float32)
         if self._position.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
             return np.moveaxis(array, -self.inputs.ndim + 1, -1)
         return array

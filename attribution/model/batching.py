@@ -84,16 +84,45 @@ def _by_name(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -> di
 
 def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.ndarray:
     """Return an input in the type that a model takes."""
-    array = np.asarray(given)
+    array = as_array(given, f"input '{name}'")
     if array.ndim == 0 and not wanted.is_single:
         raise BadInput(f"input '{name}' is a single value, {owner} takes {wanted.shown}")
-    if (array.dtype == object and wanted.dtype not in (None, object)) or not wanted.fits(array.shape):
+    if not wanted.fits(array.shape):
         raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
-    array = array.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(array, dtype=wanted.dtype)
+    if wanted.dtype is not None and not converts(array.dtype, np.dtype(wanted.dtype)):
+        raise BadInput(f"input '{name}' has values of type {array.dtype}, {owner} takes {np.dtype(wanted.dtype)}")
+    given = array
+    with np.errstate(invalid="ignore", over="ignore"):  # checked below
+        array = given.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(given, dtype=wanted.dtype)
+    if array.dtype.kind in "iu" and given.dtype.kind in "iuf" and (array != given).any():
+        raise BadInput(f"input '{name}' has fractions or numbers outside {array.dtype}, which {owner} takes")
     if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
         row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
         raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
     return array
+
+
+def converts(given: np.dtype, wanted: np.dtype) -> bool:
+    """Return whether values of a type are numbers if a model takes numbers, without an imaginary part to lose."""
+    if wanted.kind in "OSU":
+        return True
+    return given.kind in "biuf" or given == wanted or (given.kind == "V" and given.type is not np.void)  # bfloat16
+
+
+def as_array(value: Any, name: str) -> np.ndarray:
+    """Return a caller's array.
+
+    Raises
+    ------
+    BadInput
+        If it is masked, or a list of parts of different shapes.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise BadInput(f"{name}: a masked array; give a value for every position")
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise BadInput(f"{name}: a {type(value).__name__} whose parts differ in shape is not an array") from error
 
 
 def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
@@ -113,7 +142,7 @@ def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
     BadInput
         If they are not integers, not one per input, or not classes of the model.
     """
-    array = np.asarray(targets)
+    array = as_array(targets, "targets")
     if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
         shown = f"{array.dtype} of shape {array.shape}"
         raise BadInput(f"targets must be {total} whole numbers, one per input, not {shown}")

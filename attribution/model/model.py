@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import numbers
 import os
 import pathlib
 import re
@@ -237,6 +238,8 @@ class Model:
 
         See ``attribution.graph.layers.Layers`` for the names that are understood, the default, and the errors.
         """
+        if not isinstance(name, (str, type(None))):
+            raise BadInput(f"layer must be the name of a layer, not {name!r}")
         found = self._layers_of(explain_input)
         return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
 
@@ -325,6 +328,8 @@ class Model:
             If a name is given twice.
         """
         explain_input = explain_input or self._default
+        if not isinstance(explain_input, (str, type(None))):
+            raise BadInput(f"explain_input must be the name of an input or of a tensor, not {explain_input!r}")
         if explain_input is None or explain_input in self.inputs:
             return []
         if explain_input == joined_inputs.ALL:
@@ -470,8 +475,8 @@ class Model:
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
-        if int(wanted) < 1:
-            raise BadInput(f"batch_size must be at least 1, not {wanted}")
+        if not isinstance(wanted, numbers.Integral) or wanted < 1:
+            raise BadInput(f"batch_size must be a whole number of at least 1, not {wanted!r}")
         return self._fixed_batch() or int(wanted)
 
     def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:

@@ -73,9 +73,7 @@ def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_
     assert error == "error: the model has no other input than 'x'; leave out --other_inputs\n"
     (tmp_path / "names.txt").write_text("age\nsize")
     code, _, err = run(*explain, "--feature_names=names.txt")
-    assert code == 2 and err == (
-        "error: 'names.txt' has 2 names for inputs of shape (3,); vectors need one per feature\n"
-    )
+    assert code == 2 and err == ("error: 'names.txt' has 2 names; inputs of shape (3,) need one per feature\n")
 
     np.save(tmp_path / "tokens.npy", np.array([[0, 4, 2, 2]], np.int32))
     model = from_function(

@@ -158,6 +158,13 @@ def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, input
     with pytest.raises(BadInput, match="returned a masked array; return a value for every position"):
         attribution.explain(lambda queries: np.ma.masked_less(queries.inputs, 0), model, x)
 
+    class Unreadable:
+        def __array__(self, *_, **__):
+            raise RuntimeError
+
+    with pytest.raises(BadInput, match="returned a Unreadable that is no array"):
+        attribution.explain(lambda queries: Unreadable(), model, x)
+
 
 def test_values_too_large_for_single_precision_are_refused(models, inputs):
     def large(passes):
@@ -226,6 +233,30 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
         attribution.explain("rise", models["signal"], inputs["signal"], mask=3)
     with pytest.raises(BadInput, match="'gradient' has no parameter 'layer'; it has none"):
         attribution.explain("gradient", models["signal"], inputs["signal"], layer="x")
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "message"),
+    [
+        ("smoothgrad", {"samples": 2.5}, "parameter 'samples' of method 'smoothgrad' must be a whole number, not 2.5"),
+        ("smoothgrad", {"noise": "x"}, "parameter 'noise' of method 'smoothgrad' must be a number, not 'x'"),
+        ("occlusion", {"patch": 2.5}, "whole numbers as patch and stride, not 2.5 and None"),
+        ("grad_cam", {"layer": 3}, "layer must be the name of a layer, not 3"),
+        ("gradient", {"explain_input": 5}, "explain_input must be the name of an input or of a tensor, not 5"),
+        ("gradient", {"batch_size": 2.5}, "batch_size must be a whole number of at least 1, not 2.5"),
+        ("integrated_gradients", {"baseline": 1j}, "real numbers is needed, not complex128"),
+        ("integrated_gradients", {"baseline": [[1], [2, 3]]}, "parts differ in shape"),
+    ],
+)
+def test_values_of_another_type_are_refused(method, parameters, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain(method, models["signal"], inputs["signal"], **parameters)
+
+
+def test_whole_numbers_of_numpy_are_parameters_too(models, inputs):
+    maps = [attribution.explain("smoothgrad", models["signal"], inputs["signal"], samples=number)
+            for number in (3, np.int64(3))]  # fmt: skip
+    np.testing.assert_array_equal(*maps)
 
 
 def test_explained_together_the_maps_are_the_same_bytes(models, inputs):

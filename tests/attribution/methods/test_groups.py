@@ -248,6 +248,8 @@ def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, netw
     [
         (np.zeros(5, int), "whole numbers are needed of the positions' shape"),
         (np.zeros(6), "of shape .* and type float64"),
+        (np.ma.masked_equal(np.zeros(6, int), 0), "groups: a masked array"),
+        ([[1], [2, 3]], "groups: a list whose parts differ in shape"),
         ("words", "groups='words'; groups are None, 'features', 'patches', 'superpixels'"),
         ("superpixels", "groups='superpixels'; groups are None, .*, 'superpixels' .of images"),
     ],

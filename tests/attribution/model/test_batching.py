@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribution.errors import BadInput
 from attribution.model import batching
 
 
@@ -26,6 +27,46 @@ def test_taken_rows_are_those_asked_for_padding_and_all(total, batch_size, equal
         taken = batching.take(array, rows)
         assert taken.tolist() == [10 * row for row in rows]
         assert np.shares_memory(taken, array) == (real == len(rows))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        (np.float32, np.ma.masked_greater(np.ones((2, 3)), 0), "a masked array; give a value for every position"),
+        (np.float32, [[1.0], [1.0, 2.0]], "a list whose parts differ in shape is not an array"),
+        (np.float32, np.ones((2, 3)) + 1j, "values of type complex128, the model takes float32"),
+        (np.float32, np.full((2, 3), "1"), "values of type <U1, the model takes float32"),
+        (np.float32, np.ones((2, 3), object), "values of type object, the model takes float32"),
+        (np.float32, np.zeros((2, 3), "M8[s]"), "values of type datetime64"),
+        (np.float32, np.zeros((2, 3), [("a", "f4")]), "the model takes float32"),
+        (np.float32, np.full((2, 3), 1e300), "NaN or infinite values, first in row 0"),
+        (np.uint8, np.full((2, 3), 0.5), "fractions or numbers outside uint8"),
+        (np.int32, np.full((2, 3), 2**40), "fractions or numbers outside int32"),
+        (np.int32, np.full((2, 3), np.nan), "fractions or numbers outside int32"),
+        (np.uint8, np.full((2, 3), -1), "fractions or numbers outside uint8"),
+    ],
+)
+def test_numbers_that_a_model_does_not_take_are_refused(wanted, given, message):
+    expected = {"x": batching.Expected(np.dtype(wanted), lambda shape: shape == (2, 3), "(any, 3)")}
+    with pytest.raises(BadInput, match=message):
+        batching.checked_feed(given, expected, "the model")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [
+        (np.float32, np.ones((2, 3), bool)),
+        (np.float32, [[1, 2, 3], [4, 5, 6]]),
+        (np.uint8, np.full((2, 3), 255.0)),
+        (np.int32, np.full((2, 3), 7, np.int64)),
+        (object, np.full((2, 3), "word")),
+        (None, np.ones((2, 3))),
+    ],
+)
+def test_numbers_that_a_model_takes_are_the_same_in_its_type(wanted, given):
+    expected = {"x": batching.Expected(wanted and np.dtype(wanted), lambda shape: True, "(any, 3)")}
+    found = batching.checked_feed(given, expected, "the model")["x"]
+    assert found.dtype == (wanted or np.float64) and (found == np.asarray(given)).all()
 
 
 def test_a_generator_depends_on_seed_key_and_purpose_alone():
