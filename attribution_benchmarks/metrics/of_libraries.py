@@ -94,7 +94,7 @@ def _parsed(name: str, library: str, offered: Sequence[str]) -> tuple[str, dict[
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two: nested too deeply
         return text
 
 

@@ -37,9 +37,11 @@ class OtherReport:
         path = directory / "tables" / "matrix.json"
         try:
             document = read_json(path)
+            for row in document["rows"]:
+                _check_row(row)
             self.rows = {(_function(row["method"]), row["column"]): row for row in document["rows"]}
             self.command = document["manifest"]["command"]
-        except (BadInput, KeyError, TypeError, AttributeError) as error:
+        except (BadInput, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise BadInput(
                 f"--compare={directory} holds no finished report ({path} cannot be read); name an --output_dir of "
                 "scripts/reproduce_tables.py"
@@ -58,6 +60,15 @@ class OtherReport:
     def methods(self) -> set[str]:
         """Return the names of the methods, of custom ones the function's."""
         return {name for (name, _), row in self.rows.items() if row["kind"] != "control"}
+
+
+def _check_row(row: Mapping) -> None:
+    """Raise ``TypeError`` for a row whose names are not text, or whose score or rank is not a finite number."""
+    numbers = [row[key] for key in ("value", "rank") if row.get(key) is not None]
+    if not all(isinstance(row[key], str) for key in ("method", "column", "kind")) or not all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) for value in numbers
+    ):
+        raise TypeError(row)
 
 
 def difference(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Any) -> dict:

@@ -9,6 +9,7 @@ import functools
 import importlib
 import io
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -451,6 +452,7 @@ def cases_of_later_commands() -> list[tuple]:
 
     # reports to compare with
     matrix = {"rows": [], "manifest": {"command": "x"}}
+    row = {"method": "gradient", "column": "roe_test", "kind": "method", "value": 0.5, "rank": 1}
     values = {"benchmark": "svea", "groups": []}
     for what, files in {
         "missing": {},
@@ -466,6 +468,14 @@ def cases_of_later_commands() -> list[tuple]:
         "rows none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": None}).encode()},
         "method a number": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{"method": 7}]}).encode()},
         "no manifest": {"other/tables/matrix.json": b'{"rows": []}'},
+        **{
+            f"{key} {str(value)[:9]}": {
+                "other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, key: value}]}).encode()
+            }
+            for key in ("value", "rank")
+            for value in ("x", [1], True, 10**400, math.nan)
+        },
+        "kind none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, "kind": None}]}).encode()},
     }.items():
         add(f"report, other {what}", "report", ["--compare=other", "--output_dir=out"], files, "--compare=")
     for what, content in {

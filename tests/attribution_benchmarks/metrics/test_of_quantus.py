@@ -101,6 +101,7 @@ def test_every_class_that_is_offered_exists_and_has_a_direction():
         ("quantus:Nothing", "choose of 'AUC', 'AttributionLocalisation', "),
         ("quantus:Sufficiency", "no such metric of Quantus is offered"),
         ("quantus:Sparseness?size=3", "Sparseness does not take these parameters"),
+        (f"quantus:Sparseness?size={'-' * 100_000}1", "Sparseness does not take these parameters"),
     ],
 )
 def test_an_unknown_name_or_parameter_is_one_line(name, message, capsys):
