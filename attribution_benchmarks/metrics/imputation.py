@@ -78,7 +78,8 @@ def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
     """Return an image, (H, W, C) float32, in which each missing position is the weighted mean of its neighbors.
 
     A multigrid relaxation, from the coarsest grid to the finest, takes a tenth of the time of a sparse solver. Its root
-    mean square error is about as large as ROAD's noise. If all positions are missing, they have the mean color.
+    mean square error is below ROAD's noise for scattered positions, and up to three times as large for one block of a
+    quarter of the image. If all positions are missing, they have the mean color.
     """
     mean = picture.mean(axis=(0, 1))
     known = ~gone[..., np.newaxis]
