@@ -208,7 +208,7 @@ def test_equal_values_come_in_the_same_random_order_for_every_map():
 
 
 def test_missing_pixels_are_the_weighted_means_of_their_neighbours():
-    """Against the factored equations, on a picture with structure; the error is below the noise that is added, but for a large block."""
+    """Against the factored equations; the error is below the noise that is added, but for a large block."""
     rows, columns = np.mgrid[:48, :40]
     picture = np.stack([np.sin(rows / 7) + columns / 20, np.cos(columns / 5)], axis=2).astype(np.float32)
     generator = np.random.default_rng(0)
