@@ -97,7 +97,7 @@ is left out, because it is the slowest.
 
 The tables need the extra `quantus` (`pip install -e '.[quantus]'`) and 21 CPU minutes; a run resumes after the last
 network that it completed. Without Quantus and with one input of each network, `--inputs=1 --quantus_inputs=0`, it is
-4 CPU minutes. `--metrics=insertion,my_metric.py:MINE` measures yours:
+4 CPU minutes. `--metrics=insertion,my_metric.py:MINE` measures yours.
 
 ```bash
 {command}
