@@ -95,7 +95,7 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
     with np.errstate(invalid="ignore", over="ignore"):  # checked below
         array = given.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(given, dtype=wanted.dtype)
     if array.dtype.kind in "iu" and given.dtype.kind in "iuf" and (array != given).any():
-        raise BadInput(f"input '{name}' has fractions or numbers outside {array.dtype}, which {owner} takes")
+        raise BadInput(f"input '{name}' has fractions or numbers outside {array.dtype}, the type that {owner} takes")
     if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
         row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
         raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
