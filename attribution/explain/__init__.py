@@ -104,7 +104,8 @@ def explain(
         Whether to show a progress bar on standard error.
     resize
         ``True``: maps at the resolution of a layer are resized bilinearly to the input's. ``False``: class activation
-        maps keep their layer's resolution. ``None``: the default of each method.
+        maps keep their layer's resolution. ``None``: the default of each method. Maps of a layer whose positions are no
+        axes of the input, such as a spectrogram's frames and bins, always keep its resolution.
     return_residuals
         Whether to return also the difference between the sum of each map and its expected value, such as
         f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
@@ -116,7 +117,8 @@ def explain(
     -------
     maps : np.ndarray
         Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
-        channel axis for class activation maps and perturbation methods. Of inputs explained together: a dict from name
+        channel axis for class activation maps and perturbation methods; see ``attribution.methods.cam`` for layers with
+        other axes than the input. Of inputs explained together: a dict from name
         to maps of that input's shape.
     residuals : attribution.methods.completeness.Residuals or None
         With ``return_residuals``; ``None`` where no law fixes the sum of the method's maps.
@@ -379,8 +381,8 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
             f"method '{method.name}' returned a {type(maps).__name__} that is no array; numbers of shape "
             f"{with_channels} or {with_channels[:-1]} are needed, one map per input"
         ) from error
-    # A class activation map may have its layer's resolution, hence only the number of axes is fixed; and its layer's
-    # axes, if the layer is not the input's size along axes of the input.
+    # A class activation map may have its layer's resolution, hence only the number of axes is fixed; not even that if
+    # the layer's positions are no axes of the input.
     has_rows = maps.shape[:1] == with_channels[:1]
     any_axes = method.query == "layer gradient" and maps.ndim > 1
     fits = maps.shape == with_channels or (has_rows and (any_axes or maps.ndim == len(with_channels) - 1))
