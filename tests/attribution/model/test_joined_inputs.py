@@ -100,7 +100,8 @@ def test_methods_of_one_backward_pass_give_each_input_the_map_it_has_alone(metho
 
 
 COMPLETE = {
-    "integrated_gradients": ({"points": 201}, {"backward": 201 * ROWS, "backward_passes": 32}, 1e-3),
+    # Where a ReLU bends, the sum is wrong by up to half a step: 0.06 % of the change of the gradient.
+    "integrated_gradients": ({"points": 800}, {"backward": 800 * ROWS, "backward_passes": 25 * ROWS}, 2e-3),
     "deeplift": ({}, {"forward": ROWS, "forward_passes": 1, "backward": ROWS, "backward_passes": 1}, 1e-5),
     "shapley_sampling": ({"permutations": 2}, None, 1e-5),
     "kernel_shap": ({"samples": 30}, None, 1e-5),
