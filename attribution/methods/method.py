@@ -145,7 +145,10 @@ class Method:
         default = self.defaults[name]
         if self.card is None or name in ARRAYS or type(default) not in (int, float):
             return value
-        if not isinstance(value, numbers.Integral if type(default) is int else numbers.Real):
-            kind = "a whole number" if type(default) is int else "a number"
+        whole = type(default) is int
+        if whole and isinstance(value, numbers.Integral):
+            return int(value)
+        if whole or not isinstance(value, numbers.Real):
+            kind = "a whole number" if whole else "a number"
             raise BadInput(f"parameter '{name}' of method '{self.name}' must be {kind}, not {value!r}")
-        return int(value) if type(default) is int else value
+        return value
