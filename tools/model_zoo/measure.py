@@ -182,11 +182,10 @@ class Subject:
         options = dict(FEW.get(name, {}))
         if name in MASKED and name in self.layers:
             options["layer"] = self.layers[name][0]
-        if name in ("occlusion", *GROUPED):
-            spatial = self.oracle().values.shape[1:-1]
-            options |= (
-                {"groups": oracles.groups_of(spatial)} if name in GROUPED else {"patch": oracles.patch_of(spatial)}
-            )
+        spatial = self.oracle().values.shape[1:-1] if name in ("occlusion", *GROUPED) else ()
+        if spatial:
+            by_groups = {"groups": oracles.groups_of(spatial)}
+            options |= by_groups if name in GROUPED else {"patch": oracles.patch_of(spatial)}
         if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.oracle().values.dtype.kind == "f":
             values = self.oracle().values
             options |= {"low": float(values.min()), "high": float(values.max())}
