@@ -98,11 +98,11 @@ class Sums:
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
         variable, weights, layer = self._linear(tensor, inner)
-        pairs = part.pairs(variable, weights if sign == 1 else sign * weights, LayerInputs(self._walk, variable))
-        copies = [tf.identity(factor) for factor, _ in pairs]
+        products = part.pairs(variable, weights if sign == 1 else sign * weights, LayerInputs(self._walk, variable))
+        copies = [tf.identity(factor) for factor, _ in products]
         leaves += [(variable, copy) for copy in copies]
-        kernels = [weight for _, weight in pairs]
-        if len(pairs) > 1 and _sees_all_channels(operation, variable, weights):
+        kernels = [weight for _, weight in products]
+        if len(products) > 1 and _sees_all_channels(operation, variable, weights):
             # One convolution of twice the channels: three channels of a picture leave most of the processor idle.
             return layer(tf.concat(copies, -1), tf.concat(kernels, 2))
         return functools.reduce(operator.add, map(layer, copies, kernels))
