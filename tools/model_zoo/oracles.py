@@ -146,9 +146,11 @@ class Oracle:
         images = tuple(range(1, self.values.ndim))
         attributions = 0
         for baseline in (self.values.min(axis=images, keepdims=True), self.values.max(axis=images, keepdims=True)):
-            path = np.linspace(0, 1, POINTS, dtype=np.float32)
-            slopes = [self.gradient(baseline + alpha * (self.values - baseline)) for alpha in path]
-            attributions = attributions + (self.values - baseline) * np.trapezoid(slopes, dx=1 / (POINTS - 1), axis=0)
+            # On an image of one color max pooling has ties, which rounding breaks: points are rounded as the method's.
+            difference = self.values - baseline
+            back = 1 - np.linspace(0, 1, POINTS, dtype=np.float32)
+            slopes = [self.gradient(self.values - share * difference) for share in back]
+            attributions = attributions + difference * np.trapezoid(slopes, dx=1 / (POINTS - 1), axis=0)
         pairs = zip(attributions.max(axis=-1) / 2, self.values, strict=True)
         return np.stack([groups._by_region(attribution, groups._regions(image)) for attribution, image in pairs])
 
