@@ -7,7 +7,6 @@ import pytest
 
 import attribution
 from attribution import cli
-from attribution_benchmarks.core import definition as benchmark
 from attribution_benchmarks.core import metric, registry
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.metrics import registry as shared
@@ -129,7 +128,6 @@ def test_the_presets_compute_all_columns_of_the_matrix():
 def test_a_metric_of_all_benchmarks_is_computed_and_has_a_column_in_each(monkeypatch):
     monkeypatch.setattr(shared, "METRIC_REGISTRY", {})
     monkeypatch.setattr(presets, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
-    monkeypatch.setattr(benchmark, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
     toy = shared.register(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
     asked = {task.benchmark for task in tasks(True) if "toy" in task.metrics}
     definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
