@@ -254,7 +254,8 @@ class Results:
             scores.setdefault(part.benchmark, []).extend(part.input_scores)
         titles = {name: title for part in self.parts for name, title in part.titles.items()}
         tests = significance.compare_columns(built, scores, self._settings.seed)
-        return "\n".join(summary.advice(built, tests, Names(titles)))
+        tested = [one for one in tests.values() if one.has_power()]
+        return "\n".join([*summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
 
     def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str, dict[str, str]]:
         """Return the scores of one method or baseline by table and column, its title, and why tables lack it.

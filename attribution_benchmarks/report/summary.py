@@ -204,7 +204,7 @@ def undecided(
         *_not_compared(tested, names),
         *_blind_metrics(power, names),
         *_benchmarks_agree(agreement),
-        *(_caveats(tested) if tested else []),
+        *caveats(tested),
     ]
 
 
@@ -322,7 +322,8 @@ def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]
     ]
 
 
-def _caveats(tested: Sequence[ColumnTests]) -> list[str]:
+def caveats(tested: Sequence[ColumnTests]) -> list[str]:
+    """Return for which networks the results of tested columns hold."""
     several = list(dict.fromkeys(one.column.group for one in tested if one.networks >= MIN_NETWORKS))
     fixed = list(dict.fromkeys(one.column.group for one in tested if one.column.group not in several))
     return [
