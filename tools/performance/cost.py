@@ -243,8 +243,8 @@ def operations_part(builds):
         "",
         "For one input, counted in the compiled functions before TensorFlow simplifies them; in brackets the multiple "
         "of a gradient. A gradient takes each convolution forward and backward. The rule z+ takes it once more, "
-        "forward with the positive weights, and divides the relevance by the result. No multiple below 1.5 is "
-        "possible.",
+        "forward with the positive weights, and divides the relevance by the result. No multiple of this project's "
+        "gradient below 1.5 is possible; the floor of the tables of speed is the live network's gradient.",
         "",
         "| network | method | billion multiplications | convolutions | MB written |",
         "|---|---|---|---|---|",
