@@ -12,7 +12,6 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights
-FURTHER_RANDOM = 1  # networks of random weights for each further trained network
 MOST_TRAINED = 5  # networks of a benchmark
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
@@ -47,24 +46,20 @@ def tasks_of(
     metrics
         Names of metrics that the user added.
     random_networks
-        Number of networks of random weights for each trained network; 0 for the default of a full or a quick run, which
-        is less for further networks.
+        Number of networks of random weights for each trained network; 0 for the default of a full or a quick run.
     share
         Of the inputs of a full run, one of ``ROUNDS``. Steps, samples and masks are those of a full run, and further
         networks have all inputs.
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     """
-
-    def of_random(task: ReportTask) -> int:
-        return random_networks or (FURTHER_RANDOM if task.network else QUICK_NETWORKS if quick else NETWORKS)
-
+    of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, place, quick, seed, each) for each in (share, 1.0))
     further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
     return [
         dataclasses.replace(
             task,
-            command=(*task.command, *((f"--random_networks={of_random(task)}",) if task.random_networks else ())),
+            command=(*task.command, *((f"--random_networks={of_random}",) if task.random_networks else ())),
             methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
             metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics])) if task.metrics else (),
         )

@@ -63,8 +63,8 @@ flags.DEFINE_list(
 )  # fmt: skip
 flags.DEFINE_integer(
     "random_networks", 0,
-    f"networks of random weights of each trained network, in benchmarks with this control; 0: {NETWORKS} of the first "
-    f"one, or {presets.QUICK_NETWORKS} with --quick, and {presets.FURTHER_RANDOM} of each further one",
+    f"networks of random weights for each trained network, in benchmarks with this control; 0: {NETWORKS}, or "
+    f"{presets.QUICK_NETWORKS} with --quick",
     0, MOST, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(

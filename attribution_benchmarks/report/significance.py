@@ -263,21 +263,13 @@ def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequ
         for kind, members in _conditions(method, group).items():
             name, stacked = f"{method}/{kind}", np.stack([group.by_network(member) for member in members], axis=-1)
             if len(members) < statistics.MIN_NETWORKS or stacked.shape[1] >= statistics.MIN_NETWORKS:
-                values[name] = _mean_of_known(stacked)
+                values[name] = stacked.mean(axis=-1)
                 pairs.append((method, name))
             else:  # of few trained networks those of random weights are the ones that vary
                 repeated = np.repeat(values[method], len(members), axis=1)
                 flat = {method: repeated, name: stacked.reshape(len(stacked), -1)}
                 found += _shares(flat, [(method, name)], group, column)
     return _shares(values, pairs, group, column) + found
-
-
-def _mean_of_known(values: Array) -> Array:
-    """Return the means along the last axis without NaN; NaN where nothing else is."""
-    known = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        found: Array = np.where(known, values, 0.0).sum(axis=-1) / known.sum(axis=-1)
-    return found
 
 
 def _conditions(method: str, group: InputScores) -> dict[str, list[str]]:

@@ -172,19 +172,6 @@ def test_random_networks_of_one_trained_network_are_the_sample():
     assert tests.mark("own") == "" and tests.against("own")[0].share == pytest.approx(0.45, abs=0.01)
 
 
-@pytest.mark.filterwarnings("error")
-def test_further_trained_networks_may_have_fewer_networks_of_random_weights():
-    generator = np.random.default_rng(3)
-
-    def scores(*levels):
-        return np.array(levels) + generator.normal(0, 0.01, (100, 3))
-
-    first, second = scores(0.3, 0.2, 0.1), scores(0.5, np.nan, np.nan)
-    tests = of_methods(scores(1, 1, 1), **{"own_random_weights#1": first, "own_random_weights#2": second})
-    (found,) = tests.against("own")
-    assert found.share == pytest.approx((0.4 + 0.2 + 0.1) / 3, abs=0.01) and found.test.n == 100
-
-
 def test_score_that_is_not_positive_passes_nothing():
     generator = np.random.default_rng(2)
     tests = of_methods(generator.normal(-1, 0.1, 50), edges=generator.normal(-3, 0.1, 50))

@@ -74,15 +74,6 @@ def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
     assert len(further) == 2
 
 
-def test_further_networks_have_fewer_networks_of_random_weights_unless_a_number_is_given():
-    def numbers(**options):
-        found = [task for task in tasks(False, networks=2, **options) if task.random_networks]
-        return {(bool(task.network), task.command[-1]) for task in found}
-
-    assert numbers() == {(False, "--random_networks=4"), (True, "--random_networks=1")}
-    assert numbers(random_networks=3) == {(False, "--random_networks=3"), (True, "--random_networks=3")}
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     scored = {name: set() for name in registry.REPORTED}
