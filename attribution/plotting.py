@@ -187,51 +187,74 @@ def plot(
     """
     if isinstance(inputs, Mapping):
         maps, inputs, feature_names = _one_of_several(maps, inputs)
-    inputs = np.asarray(inputs)
-    if not isinstance(maps, Mapping):
-        maps = {"": maps}
+    inputs, maps = np.asarray(inputs), _by_method(maps)
     _check(maps, inputs, titles, feature_names)
-    maps = {name: np.asarray(found) for name, found in maps.items()}
-    if inputs.ndim == 2 and inputs.dtype.kind == "f" and feature_names is None:
-        has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
-        if inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES):
-            inputs = inputs[..., np.newaxis]
-    is_spectrogram = inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES
-    if is_spectrogram:
+    if feature_names is None and _is_too_long_for_bars(inputs, maps):
+        inputs = inputs[..., np.newaxis]
+    aspect = "equal"
+    if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
-        inputs = _upright(inputs, inputs.shape)[..., np.newaxis]
-    positions = inputs.shape[1:-1] or inputs.shape[1:]
-    flat = {
-        name: found
-        if _has_other_axes(found.shape, inputs.shape)
-        else _at_input_resolution(without_channels(found, len(positions), channels), positions)
-        for name, found in maps.items()
-    }
-    limits = _limits(flat, scale, 100.0 if inputs.ndim == 2 else percentile)  # bars are not cut
+        inputs, aspect = _upright(inputs, inputs.shape)[..., np.newaxis], "auto"
+    flat = _one_number_per_place(maps, inputs.shape, channels)
     titles = list(titles or [""] * len(inputs))
     if inputs.ndim == 2:
-        return _draw_vectors(inputs, flat, limits, titles, feature_names)
+        return _draw_vectors(inputs, flat, _limits(flat, scale, 100.0), titles, feature_names)
+    limits = _limits(flat, scale, percentile)
     if inputs.ndim == 4:
-        return _draw_images(inputs, flat, limits, titles, preprocessing, overlay, "auto" if is_spectrogram else "equal")
+        return _draw_images(inputs, flat, limits, titles, preprocessing, overlay, aspect)
     return _draw_signals(inputs, flat, limits, titles)
+
+
+def _by_method(maps: Any) -> dict[str, np.ndarray]:
+    """Return the maps of each method; an array alone has an empty name."""
+    named = maps if isinstance(maps, Mapping) else {"": maps}
+    return {name: np.asarray(found) for name, found in named.items()}
 
 
 def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
     """Return maps, inputs and names of features of inputs that were explained together and share a figure."""
     maps = maps if all(isinstance(found, Mapping) for found in maps.values()) else {"": maps}
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
-    if len(arrays) == 1 and next(iter(arrays.values())).ndim > 2:
-        (name,) = arrays
+    large = [name for name, array in arrays.items() if array.ndim > 2]
+    if len(large) == len(arrays) == 1:
+        (name,) = large
         return {method: found[name] for method, found in maps.items()}, arrays[name], None
-    if large := [name for name, array in arrays.items() if array.ndim > 2]:
+    if large:
         raise BadInput(f"{listed(large)} of several inputs have positions; plot each alone")
+    joined = {method: _side_by_side(found, arrays) for method, found in maps.items()}
+    return joined, _side_by_side(arrays, arrays), _names_of_numbers(arrays)
 
-    def side_by_side(found: Mapping[str, Any]) -> np.ndarray:
-        return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
 
+def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return maps of several inputs as vectors ``(N, F)``, in the order of the inputs."""
+    return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
+
+
+def _names_of_numbers(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Return a name for every number of several inputs, such as "age" and, of a vector, "blood 0"."""
     widths = {name: int(np.prod(array.shape[1:])) for name, array in arrays.items()}
-    names = [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
-    return {method: side_by_side(found) for method, found in maps.items()}, side_by_side(arrays), names
+    return [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
+
+
+def _is_too_long_for_bars(inputs: np.ndarray, maps: Mapping[str, np.ndarray]) -> bool:
+    """Return whether inputs are vectors of more numbers than are drawn as bars next to these maps."""
+    if inputs.ndim != 2 or inputs.dtype.kind != "f":
+        return False
+    has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
+    return bool(inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES))
+
+
+def _one_number_per_place(
+    maps: Mapping[str, np.ndarray], shape: tuple[int, ...], channels: str
+) -> dict[str, np.ndarray]:
+    """Return maps without channels at the resolution of inputs of a shape; those with other axes unchanged."""
+    positions = shape[1:-1] or shape[1:]
+    return {
+        name: found
+        if _has_other_axes(found.shape, shape)
+        else _at_input_resolution(without_channels(found, len(positions), channels), positions)
+        for name, found in maps.items()
+    }
 
 
 def _upright(signals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -392,13 +415,18 @@ def _draw_signals(
             axis.yaxis.set_major_formatter(lambda value, _: _number(value))
             axis.tick_params(labelsize=7)
             _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
-    for axis, name in zip(axes[0], flat, strict=True):
-        axis.set_title(_wrapped(_title_of(name), 50), fontsize=9)
-    for axis, title in zip(axes[:, 0], titles, strict=True):
-        axis.set_ylabel(_wrapped(title, 26) or "signal", fontsize=8)
-    for axis, found in zip(axes[-1], flat.values(), strict=True):
-        axis.set_xlabel("position" if found.ndim == 2 else "layer's first axis", fontsize=8)
+    _label_edges(axes, flat, [_wrapped(title, 26) or "signal" for title in titles], "position", 50)
     return figure
+
+
+def _label_edges(axes: Any, flat: Mapping[str, np.ndarray], rows: Sequence[str], below: str, width: int) -> None:
+    """Write the methods above a grid of charts, in lines of ``width``, texts of rows to its left, and axes below it."""
+    for axis, name in zip(axes[0], flat, strict=True):
+        axis.set_title(_wrapped(_title_of(name), width), fontsize=9)
+    for axis, text in zip(axes[:, 0], rows, strict=True):
+        axis.set_ylabel(text, fontsize=8)
+    for axis, found in zip(axes[-1], flat.values(), strict=True):
+        axis.set_xlabel(below if found.ndim == 2 else "layer's first axis", fontsize=8)
 
 
 def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:
@@ -428,12 +456,7 @@ def _draw_vectors(
                 _draw_alone(figure, axes[row, column], found[row], limits[name][row])
                 continue
             _draw_bars(axes[row, column], found[row], limits[name][row], labels if column == 0 else [""] * count)
-    for axis, name in zip(axes[0], flat, strict=True):
-        axis.set_title(_wrapped(_title_of(name), 40), fontsize=9)
-    for axis, title in zip(axes[:, 0], titles, strict=True):
-        axis.set_ylabel(_wrapped(title, 26), fontsize=8)
-    for axis, found in zip(axes[-1], flat.values(), strict=True):
-        axis.set_xlabel("attribution" if found.ndim == 2 else "layer's first axis", fontsize=8)
+    _label_edges(axes, flat, [_wrapped(title, 26) for title in titles], "attribution", 40)
     return figure
 
 
