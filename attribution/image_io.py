@@ -200,16 +200,18 @@ def read_table(
             f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
             f"columns {listed(columns)}"
         )
-    found = {}
-    for name, (shape, dtype) in inputs.items():
-        array = np.asarray(columns[name])
-        if isinstance(columns[name], list):
-            array = _cells(path, name, columns[name], dtype).reshape(-1, *(1,) * len(shape))
-        sizes = array.shape[1:]
-        if len(sizes) != len(shape) or any(want not in (None, have) for want, have in zip(shape, sizes, strict=True)):
-            raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
-        found[name] = array.astype(object) if dtype is object else array
-    return found, None
+    return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
+
+
+def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:
+    """Return an array of a file, or the cells of a column as an array, of inputs of a shape."""
+    array = np.asarray(values)
+    if isinstance(values, list):
+        array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
+    sizes = array.shape[1:]
+    if len(sizes) != len(shape) or any(want not in (None, have) for want, have in zip(shape, sizes, strict=True)):
+        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+    return array.astype(object) if dtype is object else array
 
 
 def _cells(path: pathlib.Path, name: str, cells: Sequence[str], dtype: Any) -> np.ndarray:

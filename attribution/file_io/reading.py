@@ -110,11 +110,16 @@ def read_text(path: str | os.PathLike) -> str:
         If it cannot be read or is too large.
     """
     with opened(path, "text") as file:
-        data = file.read(_LARGEST_TEXT + 1)
-        if len(data) > _LARGEST_TEXT:
-            raise ValueError(f"it has more than {_LARGEST_TEXT >> 20} MiB")
+        data = _read_at_most(file, _LARGEST_TEXT)
     lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
     return "\n".join(printable(line.expandtabs()) for line in lines)
+
+
+def _read_at_most(file: IO[bytes], limit: int) -> bytes:
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"it has more than {limit >> 20} MiB")
+    return data
 
 
 def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
@@ -126,18 +131,17 @@ def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
         If it cannot be read, is too large, names a column twice, or has lines of different lengths.
     """
     with opened(path, "CSV file") as file:
-        data = file.read(_LARGEST_CSV + 1)
-        if len(data) > _LARGEST_CSV:
-            raise ValueError(f"it has more than {_LARGEST_CSV >> 20} MiB")
+        data = _read_at_most(file, _LARGEST_CSV)
         lines = [line for line in csv.reader(data.decode("utf-8-sig").splitlines(), strict=True) if line]
         if len(lines) < 2:
             raise ValueError("a line of names and at least one row are needed")
         names = [name.strip() for name in lines[0]]
         if len(set(names)) < len(names):
             raise ValueError("two columns have the same name")
-        if wrong := next((number for number, line in enumerate(lines, start=1) if len(line) != len(names)), 0):
-            raise ValueError(f"line {wrong} has {len(lines[wrong - 1])} cells for {len(names)} columns")
-        return {name: [line[place] for line in lines[1:]] for place, name in enumerate(names)}
+        for number, line in enumerate(lines, start=1):
+            if len(line) != len(names):
+                raise ValueError(f"line {number} has {len(line)} cells for {len(names)} columns")
+        return dict(zip(names, map(list, zip(*lines[1:], strict=True)), strict=True))
 
 
 def read_array(path: str | os.PathLike) -> np.ndarray:
