@@ -145,8 +145,7 @@ def _bars(metric: str, rows, titles):
     axis.set_axisbelow(True)
     title = METRICS[metric].title if metric in METRICS else metric
     axis.set_xlabel(f"{title}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -168,8 +167,7 @@ def _curves(rows, titles):
     axis.set_xlabel("scene classes with a dog in the model's training, of ten")
     axis.set_ylabel("MCS relative to a dog in all ten")
     axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
