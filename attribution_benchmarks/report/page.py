@@ -67,27 +67,32 @@ def pages(
     return {f"{name}.html": environment.get_template(f"{name}.html.jinja").render(values, page=name) for name in PAGES}
 
 
+def _verdicts(
+    matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTests], power: Any, data: ReportData
+) -> dict[str, Any]:
+    """Return the variables of headline, advice and forest plots; of a preliminary report they are empty."""
+    if data.to_come:
+        return {
+            "headline": ("Preliminary results", ""), "advice": (), "choices": (), "undecided": (), "forests": {},
+        }  # fmt: skip
+    names, custom = data.names, [name for name in data.custom if name in matrix.methods]
+    return {
+        "headline": summary.headline(matrix, tests, names, custom),
+        "advice": summary.advice(matrix, tests, names),
+        "choices": summary.choices(matrix, tests, names),
+        "undecided": summary.undecided(matrix, agreement, tests, power, names),
+        "forests": {name: relatives.forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom},
+    }
+
+
 def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
     """Return the variables of headline, advice, forest plots, matrix, summary, agreement and power."""
     names = data.names
     lines = sections.matrix_lines(matrix, tests, names)
     reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
     power = oracle_power(matrix, data.scores)
-    custom = [name for name in data.custom if name in matrix.methods]
-    found: dict[str, Any] = {"headline": ("Preliminary results", ""), "advice": (), "choices": (), "undecided": ()}
-    found["forests"] = {}
-    if not data.to_come:  # of few inputs there are no verdicts
-        found = {
-            "headline": summary.headline(matrix, tests, names, custom),
-            "advice": summary.advice(matrix, tests, names),
-            "choices": summary.choices(matrix, tests, names),
-            "undecided": summary.undecided(matrix, agreement, tests, power, names),
-            "forests": {
-                name: relatives.forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom
-            },
-        }
     return {
-        **found,
+        **_verdicts(matrix, agreement, tests, power, data),
         "facts": summary.sizes(matrix),
         "names": names,
         "summary": summary.summary(matrix, agreement, tests, names, reasons),

@@ -41,10 +41,7 @@ def forest(
         ``related``, whether the method has relatives. Differences are positive where the method is better.
     """
     tested = [one for one in tests.values() if name in one.tested and one.has_power()]
-    relatives = [
-        *(one for one in parents if one in matrix.methods),
-        *(one for one in matrix.methods if one not in (*parents, name) and names.family(one) == names.family(name)),
-    ]
+    relatives = _relatives(name, matrix, names, parents)
     panels = [_panel(name, one, relatives, matrix, names) for one in tested]
     if not panels:
         return None
@@ -57,13 +54,20 @@ def forest(
     return {"panels": panels, "sentences": list(map(_sentence, found, found.values())), "related": bool(relatives)}
 
 
+def _relatives(name: str, matrix: Matrix, names: Any, parents: Sequence[str]) -> list[str]:
+    """Return the methods that a method varies, then the others of its family."""
+    others = [one for one in matrix.methods if one not in (*parents, name)]
+    return [
+        *(one for one in parents if one in matrix.methods),
+        *(one for one in others if names.family(one) == names.family(name)),
+    ]
+
+
 def _panel(name: str, tests: ColumnTests, relatives: Sequence[str], matrix: Matrix, names: Any) -> dict:
     """Return the lines of one metric, all with one scale."""
-    column, others = tests.column, [one for one in tests.tested if one != name]
+    column, strongest = tests.column, _strongest_baseline(tests, matrix)
+    others = [one for one in tests.tested if one != name]
     shown = [one for one in relatives if one in others][:_AT_MOST] if relatives else others[:1]
-    good = max if column.higher_is_better else min
-    baselines = {test.second: matrix.cells[test.second, column.key]["value"] for test in tests.leads}
-    strongest = [good(baselines, key=baselines.__getitem__)] if baselines else []
     pairs = [test for one in (*shown, *strongest) if (test := tests.lead(name, one)) and math.isfinite(test.difference)]
     rows = [
         {"value": test.difference, "low": test.low, "high": test.high,
@@ -82,6 +86,13 @@ def _panel(name: str, tests: ColumnTests, relatives: Sequence[str], matrix: Matr
             for test, row in zip(pairs, rows, strict=True)
         ],
     }  # fmt: skip
+
+
+def _strongest_baseline(tests: ColumnTests, matrix: Matrix) -> list[str]:
+    """Return the name of the best of the baselines that methods are compared with; empty without any."""
+    best = max if tests.column.higher_is_better else min
+    values = {test.second: matrix.cells[test.second, tests.column.key]["value"] for test in tests.leads}
+    return [best(values, key=values.__getitem__)] if values else []
 
 
 def _verdict(test: PairComparison) -> str:
