@@ -219,19 +219,22 @@ class Layers:
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
             raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")
-        after = self._graph.below(mixing)
-        head = self._head()
-        candidates = [name for name in reversed(self._path) if name in after and name not in head]
-        cuts = set(self._cuts())
+        ahead = self._graph.below(mixing) - self._head()
+        candidates = [name for name in reversed(self._path) if name in ahead]
         for inside in (False, True):
             known = [name for name in candidates if (self.layout(name).covers == _NOTHING) == inside]
-            for name in known:
-                if name in cuts and self._can_be_default(name):
-                    return self._before_normalization(name)
-            for name in known:
-                if self._graph.nodes[name].op in _DEFAULTS and self.has_positions(name):
-                    return name
-        raise BadInput(f"{self._why_no_default(after - head)}; {self._hint()}")
+            if found := self._first_default(known):
+                return found
+        raise BadInput(f"{self._why_no_default(ahead)}; {self._hint()}")
+
+    def _first_default(self, candidates: Sequence[str]) -> str | None:
+        """Return the first node that ends a block, else the first that can be read; ``None`` without either."""
+        cuts = set(self._cuts())
+        for name in candidates:
+            if name in cuts and self._can_be_default(name):
+                return self._before_normalization(name)
+        readable = (name for name in candidates if self._graph.nodes[name].op in _DEFAULTS and self.has_positions(name))
+        return next(readable, None)
 
     def find(self, layer: str) -> str:
         """Return the node that a user's layer name means.
