@@ -308,15 +308,8 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
     spatial = positions(inputs.shape)
     if groups is None:
         groups = "features" if len(spatial) <= 1 and math.prod(spatial) <= _SUPERPIXELS else "patches"
-    if isinstance(groups, str) and groups in _LABELS:
-        return _LABELS[groups](spatial)[np.newaxis]
     if isinstance(groups, str):
-        if groups != "superpixels" or inputs.ndim != 4:
-            raise BadInput(
-                f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of "
-                "whole numbers"
-            )
-        return superpixels(inputs)
+        return _labels_named(groups, inputs)
     array = batching.as_array(groups, "groups")
     array = array if array.ndim > len(spatial) else array[np.newaxis]
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((len(inputs), *spatial), (1, *spatial)):
@@ -325,6 +318,17 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
             f"shape {spatial}, with one row for each input or without"
         )
     return array
+
+
+def _labels_named(groups: str, inputs: np.ndarray) -> np.ndarray:
+    if groups in _LABELS:
+        return _LABELS[groups](positions(inputs.shape))[np.newaxis]
+    if groups == "superpixels" and inputs.ndim == 4:
+        return superpixels(inputs)
+    raise BadInput(
+        f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of whole "
+        "numbers"
+    )
 
 
 def _patches(spatial: tuple[int, ...]) -> np.ndarray:
