@@ -44,7 +44,7 @@ from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_parameters
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_file
-from attribution.methods.completeness import SumLaw
+from attribution.methods.completeness import Residuals, SumLaw
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
@@ -229,7 +229,6 @@ def _explain(
     targets = _targets(flag_values.target, names, scores)
     _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
     if not flag_values.methods:
-        methods = {label: one for label, one in methods.items() if not (together and one[0].needs_positions)}
         methods = _applicable(methods, model, inputs.feed, targets, explain_input)
     maps, residuals = explain_many(
         methods,
@@ -239,26 +238,14 @@ def _explain(
         explain_input=explain_input,
         batch_size=flag_values.batch_size,
         seed=flag_values.seed,
-        keys=[str(label) for label in inputs.labels],
+        keys=inputs.labels,
         return_residuals=True,
     )
-    for label, residual in residuals.items():
-        if law := methods[label][0].sum_law:
-            _print_residual(label, residual.relative, law)
-    titles = [
-        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
-        for row, (label, target) in enumerate(zip(inputs.labels, targets, strict=True))
-    ]
-    arrays: dict[str, Any] = {"targets": targets}
-    if together:
-        by_name: Mapping[str, Any] = maps
-        arrays |= {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
-        arrays |= {f"{label}/{name}": array for label, found in by_name.items() for name, array in found.items()}
-    else:
-        arrays |= {"inputs": inputs.feed[inputs.read], **maps}
-    arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
+    _print_residuals(residuals, methods)
     if flag_values.maps:
+        arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
+    titles = _titles(inputs.labels, targets, scores, names, model.score)
     for path, drawn in figures.items():
         figure = plotting.plot(
             maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
@@ -269,6 +256,28 @@ def _explain(
         _write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
+
+
+def _arrays_by_name(
+    inputs: _Inputs, maps: Mapping[str, Any], residuals: Mapping[str, Residuals], together: Sequence[str]
+) -> dict[str, Any]:
+    """Return the explained inputs, their maps and the residuals, by their names in the file of ``--maps``."""
+    differences = {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
+    if not together:
+        return {"inputs": inputs.feed[inputs.read], **maps, **differences}
+    explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
+    by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
+    return explained | by_input | differences
+
+
+def _titles(
+    labels: Sequence[str], targets: np.ndarray, scores: np.ndarray, names: Sequence[str] | None, score: str
+) -> list[str]:
+    """Return the titles of inputs in a figure: each with its class and the score of it."""
+    return [
+        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[score]} {row[target]:.3g}"
+        for label, target, row in zip(labels, targets, scores, strict=True)
+    ]
 
 
 def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
@@ -425,6 +434,12 @@ def _print_predictions(
         )
 
 
+def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
+    for label, residual in residuals.items():
+        if law := methods[label][0].sum_law:
+            _print_residual(label, residual.relative, law)
+
+
 def _print_residual(label: str, relative: np.ndarray, law: SumLaw) -> None:
     """Print the relative difference of maps' sums from their expected values; warn where it is large."""
     shares = relative[np.isfinite(relative)]
@@ -459,6 +474,8 @@ def _with_layer(methods: _Chosen, layer: str) -> _Chosen:
 
 def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarray, explain_input: str) -> _Chosen:
     """Return the default methods that apply to the model, and print why others are skipped."""
+    if model.explained_together(explain_input):  # no note: without --methods, nobody chose these
+        methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
     first = {name: array[:1] for name, array in model.feed(feed).items()}
     kept: _Chosen = {}
     reason: Exception | None = None
