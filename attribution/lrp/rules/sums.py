@@ -97,12 +97,16 @@ class Sums:
             return _sum(operation, [self._build(term, part, term_sign, leaves) for term, term_sign in pairs])
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
+        return self._linear_part(tensor, part, sign, leaves, inner)
+
+    def _linear_part(self, tensor: tf.Tensor, part: Part, sign: float, leaves: Leaves, inner: bool) -> Any:
+        """Build one part of the term of a sum that is a linear layer, or the term itself, again."""
         variable, weights, layer = self._linear(tensor, inner)
         products = part.pairs(variable, weights if sign == 1 else sign * weights, LayerInputs(self._walk, variable))
         copies = [tf.identity(factor) for factor, _ in products]
         leaves += [(variable, copy) for copy in copies]
         kernels = [weight for _, weight in products]
-        if len(products) > 1 and _sees_all_channels(operation, variable, weights):
+        if len(products) > 1 and _sees_all_channels(tensor.op, variable, weights):
             # One convolution of twice the channels: three channels of a picture leave most of the processor idle.
             return layer(tf.concat(copies, -1), tf.concat(kernels, 2))
         return functools.reduce(operator.add, map(layer, copies, kernels))
