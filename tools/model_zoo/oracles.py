@@ -456,6 +456,17 @@ class Oracle:
         return values.astype(self._dtype)
 
 
+def _give_gradients(graph_def, rule: str) -> None:
+    """Give every rectifier of a graph the gradient of a rule."""
+    if any("Call" in node.op for node in graph_def.node):
+        raise NoOracle("a part of the file stays a call")
+    if any(node.op == "Relu" and "Neg" in node.input[0] for node in graph_def.node):
+        raise NoOracle("PReLU is made of two ReLUs")
+    for node in graph_def.node:
+        if node.op in _SLOPES:
+            node.attr["_gradient_op_type"].s = f"Zoo{rule}{node.op}".encode()
+
+
 class Frozen:
     """A signature frozen by TensorFlow: values and gradients of its nodes, and scores where these are replaced.
 
@@ -475,13 +486,8 @@ class Frozen:
         names = sorted(function.structured_outputs)
         function = convert_variables_to_constants_v2(function, lower_control_flow=False)
         graph_def = function.graph.as_graph_def()
-        if rule and any("Call" in node.op for node in graph_def.node):
-            raise NoOracle("a part of the file stays a call")
-        if rule and any(node.op == "Relu" and "Neg" in node.input[0] for node in graph_def.node):
-            raise NoOracle("PReLU is made of two ReLUs")
-        for node in graph_def.node:
-            if rule and node.op in _SLOPES:
-                node.attr["_gradient_op_type"].s = f"Zoo{rule}{node.op}".encode()
+        if rule:
+            _give_gradients(graph_def, rule)
         self._names = {node.name for node in graph_def.node}
         self.only = function.inputs[0].op.name
         self._graph, self._feed = tf.Graph(), {f"{name or self.only}:0": array for name, array in feed.items()}

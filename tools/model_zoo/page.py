@@ -114,18 +114,7 @@ def _print_progress(text, end="\n"):
 
 def page(results: dict[str, dict]) -> str:
     """Return the page as Markdown, from each family's result of ``measure.measure``, in the zoo's order."""
-    counts = {title: _counts(results.values(), methods) for title, methods in TABLES.items()}
-    cells = sum(counts.values(), collections.Counter())
-    shown = [status for status in STATUSES if cells[status] or status in ("differs", "crashes")]
-    lines = [
-        _HEAD,
-        f"**{len(results)} of {len(FAMILIES)} families** by {len(measure.METHODS)} methods, {cells.total()} cells:",
-        "",
-        _row(["methods", *shown]),
-        _row(["---"] * (1 + len(shown))),
-        *(_row([title, *(str(of_group[status]) for status in shown)]) for title, of_group in counts.items()),
-        _row(["all", *(str(cells[status]) for status in shown)]),
-    ]
+    lines = [_HEAD, *_totals(results)]
     zero = sum(
         cell["status"] == "exact" and cell["note"] == "all zero"
         for found in results.values()
@@ -140,6 +129,19 @@ def page(results: dict[str, dict]) -> str:
         lines += ["", f"## {title}", "", '<details markdown="1"><summary>Every family by every method</summary>', ""]
         lines += [*_table(title, methods, results), "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _totals(results):
+    """Yield the lines of a table of the numbers of cells by status, of each group of methods and of all."""
+    counts = {title: _counts(results.values(), methods) for title, methods in TABLES.items()}
+    cells = sum(counts.values(), collections.Counter())
+    shown = [status for status in STATUSES if cells[status] or status in ("differs", "crashes")]
+    yield f"**{len(results)} of {len(FAMILIES)} families** by {len(measure.METHODS)} methods, {cells.total()} cells:"
+    yield ""
+    yield _row(["methods", *shown])
+    yield _row(["---"] * (1 + len(shown)))
+    for title, of_group in (counts | {"all": cells}).items():
+        yield _row([title, *(str(of_group[status]) for status in shown)])
 
 
 def _counts(found, methods) -> collections.Counter:
