@@ -261,18 +261,28 @@ def _run(
     parts: dict[str, list[Residuals]] = {label: [] for label in laws}
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
-            result = _checked(method, _called(method, queries, parameters), queries)
-            if resize and "resize" not in method.defaults and result.ndim < queries.inputs.ndim:
-                result = resizing.resize(result, queries.inputs.shape[1:-1])
+            result = _result(method, queries, parameters, resize)
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
             if label in laws:
                 parts[label].append(laws[label].residuals(queries, parameters, maps[label][rows]))
-    for label, (method, _) in chosen.items():
-        if label not in maps:  # there are no inputs
-            maps[label] = np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
+    if not shape[0]:
+        maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
     return maps, {label: Residuals.joined(some) for label, some in parts.items()}
+
+
+def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any], resize: bool) -> np.ndarray:
+    """Return the maps of a batch; with ``resize``, those without channels have the resolution of the inputs."""
+    maps = _checked(method, _called(method, queries, parameters), queries)
+    if resize and "resize" not in method.defaults and maps.ndim < queries.inputs.ndim:
+        return resizing.resize(maps, queries.inputs.shape[1:-1])
+    return maps
+
+
+def _no_maps(method: Method, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the maps of no inputs, an array of the shape ``(0, ...)``."""
+    return np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
 
 
 def _queries_by_batch(
