@@ -148,8 +148,10 @@ def main(flag_values: flags.FlagValues) -> None:
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
-    else:
-        _explain(flag_values, methods, model, _inputs(flag_values, model, read, table), explain_input, suffix)
+        return
+    names = _class_names(flag_values.class_names, model)
+    inputs = _inputs(flag_values, model, read, table)
+    _explain(flag_values, methods, model, inputs, names, explain_input, suffix)
 
 
 def _table(paths: Sequence[str]) -> pathlib.Path | None:
@@ -217,10 +219,15 @@ def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathl
 
 
 def _explain(
-    flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: _Inputs, explain_input: str, suffix: str
+    flag_values: flags.FlagValues,
+    methods: _Chosen,
+    model: Model,
+    inputs: _Inputs,
+    names: Sequence[str] | None,
+    explain_input: str,
+    suffix: str,
 ) -> None:
     """Print predictions, write the figures and, on request, the maps; see ``_read_and_explained``."""
-    names = _class_names(flag_values.class_names, model)
     together = model.explained_together(explain_input)
     shown = inputs.feed | inputs.shown
     figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})

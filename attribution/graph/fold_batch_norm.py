@@ -85,7 +85,8 @@ class _Folding:
             self._replace(layer, "AddV2", [product.name, self._constant(layer + "/folded_bias", bias)])
         view = GraphView(self.folded, self.weights)
         # Three quarters of a ResNet-50's nodes are then of no use: importing them would take most of a trace.
-        used = view.above(view.below(self.inputs))
+        ends = [name for name in self.graph.nodes if not self.graph.uses(name)]  # also scores that are constant
+        used = view.above([*view.below(self.inputs), *ends])
         folded = without_nodes(self.folded, view.nodes.keys() - used)
         return GraphView(folded, self.weights, self.altered, self.graph.outputs)
 

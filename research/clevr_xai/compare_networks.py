@@ -7,6 +7,8 @@
 
 Next to each table lie its input scores, with .scores.json for .json. Tables of several sets of questions or methods may
 be named together. Nothing is computed with a network.
+
+Cost: 10 CPU seconds for the committed page.
 """
 
 from __future__ import annotations

@@ -37,6 +37,11 @@ _STEP = 2.0**-23
 _EXCEPTION = re.compile(r"[A-Z]\w*(?:Error|Exception): ")  # as ``try_method`` reports what is not a ``BadInput``
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tools.model_zoo.measure"])
+_COMPARED = (
+    "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients", "deeplift",
+    "shapley_sampling", "kernel_shap",
+)  # fmt: skip
+_WITH_POSITIONS = ("occlusion", "rise")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -154,10 +159,7 @@ class _Compared:
             for values in (feed, rounded)
         )
         self._subject = measure.Subject(family, model, feed, targets, self._exact)
-        # IDGI adds up only where no gradient on its path is zero.
-        self.methods = {*measure.BY_TAPE, *measure.COMPLETE, "deeplift"} - {"idgi"}
-        if model.inputs[explain_input].shape.rank > 2:
-            self.methods |= set(measure.BY_SCORES)
+        self.methods = {*_COMPARED, *(_WITH_POSITIONS if model.inputs[explain_input].shape.rank > 2 else ())}
 
     def cell(self, name) -> dict:
         """Return the status of a method's maps, a note, and the difference from the oracle."""

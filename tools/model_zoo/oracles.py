@@ -467,6 +467,14 @@ def _give_gradients(graph_def, rule: str) -> None:
             node.attr["_gradient_op_type"].s = f"Zoo{rule}{node.op}".encode()
 
 
+def _behind_identity(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the same value behind a function with a gradient of its own, inside of which there is no gradient."""
+    users = tensor.consumers()
+    if len(users) != 1 or users[0].type != "IdentityN":
+        return tensor
+    return users[0].outputs[[each.name for each in users[0].inputs].index(tensor.name)]
+
+
 class Frozen:
     """A signature frozen by TensorFlow: values and gradients of its nodes, and scores where these are replaced.
 
@@ -502,7 +510,7 @@ class Frozen:
         if missing := [node for node in nodes if node not in self._names]:
             raise NoOracle(f"TensorFlow's graph has no node {missing[0]}")
         with self._graph.as_default():
-            tensors = [self._graph.get_tensor_by_name(f"{node}:0") for node in nodes]
+            tensors = [_behind_identity(self._graph.get_tensor_by_name(f"{node}:0")) for node in nodes]
             slopes = tf.gradients(self._scores, tensors)
         try:
             return list(zip(*self._session.run((tensors, slopes), self._feed), strict=True))

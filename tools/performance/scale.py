@@ -215,7 +215,7 @@ def peaks() -> dict[str, dict[str, list[float]]]:
 def memory_table(known: dict) -> str:
     """Return what memory and time grow by."""
     lines = [
-        "| | few | many | MB of few | MB of many | CPU s of few | CPU s of many |",
+        "| run | few | many | MB of few | MB of many | CPU s of few | CPU s of many |",
         "|---|---|---|---|---|---|---|",
     ]
     for title, found in known["memory"].items():
@@ -261,7 +261,7 @@ def simulated(known: dict, workers: int, size: int, seed: int) -> dict[str, floa
 
 def costs_table(known: dict) -> str:
     """Return the table of costs."""
-    lines = ["| | " + " | ".join(known["costs"]) + " |", "|---|" + "---|" * len(known["costs"])]
+    lines = ["| method | " + " | ".join(known["costs"]) + " |", "|---|" + "---|" * len(known["costs"])]
     for method in dict.fromkeys(method for found in known["costs"].values() for method in found):
         cells = [f"{found[method]:.2g}" if method in found else "–" for found in known["costs"].values()]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")

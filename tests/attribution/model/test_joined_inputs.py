@@ -192,7 +192,7 @@ def test_methods_of_positions_are_refused_with_those_allowed(method, typed):
         ("age, age", {}, "names an input twice"),
         ("age,pay", {"baseline": {"age": 0}}, "baseline is given for 'age'; the explained inputs are 'age', 'pay'"),
         ("age,pay", {"baseline": {"age": 0, "pay": [1, 2]}}, r"array of shape \(1,\) is needed for 'pay'"),
-        ("age,pay", {"points": {"age": 0, "pay": 3}}, "points is one value for all inputs"),
+        ("age,pay", {"points": {"age": 0, "pay": 3}}, "'points' .* must be a whole number"),
         (None, {}, "say which to explain with explain_input=, several by comma, or 'all'"),
     ],
 )

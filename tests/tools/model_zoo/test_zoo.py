@@ -24,6 +24,7 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
+NO_ORACLE = {("keras_int8", "grad_cam")}  # TensorFlow cannot differentiate its frozen graph
 
 
 @pytest.mark.parametrize("name", [*ALL_METHODS, *IN_PART])
@@ -36,7 +37,7 @@ def test_every_cell_is_known_or_refused(name):
         else:
             assert cell["status"] not in ("differs", "rounding", "unverified"), (method, cell)
             known = cell["status"] in ("exact", "limit", "refused")
-            assert known or method not in measure.BY_ORACLE, (method, cell)
+            assert known or method not in measure.BY_ORACLE or (name, method) in NO_ORACLE, (method, cell)
 
 
 @pytest.mark.parametrize("name", ["residual", "inverted_residual", "bias_free", "signal_residual"])
