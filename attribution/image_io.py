@@ -156,7 +156,7 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     if len(shape) and shape[-1] in (1, None):
         candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
     for candidate in candidates:
-        if fits(candidate):
+        if len(candidate) and fits(candidate):
             return candidate
     raise BadInput(
         f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
@@ -211,6 +211,8 @@ def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | No
     sizes = array.shape[1:]
     if len(sizes) != len(shape) or any(want not in (None, have) for want, have in zip(shape, sizes, strict=True)):
         raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+    if not len(array):
+        raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")
     return array.astype(object) if dtype is object else array
 
 

@@ -106,7 +106,9 @@ flags.DEFINE_string(
     "layer", "", "layer of the class activation maps, see --list_layers; a late one when empty", flag_values=FLAGS
 )
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
-flags.DEFINE_integer("limit", 16, "largest number of inputs taken from folders", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "limit", 16, "largest number of inputs that are explained, the first ones", lower_bound=1, flag_values=FLAGS
+)
 flags.DEFINE_string("output", "maps.png", "figure to write: .png, .pdf, .svg or .jpg by suffix", flag_values=FLAGS)
 flags.DEFINE_string(
     "maps",
@@ -213,6 +215,7 @@ def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathl
         raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
     specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
     feed, features = image_io.read_table(table, specs)
+    _note_limit(len(feed[read]), flag_values.limit)
     feed = {name: array[: flag_values.limit] for name, array in feed.items()}
     labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
     return _Inputs(read, labels, feed, {}, None, features)
@@ -353,7 +356,7 @@ def _read(
 ) -> tuple[list[str], np.ndarray, np.ndarray, Preprocessing | None]:
     """Return labels of the inputs, the inputs, the same as plotted, and the preprocessing of pixels."""
     earlier_figure = pathlib.Path(flag_values.output).resolve()
-    paths = image_io.find_files(flag_values.image, flag_values.limit, without=earlier_figure)
+    paths = image_io.find_files(flag_values.image, flag_values.limit + 1, without=earlier_figure)
     shape = model.inputs[explain_input].shape[1:].as_list()
     images = [path for path in paths if path.suffix.lower() in image_io.PICTURES]
     if images and len(images) < len(paths):
@@ -362,6 +365,8 @@ def _read(
     if not images:
         labels, arrays = _read_arrays(paths, shape, flag_values.limit)
         return labels, arrays if preprocessing is None else preprocessing.apply(arrays), arrays, preprocessing
+    _note_limit(len(images), flag_values.limit)
+    images = images[: flag_values.limit]
     pixels = image_io.read_pictures(images, shape, flag_values.resize_mode)
     if preprocessing is None:
         preprocessing, reason = likely_preprocessing(model, explain_input)
@@ -381,7 +386,13 @@ def _read_arrays(
     ]
     if len({array.shape[1:] for array in arrays}) > 1:
         raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
+    _note_limit(len(labels), limit)
     return labels[:limit], np.concatenate(arrays)[:limit]
+
+
+def _note_limit(total: int, limit: int) -> None:
+    if total > limit:
+        _note(f"inputs after the first {limit} are not explained; --limit= takes more")
 
 
 def _note(text: str) -> None:

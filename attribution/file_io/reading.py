@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -132,7 +133,8 @@ def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
     """
     with opened(path, "CSV file") as file:
         data = _read_at_most(file, _LARGEST_CSV)
-        lines = [line for line in csv.reader(data.decode("utf-8-sig").splitlines(), strict=True) if line]
+        text = io.StringIO(data.decode("utf-8-sig"), newline="")  # splitlines() would also split at other characters
+        lines = [line for line in csv.reader(text, strict=True, skipinitialspace=True) if line]
         if len(lines) < 2:
             raise ValueError("a line of names and at least one row are needed")
         names = [name.strip() for name in lines[0]]

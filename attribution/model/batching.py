@@ -94,12 +94,21 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
     given = array
     with np.errstate(invalid="ignore", over="ignore"):  # checked below
         array = given.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(given, dtype=wanted.dtype)
-    if array.dtype.kind in "iu" and given.dtype.kind in "iuf" and (array != given).any():
-        raise BadInput(f"input '{name}' has fractions or numbers outside {array.dtype}, the type that {owner} takes")
+    _check_values(name, given, array, owner)
+    return array
+
+
+def _check_values(name: str, given: np.ndarray, array: np.ndarray, owner: str) -> None:
+    """Refuse values that change in the type that a model takes, other than by rounding."""
+    if array.dtype.kind == "O" and not all(isinstance(value, (str, bytes)) for value in array.flat):
+        raise BadInput(f"input '{name}' has values of type {given.dtype}, {owner} takes text")
+    if array.dtype.kind in "iub" and given.dtype.kind in "iuf" and (array != given).any():
+        wrong = "numbers other than 0 and 1," if array.dtype.kind == "b" else "fractions or numbers"
+        raise BadInput(f"input '{name}' has {wrong} outside {array.dtype}, the type that {owner} takes")
     if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
         row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-        raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
-    return array
+        wrong = f"values too large for {array.dtype}" if np.isfinite(given[row]).all() else "NaN or infinite values"
+        raise BadInput(f"input '{name}' has {wrong}, first in row {row}")
 
 
 def converts(given: np.dtype, wanted: np.dtype) -> bool:

@@ -102,7 +102,9 @@ class JoinedInputs:
         if not isinstance(value, Mapping):
             value = dict.fromkeys(self.arrays, value)
         if set(value) != set(self.arrays):
-            raise BadInput(f"{parameter} is given for {listed(value)}; the explained inputs are {listed(self.arrays)}")
+            raise BadInput(
+                f"{parameter} is given for {listed(value)}; give it for each explained input, {listed(self.arrays)}"
+            )
         return [_flat(part(name, value[name])) for name in self.arrays]
 
     def _start(self, name: str, value: Any) -> np.ndarray:

@@ -325,7 +325,7 @@ class Model:
         Raises
         ------
         BadInput
-            If a name is given twice.
+            If a name is empty or given twice.
         """
         explain_input = explain_input or self._default
         if not isinstance(explain_input, (str, type(None))):
@@ -335,6 +335,8 @@ class Model:
         if explain_input == joined_inputs.ALL:
             return [name for name in self._floats() if not self._is_position(name)]
         names = [name.strip() for name in explain_input.split(",")]
+        if "" in names:
+            raise BadInput(f"explain_input='{explain_input}' has an empty name; separate names by one comma")
         if len(set(names)) < len(names):
             raise BadInput(f"explain_input='{explain_input}' names an input twice")
         return names if len(names) > 1 else []

@@ -381,8 +381,19 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
 
     code, _, err = run("--model=columns", "--image=people.csv", "--methods=gradient", "--explain_input=n3,n0")
     assert (code, err) == (0, "")
+    code, _, err = run(
+        "--model=columns", "--image=people.csv", "--methods=gradient", "--explain_input=n3,n0", "--limit=2"
+    )
+    assert (code, err) == (0, "note: inputs after the first 2 are not explained; --limit= takes more\n")
+    np.savez(
+        "none.npz", **{name: array[:0].astype("U" if array.dtype == object else None) for name, array in feed.items()}
+    )
+    code, out, err = run("--model=columns", "--image=none.npz", "--maps=none_maps.npz", "--output=none.png")
+    assert (code, out) == (2, "") and "of 'none.npz' has no rows; at least one is needed" in err
+    assert not (tmp_path / "none_maps.npz").exists()
     for options, message in (
         (["--explain_input=n3,cars"], "input 'cars' is of type int64 and has no gradient"),
+        (["--explain_input=n3,"], "explain_input='n3,' has an empty name; separate names by one comma"),
         (["--methods=grad_cam"], "'grad_cam' cannot explain several inputs together"),
         (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with --image"),
         (["--other_inputs=n0=x.npy"], "'people.csv' holds all inputs; leave out --other_inputs"),
@@ -391,6 +402,10 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         code, _, err = run("--model=columns", "--image=people.csv", *options)
         assert code == 2 and message in err.splitlines()[-1]
     text = (tmp_path / "people.csv").read_text()
+    (tmp_path / "people.csv").write_text(text.replace(",", ", "))  # spaces between cells are no part of text
+    options = ["--methods=gradient_x_input", "--target=1", "--maps=spaces.npz"]
+    assert run("--model=columns", "--image=people.csv", *options)[0] == 0
+    np.testing.assert_array_equal(np.load("spaces.npz")["gradient_x_input/n0"], kept["gradient_x_input/n0"])
     for old, new, message in (
         ("cars", "bikes", "'people.csv' has no column for 'cars'; the model's inputs are"),
         (",2,3,good", ",2.5,3,good", "line 2 of 'people.csv': '2.5' in column 'cars' is not a whole number"),

@@ -55,12 +55,40 @@ def test_targets_outside_the_classes_are_refused(targets, message, models, input
         ),
         (np.zeros((20, 2), np.float32), r"has shape \(20, 2\), the model takes \(any, 20, 2\)"),
         (np.full((2, 20, 2), [[np.nan, 1]], np.float32), "has NaN or infinite values, first in row 0"),
+        (np.full((2, 20, 2), [[[1, 1]], [[1, 1e39]]]), "has values too large for float32, first in row 1"),
         ({"x": np.zeros((1, 20, 2))}, "inputs 'x' were given, the model takes 'keras_tensor"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(x, message, models):
     with pytest.raises(BadInput, match=message):
         models["signal"].scores(x)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"word": [[0.5]]}, "input 'word' has values of type float64, the model takes text"),
+        ({"word": [[None]]}, "input 'word' has values of type object, the model takes text"),
+        ({"member": [[2]]}, "input 'member' has numbers other than 0 and 1, outside bool"),
+        ({"rooms": [[2**40]]}, "input 'rooms' has fractions or numbers outside int32"),
+    ],
+)
+def test_values_that_would_change_in_the_type_of_an_input_are_refused(change, message, tmp_path):
+    def scores(x, word, member, rooms):
+        return {
+            "scores": x * tf.cast(tf.cast(tf.strings.length(word) + rooms, tf.float32) > 3, tf.float32)
+            + tf.cast(member, tf.float32) * [[1.0, 2.0]]
+        }
+
+    module, types = tf.Module(), {"x": tf.float32, "word": tf.string, "member": tf.bool, "rooms": tf.int32}
+    module.call = tf.function(scores, autograph=False)
+    signature = {name: tf.TensorSpec((None, 1), dtype, name) for name, dtype in types.items()}
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call.get_concrete_function(**signature))
+    model = attribution.load_model(tmp_path)
+    feed = {"x": [[1.0]], "word": [["four"]], "member": [[1]], "rooms": [[2]]}
+    np.testing.assert_array_equal(model.scores(feed), [[2, 3]])
+    with pytest.raises(BadInput, match=message):
+        model.scores(feed | change)
 
 
 def test_several_inputs_are_given_by_name(models, inputs):
