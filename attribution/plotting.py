@@ -400,7 +400,7 @@ def _draw_signals(
             bottom, top = float(signal.min()), float(signal.max())
             margin = 0.08 * ((top - bottom) or 1.0)
             shown = axis.imshow(
-                found[row][np.newaxis],
+                _strongest(found[row])[np.newaxis],
                 cmap=SIGNED if low < 0 else "Oranges",
                 vmin=low,
                 vmax=high,
@@ -409,8 +409,9 @@ def _draw_signals(
                 extent=(-0.5, length - 0.5, bottom - margin, top + margin),
             )
             width = 1.2 * min(1.0, 1000 / length)  # a long signal would be a black block that hides its map
+            opacity = 1.0 if length <= 1000 else 0.4
             for channel in range(signal.shape[-1]):
-                axis.plot(signal[:, channel], color="black", linewidth=width, alpha=1 / (1 + 0.3 * channel))
+                axis.plot(signal[:, channel], color="black", linewidth=width, alpha=opacity / (1 + 0.3 * channel))
             axis.set_yticks([bottom, top])
             axis.yaxis.set_major_formatter(lambda value, _: _number(value))
             axis.tick_params(labelsize=7)
@@ -424,9 +425,18 @@ def _label_edges(axes: Any, flat: Mapping[str, np.ndarray], rows: Sequence[str],
     for axis, name in zip(axes[0], flat, strict=True):
         axis.set_title(_wrapped(_title_of(name), width), fontsize=9)
     for axis, text in zip(axes[:, 0], rows, strict=True):
-        axis.set_ylabel(text, fontsize=8)
+        axis.set_ylabel("\n".join(filter(None, (text, axis.get_ylabel()))), fontsize=8)
     for axis, found in zip(axes[-1], flat.values(), strict=True):
         axis.set_xlabel(below if found.ndim == 2 else "layer's first axis", fontsize=8)
+
+
+def _strongest(values: np.ndarray, most: int = 500) -> np.ndarray:
+    """Return a map ``(T,)`` in at most ``most`` stretches, of each its largest value in size: pixels lose none."""
+    if len(values) <= most:
+        return values
+    starts = np.arange(most) * len(values) // most
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    return np.where(high >= -low, high, low)
 
 
 def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:

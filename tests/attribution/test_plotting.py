@@ -186,3 +186,16 @@ def test_maps_on_other_axes_have_a_panel_of_their_own_and_long_vectors_are_lines
     assert [axis.images[0].get_array().shape for axis in figure.axes if axis.images] == [(1, 300), (17, 7)] * 2
     figure = attribution.plot({"gradient": inputs[:, :8], "grad_cam": on_spectrogram}, inputs[:, :8])
     assert sum(len(axis.patches) == 8 for axis in figure.axes) == 2
+    for waves in (inputs, inputs[:, :8]):
+        figure = attribution.plot({"grad_cam": on_spectrogram}, waves, titles=["one", "two"])
+        labels = [axis.get_ylabel() for axis in figure.axes]
+        assert {"one\nlayer's second axis", "two\nlayer's second axis"} <= set(labels)
+
+
+def test_no_value_of_a_long_map_is_lost_between_pixels():
+    maps = np.zeros((1, 4100))
+    maps[0, [700, 2003]] = 1, -2
+    figure = attribution.plot({"gradient": maps}, np.ones((1, 4100)), percentile=100)
+    (shown,) = next(axis.images[0].get_array() for axis in figure.axes if axis.images)
+    assert len(shown) == 500 and np.flatnonzero(shown).tolist() == [700 * 500 // 4100, 2003 * 500 // 4100]
+    assert shown[shown != 0].tolist() == [1, -2]
