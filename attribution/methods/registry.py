@@ -658,4 +658,4 @@ def _parents_of(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
         raise BadInput(
             f"method '{name}': its attribute parents is {parents!r}; set it to a list of methods, such as ['gradient']"
         )
-    return tuple(parents)
+    return tuple(dict.fromkeys(parents))

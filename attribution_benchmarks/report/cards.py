@@ -52,10 +52,9 @@ def cards(
 
 
 def _identity(name: str, names: Any) -> dict:
-    family = names.family(name)
     return {
         "name": name, "title": names(name), "own": names.is_custom(name), "path": names.path(name),
-        "family": "" if family == name else family,
+        "family": names.family(name) if names.has_family(name) else "",
     }  # fmt: skip
 
 

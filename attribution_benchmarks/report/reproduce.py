@@ -32,6 +32,7 @@ from absl import flags
 import attribution
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
@@ -188,8 +189,9 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     if model and not pathlib.Path(model).is_dir():
         raise BadInput(f"--model={model}: there is no such directory; name a SavedModel")
     other = OtherReport(pathlib.Path(flag_values.compare)) if flag_values.compare else None
-    if directory.exists() and not directory.is_dir():
-        raise BadInput(f"--output_dir={directory} is a file; name a directory")
+    if not flag_values.output_dir:
+        raise BadInput("--output_dir is empty; name a directory")
+    check_directory("output_dir", directory)
     fingerprints = _fingerprints(benchmarks, methods, metrics, model)
     return _Request(directory, benchmarks, methods, metrics, model, fingerprints, other)
 

@@ -53,7 +53,7 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
     def family(name: str) -> str:
         if names.is_custom(name):
             return "yours"
-        return "others" if names.family(name) == name else names.family(name)
+        return names.family(name) if names.has_family(name) else "others"
 
     rows = {name: [cell(name, column) for column in matrix.columns] for name in matrix.methods}
     return [

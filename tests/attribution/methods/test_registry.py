@@ -55,7 +55,8 @@ def test_a_custom_method_is_a_family_by_itself_unless_it_names_one(tmp_path, mon
 def test_a_custom_method_that_names_its_parents_is_of_their_family(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("mine.py").write_text(
-        "def blurred(passes):\n    return passes.inputs\n\n\nblurred.parents = ['grad_cam', 'gradient']\n\n\n"
+        "def blurred(passes):\n    return passes.inputs\n\n\n"
+        "blurred.parents = ['grad_cam', 'gradient', 'grad_cam']\n\n\n"
         f"def wrong(passes):\n    return passes.inputs\n\n\nwrong.parents = {wrong}\n"
     )
     method = attribution.resolve_method("mine.py:blurred")

@@ -153,6 +153,17 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     assert best["best"]["share"] >= best["worst"]["share"]
 
 
+def test_a_family_may_have_the_name_of_a_method(built, judged, results, groups):
+    named = Names({}, [], {"good": "good", "best": "good"})
+    shown = {
+        one["name"]: one["family"]
+        for one in cards.cards(built, judged, gallery.examples(built, results, groups), named, {})
+    }
+    lines = {one["name"]: one["family"] for one in sections.matrix_lines(built, judged, named)}
+    assert (shown["good"], shown["best"], shown["bad"]) == ("good", "good", "")
+    assert (lines["good"], lines["best"], lines["bad"]) == ("good", "good", "others")
+
+
 def test_the_headline_is_of_ones_own_method_and_else_of_the_baselines(built, judged):
     named = Names({"best": "The Best"}, [])
     text, more = summary.headline(built, judged, named, [])
