@@ -159,7 +159,7 @@ def plot(
     inputs
         ``(N, H, W, C)`` images, ``(N, T, C)`` signals, or ``(N, F)`` vectors or tokens; these may be text. Of inputs
         explained together a mapping from name to numbers ``(N,)`` or vectors, which share one chart of bars, or to one
-        input of another kind.
+        input of another kind. Inputs without maps are not drawn.
     titles
         N texts above the inputs, such as their predicted classes.
     preprocessing
@@ -213,8 +213,13 @@ def _by_method(maps: Any) -> dict[str, np.ndarray]:
 
 def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
     """Return maps, inputs and names of features of inputs that were explained together and share a figure."""
+    if not isinstance(maps, Mapping):
+        raise BadInput("maps of one input are given for inputs by name; give the array of the explained input")
     maps = maps if all(isinstance(found, Mapping) for found in maps.values()) else {"": maps}
-    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    explained = [name for name in inputs if all(name in found for found in maps.values())]
+    if not explained:
+        raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
+    arrays = {name: np.asarray(inputs[name]) for name in explained}
     large = [name for name, array in arrays.items() if array.ndim > 2]
     if len(large) == len(arrays) == 1:
         (name,) = large

@@ -194,7 +194,8 @@ class ModelQueries:
         given = batching.as_array(value, "a number or an array")
         if not batching.converts(given.dtype, np.dtype(np.float32)):
             raise BadInput(f"a number or an array of real numbers is needed, not {given.dtype}")
-        array = given.astype(np.float32)
+        with np.errstate(over="ignore"):  # ``given`` refuses infinite values
+            array = given.astype(np.float32)
         if self._position.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
             return np.moveaxis(array, -self.inputs.ndim + 1, -1)
         return array

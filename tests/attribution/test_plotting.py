@@ -162,6 +162,12 @@ def test_inputs_explained_together_share_a_chart_of_bars():
     assert [label.get_text() for label in first.get_yticklabels()] == ["age = 1", "size 0 = 3", "size 1 = 4"]
     assert [bar.get_width() for bar in second.patches] == [-2, -5, -6]
     assert len(attribution.plot(maps["gradient"], inputs).axes) == 2  # of one method
+    others = {"kind": np.array([["a"], ["b"]]), "picture": np.zeros((2, 4, 4, 3))}  # not explained, so not drawn
+    assert len(attribution.plot(maps, inputs | others).axes[0].get_yticklabels()) == 3
+    with pytest.raises(BadInput, match="none of the inputs 'kind', 'picture' has maps by its name"):
+        attribution.plot(maps, others)
+    with pytest.raises(BadInput, match="maps of one input are given for inputs by name"):
+        attribution.plot(inputs["age"], inputs)
     picture = np.zeros((2, 4, 4, 3))
     figure = attribution.plot({"gradient": {"picture": picture}}, {"picture": picture})
     assert len(figure.axes) == 8  # inputs and maps with their scales
