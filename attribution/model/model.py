@@ -330,8 +330,8 @@ class Model:
         explain_input = explain_input or self._default
         if not isinstance(explain_input, (str, type(None))):
             raise BadInput(
-                f"explain_input must be the name of an input or of a tensor, not {explain_input!r}; several names are one "
-                "text, 'age,income'"
+                f"explain_input must be the name of an input or of a tensor, not {explain_input!r}; several names are "
+                "one text, 'age,income'"
             )
         if explain_input is None or explain_input in self.inputs:
             return []
