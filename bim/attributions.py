@@ -1,7 +1,7 @@
 """The twelve attribution maps of BIM, with its authors' settings, as methods of the registry.
 
 Settings: SmoothGrad is the mean of the *squares* over 25 copies with noise of 0.15 (max - min); Integrated
-Gradients takes 25 points with both ends from a black image; Grad-CAM stands on block_layer4, is divided by
+Gradients takes 25 points with both ends from a black image; Grad-CAM uses block_layer4, is divided by
 its maximum and resized as scikit-image does. Inputs are RGB minus the channel means, so black is minus the
 means. The noise of a copy follows from the run's seed, the input's key and the copy's number.
 """
@@ -25,8 +25,8 @@ from bim.scores import resize_like_skimage
 
 CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25
-COSTLY = ("integrated_gradients_smoothgrad",)  # 625 gradients a map: not held against maps on random networks
-MASKED = ("score_cam", "sise", "rise")  # hundreds of masked images a map: held against one of those networks
+COSTLY = ("integrated_gradients_smoothgrad",)  # 625 gradients a map: not compared with maps on random networks
+MASKED = ("score_cam", "sise", "rise")  # hundreds of masked images a map: compared with one of those networks
 # Model-independent controls.
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
@@ -147,7 +147,7 @@ def _guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
 
 
 def on_random_networks(control: Control, names: Iterable[str]) -> list[str]:
-    """Return those of some methods that are asked about a random network; see ``random_weights.network``."""
+    """Return those of some methods that are scored on a random network; see ``random_weights.network``."""
     further = control.name != random_network(1).name
     return [name for name in names if name not in COSTLY and not (further and name in MASKED)]
 

@@ -76,7 +76,7 @@ def checked_classifier(model, path: str):
     if sizes is None or len(sizes) != 4 or sizes[1] is None or sizes[1] != sizes[2] or sizes[3] != 3:
         raise BadInput(f"{path} takes inputs of shape {shape}; BIM's images are (batch, side, side, 3)")
     if model.num_classes != len(SCENES):
-        raise BadInput(f"{path} tells {model.num_classes} classes; BIM's sets have {len(SCENES)}")
+        raise BadInput(f"{path} has {model.num_classes} classes; BIM's sets have {len(SCENES)}")
     return model
 
 

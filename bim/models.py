@@ -74,7 +74,7 @@ def resnet50(side: int = 224, normalized: bool = True, width: int = 64, blocks=(
 
 
 def _convolution(x, width: int, size: int, stride: int, name: str, normalized: bool, relu: bool = False):
-    """Return a convolution with normalization or bias, and ReLU where asked."""
+    """Return a convolution with normalization or bias, and, on request, ReLU."""
     import keras
 
     x = keras.layers.Conv2D(
@@ -187,8 +187,8 @@ def train(
 def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return an image, (H, W, 3) uint8, seen through a random window, the channel means around it.
 
-    Whatever tells the class must then be learnt, not the easiest of it alone: a dog that stands in one scene
-    only counts for something, although the scene could be told without it. The window's sides are U[0.3, 0.8] of the
+    The network then has to learn all evidence of the class, not the easiest alone: a dog that occurs in one scene
+    only is evidence, although the scene can be recognized without it. The window's sides are U[0.3, 0.8] of the
     image's, its place is uniform. Chosen by looking at the score of the contrast models: see
     ``bim.train.CHOICE_OF_WINDOWS``.
     """

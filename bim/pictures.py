@@ -155,7 +155,7 @@ def _curves(rows, titles):
 
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     axis = figure.subplots()
-    dashes = itertools.cycle(["--", ":", "-."])  # three controls in one grey are told apart by their dashes
+    dashes = itertools.cycle(["--", ":", "-."])  # three gray controls differ by their dashes
     for name in dict.fromkeys(row["method"] for row in rows):
         points = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
         control = any(row["kind"] == "control" for row in points)

@@ -8,10 +8,10 @@ own measure: the dog should matter more to the object model than to the scene mo
 
     python -m bim.run_tcav --model=my/model --target=dog --contrast_with=my/other --contrast_target=bedroom
 
-A concept activation vector (CAV) is the normal of a linear classifier that tells a concept's activations from those of
-random images, pointing to the concept. The TCAV score (Kim et al., ICML 2018) is the share of a class's images whose
-score rises along it. Scores over several random counterparts are tested against those of CAVs between two random sets,
-which carry no concept. It is written here because PyPI's tcav needs TensorFlow 1 sessions.
+A concept activation vector (CAV) is the normal of a linear classifier that separates a concept's activations from
+those of random images, pointing to the concept. The TCAV score (Kim et al., ICML 2018) is the share of a class's images
+whose score rises along it. Scores over several random counterparts are tested against those of CAVs between two random
+sets, which carry no concept. It is written here because PyPI's tcav needs TensorFlow 1 sessions.
 
 Cost: 33 CPU seconds for two networks at the first run, nine of them for drawing 1,200 images.
 """

@@ -36,7 +36,7 @@ def served_name(member: str) -> str:
 def served_classifier(client: serving.Client, name: str) -> serving.ServedModel:
     """Return a served model, ``name`` or ``name@version``, that can classify BIM's images.
 
-    Raises ``BadInput`` if the server refuses or is away, or the model takes other inputs or tells other classes.
+    Raises ``BadInput`` if the server refuses or is away, or the model takes other inputs or has other classes.
     """
     model = serving.ServedModel(client, name, score="logits")
     return checked_classifier(model, model.path)
@@ -53,10 +53,10 @@ def local_twin(models_dir: str, name: str, model) -> str | None:
 
 
 def check_methods(models: Iterable[serving.ServedModel], methods: Mapping[str, Method]) -> None:
-    """Refuse methods that a served model cannot answer, before anything is asked of it.
+    """Refuse methods that a served model cannot answer, before any request.
 
     Each method is rehearsed on one made-up input, with made-up answers of the shapes that the server promises. Raises
-    ``BadInput`` if a method asks for what a model does not carry, or needs the network itself.
+    ``BadInput`` if a method needs what a model does not have, or needs the network itself.
     """
     rehearsed = set()
     for model in models:

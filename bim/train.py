@@ -16,7 +16,7 @@ from bim.dataset import RECORD
 
 PAIR_SET_IMAGES = 60_000  # training images seen, for obj, scene and scene_only
 CONTRAST_SET_IMAGES = 40_000  # for scene1 .. scene10, which have a tenth of the distinct images
-# Share of the contrast sets' images seen through a window: drawn scenes are told too easily without the dog. Chosen
+# Share of the contrast sets' images seen through a window: drawn scenes are too easy without the dog. Chosen
 # after looking at RMCS: see CHOICE_OF_WINDOWS, which the models' cards repeat.
 CONTRAST_SET_WINDOWS = 0.75
 ACCURACY_OF_UNSEEN = (

@@ -65,8 +65,8 @@ def _networks(main: Mapping[str, Mapping]) -> list[str]:
         return []
     widest = max(spreads, key=lambda name: float(np.ptp(spreads[name])))
     return [
-        "Random nets: the mean over networks, in brackets the least and the largest of theirs and how many they are; "
-        "in turn their weights are shuffled and drawn anew. A method is above them where it is above each. "
+        "Random nets: the mean over networks, in brackets the smallest, the largest and their number. Each "
+        "has the trained weights in random order. A method is above them where it is above each. "
         f"They differ most under {titled(main[main[widest]['of']])}: "
         f"{', '.join(f'{mean:.2f}' for mean in spreads[widest])}."
     ]
@@ -123,7 +123,7 @@ def _edges(plain, means) -> list[str]:
         titled(row) for name, row in plain.items() if row["kind"] == "method" and means[name] <= means["edge_detector"]
     ]
     return (
-        [f"No better than an edge detector, which asks no network, in mass accuracy: {', '.join(beaten)}."]
+        [f"No better than an edge detector, which uses no network, in mass accuracy: {', '.join(beaten)}."]
         if beaten
         else []
     )

@@ -1,7 +1,7 @@
 """What a method must beat to have explained something: maps that know no network, and what should spoil a map.
 
 Sixt and Landgraf, "A Rigorous Study of the Deep Taylor Decomposition", TMLR 2022, explain another class and another
-question: a map that stays on the same objects does not depend on what was asked. All but the question are the controls
+question: a map that stays on the same objects does not depend on the question. All but the question are the controls
 of every benchmark.
 """
 
@@ -17,7 +17,7 @@ from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RA
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
 from clevr_xai.tokens import words_of
 
-# Known by name and title here; what it asks instead needs the data set, see ``asked_of``.
+# Known by name and title here; the other question needs the data set, see ``asked_of``.
 PERMUTED_QUESTION = Control(
     "permuted_question",
     "other question",

@@ -4,7 +4,7 @@ Two tables of means may differ because methods do, or because the questions do: 
 objects, fuller scenes. Rank correlations over a run's own questions say which of these a method's accuracy goes with.
 They hint at how its mean would move under a surer network or on larger masks, and prove nothing of it.
 
-Edges lie on objects, whatever is asked. So an edge detector's mass accuracy is its mass on objects of any kind times
+Edges lie on objects, for every question. An edge detector's mass accuracy is its mass on objects of any kind times
 the share of them in the mask: little where a question is about one object of ten, much where it counts half of them.
 """
 

@@ -43,7 +43,7 @@ MODELS = default_model("clevr_xai")
 CORRECT_OF_COMPLEX = 300  # answers of a run by default
 DEFAULT_TRUTHS = {"simple": ("single_object",), "complex": ("unique", "unique_firstnonempty", "union")}
 _MISSED = 0.05  # of f(image) - f(baseline)
-_TRUTHS = {"simple": "single_object", "complex": "union"}  # one stands for the others in the matrix
+_TRUTHS = {"simple": "single_object", "complex": "union"}  # one represents the others in the matrix
 _CLUSTERS = "Intervals draw images again, since questions on one image belong together."
 
 

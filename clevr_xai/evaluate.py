@@ -5,10 +5,10 @@
     python -m clevr_xai.evaluate --methods=gradient,my_module:my_method --data_dir=CLEVR-XAI_v1.0 --num_questions=all
     python -m clevr_xai.evaluate --precomputed_maps=my/maps
 
-Only questions that the network answers correctly count; the logit of the answer is explained. Without --data_dir the
-200 embedded images are asked about: 100 simple questions, or complex ones until 300 are answered correctly. A question
-costs a gradient for each of the 300 steps of Integrated Gradients, from three baselines, and of the 300 samples that
-SmoothGrad and VarGrad share; --steps, --tolerance and --samples make it less.
+Only questions that the network answers correctly count; the logit of the answer is explained. Without --data_dir, the
+embedded questions are used: 100 simple ones, or complex ones until 300 are answered correctly. A question costs a
+gradient for each of the 300 steps of Integrated Gradients, from three baselines, and of the 300 samples that SmoothGrad
+and VarGrad share; --steps, --tolerance and --samples make it less.
 
 The default network reads the wording of the official release, which the embedded questions have, and the plain wording
 of scripts/generate_clevr_xai.py.

@@ -39,9 +39,9 @@ TITLES = {  # in the order of the paper's table
     "deconvnet": "Deconvnet",
     "grad_cam": "Grad-CAM",
 }
-# They ask for hundreds of gradients; their controls would cost as much again.
+# They need hundreds of gradients; their controls would cost as much again.
 COSTLY = (*BASELINES, "smoothgrad", "vargrad")
-# They ask about hundreds of masked images: each control but all random networks, of which they are asked one.
+# They need hundreds of masked images: every control, but only one random network.
 MASKED = ("score_cam", "sise", "rise")
 
 

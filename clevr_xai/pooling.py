@@ -91,7 +91,7 @@ def pool(maps: npt.ArrayLike, poolings: Iterable[str] | None = None) -> dict[str
     Returns
     -------
     dict of (N, H, W) float64
-        By name, in the order asked for; non-negative.
+        By name, in the given order; non-negative.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def long_rows(
     The value is the mean over the questions of a subset that were answered correctly and have this mask (``n``).
     ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then
     ``undefined`` counts them too. The interval is clustered by
-    image, since questions about one image are not independent. A row of a control that is asked of a method names
+    image, since questions about one image are not independent. A row of a method's own control names
     both in ``of`` and ``control``; that of several random networks is of each question's mean over them, and has the
     networks' means in ``networks``. One of Integrated Gradients has the median of its completeness error in ``gap``.
 

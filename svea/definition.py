@@ -226,7 +226,7 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
 BENCHMARK = _Svea(
     name="svea",
     title="SVEA",
-    about="Signals of 40 points carry one of ten shapes. A small network tells them apart; the question is whether "
+    about="Signals of 40 points carry one of ten shapes. A small network classifies them; the question is whether "
     "the 12 points around the highest point of a map, the region of explanation, are the points that matter.",
     paper="Sattarzadeh, Sudhakar and Plataniotis, ICCV Workshops 2021",
     metrics=tuple(METRICS.values()),

@@ -103,14 +103,14 @@ CONTROLS = (
     Control(
         "template_position",
         "True template position",
-        "the map is the template itself, and the region lies around its middle: a bound for every method, not a rival",
+        "the map is the template itself, and the region lies around its middle: an oracle, not a baseline",
         _template_position,
         oracle=True,
     ),
     Control(
         "argmax_abs",
         "Largest |x|, no network",
-        "the region lies at the largest absolute value of the signal; no network is asked",
+        "the region lies at the largest absolute value of the signal; uses no network",
         _argmax_abs,
     ),
     Control("fixed_centre", "Middle of the signal", "the region is always the middle of the signal", _fixed_centre),

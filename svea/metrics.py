@@ -136,7 +136,7 @@ METRICS = {
         Metric(
             "roe_test",
             "ROE test %",
-            about="Linear classifiers are trained on the regions alone and asked for the class. The figure is the "
+            about="Linear classifiers learn the class from the regions alone. The figure is the "
             "percentage of test signals they get right: more is better. The test rewards whoever finds the shape, and "
             "a peak of the signal often is the shape.",
             rate=True,

@@ -100,7 +100,7 @@ CENTRE_PRIOR = Control(
     "centre_prior", "Center prior", "a soft spot in the middle of the image, the same for all images", _centre_prior
 )
 EDGE_DETECTOR = Control(
-    "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector
+    "edge_detector", "Edge detector", "the edges of the image itself; uses no network", edge_detector
 )
 GROUND_TRUTH = Control(
     "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", _ground_truth, oracle=True

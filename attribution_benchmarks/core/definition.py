@@ -218,7 +218,7 @@ class Benchmark:
     name, title
         As in files; as printed.
     about, paper
-        What it asks, in plain sentences; who published it.
+        The question that it answers, in plain sentences; who published it.
     metrics
         Its own metrics.
     controls
@@ -298,7 +298,7 @@ class Benchmark:
         )
 
     def excluded(self, metric: str) -> dict[str, str]:
-        """Return the controls that are no rivals under a metric, and why."""
+        """Return the controls that are no baselines for a metric, and why."""
         return {
             control.name: ORACLE if control.oracle else TRIVIAL_MAX
             for control in self.controls

@@ -147,13 +147,13 @@ class Metric:
     masks
         Whether it needs to know where a map should be.
     on_request
-        Whether a report shows it only where it is asked for by name, as what asks the network many times.
+        Whether it is computed only on request, because it needs many forward passes.
     bounds
         Least and most it can be; intervals end there.
     curve
         What the numbers after the first run along, such as shares of what is removed; empty where there are none.
     cost, chance, criticism
-        For docs/metrics.md: what it asks of the network; what a random map gets; what is known against it.
+        For docs/metrics.md: what it needs of the network; what a random map gets; what is known against it.
     """
 
     name: str

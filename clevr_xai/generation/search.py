@@ -2,7 +2,7 @@
 
 The rules are those of CLEVR's question generator (Johnson et al., CVPR 2017). A described object must be unique.
 Outputs must differ where the family requires it. An answer that is too frequent is rejected, and a relation must
-matter. Sets are bit sets: bit i stands for object i, so that filters and relations are single machine operations. A
+matter. Sets are bit sets: bit i is object i, so that filters and relations are single machine operations. A
 choice that failed rules out every choice with the same output.
 """
 

@@ -50,11 +50,11 @@ SETTINGS = {
 }
 REFIT_IMAGES = 1_000  # to which the first layer of g is fitted in a warm start
 # Of the rewording: the seed of its scenes, how many blocks of 250 train and how many are counted in the log, and how
-# often each scene is asked about.
+# often each scene has questions.
 SENTENCES = {"seed": 1, "blocks": 24, "counted": 1, "rounds": 8}
 NUM_VALIDATION = 600  # validation questions of each kind for the log
 NUM_TRAINING = 4000  # training questions of each kind whose accuracy the card gives
-NUM_BLANK = 1000  # questions of each kind that are asked about blank images
+NUM_BLANK = 1000  # questions of each kind about blank images
 
 
 def _check(options: flags.FlagValues) -> None:

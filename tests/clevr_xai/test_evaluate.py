@@ -73,7 +73,7 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
     assert len(under["networks"]) == 2 and under["value"] == pytest.approx(np.mean(under["networks"]))
     least, largest = (f"{end(under['networks']):.2f}" for end in (min, max))
     assert f"{under['value']:.2f} ({least}–{largest}, 2)" in out
-    assert "in turn their weights are shuffled and drawn anew" in " ".join(out.split())
+    assert "Each has the trained weights in random order." in " ".join(out.split())
     manifest = document["manifest"]
     assert manifest["seed"] == 0 and list(manifest["models"]) == [str(small_network)]
     assert "--samples=2" in manifest["command"] and "plots" not in manifest["command"]

@@ -241,7 +241,7 @@ def test_what_the_numbers_say(measured, rows):
     assert "Order of the 11 methods" in notes
     assert all(f"with {methods.title(name)}: Kendall's tau " in notes for name in methods.BASELINES)
     assert "misses" not in notes  # no completeness error was measured
-    assert "No better than an edge detector, which asks no network, in mass accuracy: Deconvnet, Grad-CAM." in notes
+    assert "No better than an edge detector, which uses no network, in mass accuracy: Deconvnet, Grad-CAM." in notes
     assert "under the control 'wrong class': Grad-CAM." in notes
     scores = {label: 1 - measured.scores(label) for label in LABELS}
     turned = made_up(gaps={"integrated_gradients_gray": np.full(N, 0.02)}, scores=scores.__getitem__)
