@@ -216,10 +216,7 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarr
     if not isinstance(maps, Mapping):
         raise BadInput("maps of one input are given for inputs by name; give the array of the explained input")
     maps = maps if all(isinstance(found, Mapping) for found in maps.values()) else {"": maps}
-    explained = [name for name in inputs if all(name in found for found in maps.values())]
-    if not explained:
-        raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
-    arrays = {name: np.asarray(inputs[name]) for name in explained}
+    arrays = _explained(maps, inputs)
     large = [name for name, array in arrays.items() if array.ndim > 2]
     if len(large) == len(arrays) == 1:
         (name,) = large
@@ -228,6 +225,14 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarr
         raise BadInput(f"{listed(large)} of several inputs have positions; plot each alone")
     joined = {method: _side_by_side(found, arrays) for method, found in maps.items()}
     return joined, _side_by_side(arrays, arrays), _names_of_numbers(arrays)
+
+
+def _explained(maps: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the inputs that have maps by every method."""
+    arrays = {name: np.asarray(inputs[name]) for name in inputs if all(name in found for found in maps.values())}
+    if not arrays:
+        raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
+    return arrays
 
 
 def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -94,17 +94,21 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
     given = array
     with np.errstate(invalid="ignore", over="ignore"):  # checked below
         array = given.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(given, dtype=wanted.dtype)
-    _check_values(name, given, array, owner)
+    _check_types(name, given, array, owner)
+    _check_finite(name, given, array)
     return array
 
 
-def _check_values(name: str, given: np.ndarray, array: np.ndarray, owner: str) -> None:
+def _check_types(name: str, given: np.ndarray, array: np.ndarray, owner: str) -> None:
     """Refuse values that change in the type that a model takes, other than by rounding."""
     if array.dtype.kind == "O" and not all(isinstance(value, (str, bytes)) for value in array.flat):
         raise BadInput(f"input '{name}' has values of type {given.dtype}, {owner} takes text")
     if array.dtype.kind in "iub" and given.dtype.kind in "iuf" and (array != given).any():
         wrong = "numbers other than 0 and 1," if array.dtype.kind == "b" else "fractions or numbers"
         raise BadInput(f"input '{name}' has {wrong} outside {array.dtype}, the type that {owner} takes")
+
+
+def _check_finite(name: str, given: np.ndarray, array: np.ndarray) -> None:
     if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
         row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
         wrong = f"values too large for {array.dtype}" if np.isfinite(given[row]).all() else "NaN or infinite values"

@@ -141,6 +141,22 @@ class JoinedInputs:
         return np.moveaxis(values, -1, 1) if name in self.channels_first else values
 
 
+def names_of(explain_input: str) -> list[str]:
+    """Return the names that a text has by comma.
+
+    Raises
+    ------
+    BadInput
+        If a name is empty or given twice.
+    """
+    names = [name.strip() for name in explain_input.split(",")]
+    if "" in names:
+        raise BadInput(f"explain_input='{explain_input}' has an empty name; separate names by one comma")
+    if len(set(names)) < len(names):
+        raise BadInput(f"explain_input='{explain_input}' names an input twice")
+    return names
+
+
 def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(len(array), math.prod(array.shape[1:]))
 

@@ -337,11 +337,7 @@ class Model:
             return []
         if explain_input == joined_inputs.ALL:
             return [name for name in self._floats() if not self._is_position(name)]
-        names = [name.strip() for name in explain_input.split(",")]
-        if "" in names:
-            raise BadInput(f"explain_input='{explain_input}' has an empty name; separate names by one comma")
-        if len(set(names)) < len(names):
-            raise BadInput(f"explain_input='{explain_input}' names an input twice")
+        names = joined_inputs.names_of(explain_input)
         return names if len(names) > 1 else []
 
     def _explaining_together(self, names: list[str], feed: Mapping[str, np.ndarray], batch_size: int) -> Explained:
