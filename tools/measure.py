@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_300,
-    "files outside tests": 298,
-    "lines of tests": 35_560,  # with the stand-in for TensorFlow Serving
+    "lines outside tests": 56_400,
+    "files outside tests": 299,
+    "lines of tests": 35_600,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 82,
     "highest complexity": 20,
     "public names": 1_008,

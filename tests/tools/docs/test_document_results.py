@@ -1,0 +1,36 @@
+"""The tables of docs/results.md are those of a report, without ranks; a share is that of the strongest baseline."""
+
+from tools.docs import document_results
+
+COLUMNS = " | ".join(f"column {number}" for number in range(10))
+BLANKS = " | –" * 8
+MATRIX = f"""| method | {COLUMNS} |
+| --- |{" --- |" * 10}
+| Grad-CAM | 62.3 (2) | 11.9 (1.5)✓{BLANKS} |
+| Score-CAM | 67.2 (1) | 12.2 (1.5)n/a{BLANKS} |
+| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} |
+
+A legend | with a line.
+"""
+
+
+def test_methods_and_baselines_have_tables_without_ranks():
+    found = document_results.matrix_tables(MATRIX)
+    method, baseline = (found[name].splitlines()[2:] for name in ("method", "baseline"))
+    assert method == [f"| Grad-CAM | 62.3 | 11.9✓{BLANKS} |", f"| Score-CAM | 67.2 | 12.2 n/a{BLANKS} |"]
+    assert baseline == [f"| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} |"]
+
+
+def test_the_share_is_that_of_the_strongest_baseline_of_its_kind():
+    def baseline(kind, share):
+        return {"kind": kind, "share": share, "low": share - 0.1, "high": share + 0.1}
+
+    compared = [baseline("random_weights", 0.9), baseline("random", 0.2), baseline("edge_detector", 0.4)]
+    rows = [
+        {"method": "grad_cam", "column": "first", "baselines": compared},
+        {"method": "grad_cam", "column": "second"},
+        {"method": "rise", "column": "second", "baselines": [{"kind": "random", "share": None}]},
+    ]
+    table = document_results.share_table(rows, lambda kind: kind not in document_results.OWN)
+    assert table.splitlines()[2:] == ["| Grad-CAM | 40 (30–50) |"]
+    assert "| 90 (80–100) |" in document_results.share_table(rows, lambda kind: kind == "random_weights")

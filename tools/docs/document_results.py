@@ -1,0 +1,84 @@
+"""Write the matrix and the shares of docs/results.md from a complete report.
+
+    python scripts/reproduce_tables.py --output_dir=report
+    python tools/docs/document_results.py report
+
+The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
+the tables.
+
+Cost: seconds, and the report.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
+from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from attribution_benchmarks.report.reproduce import titles  # noqa: E402
+
+COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
+OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
+_BEGIN, _END = "<!-- {}: written by tools/docs/document_results.py -->\n", "<!-- /{} -->"
+
+
+def matrix_tables(text: str) -> dict[str, str]:
+    """Return the tables of methods and of baselines, without ranks, from a report's ``matrix.md``."""
+    _, _, *lines = text.split("\n\n")[0].splitlines()
+    rows = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
+    ranked = [any("(" in cell for cell in cells) for _, *cells in rows]
+    found = {}
+    for name, of_methods in (("method", True), ("baseline", False)):
+        body = [
+            [title, *(re.sub(r" \([\d.]+\)", "", cell).replace("n/a", " n/a") for cell in cells)]
+            for (title, *cells), is_method in zip(rows, ranked, strict=True)
+            if is_method == of_methods
+        ]
+        found[name] = markdown_table([name, *COLUMNS], body)
+    return found
+
+
+def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str:
+    """Return the largest share of each method's score, in percent, that baselines of some kinds reach."""
+    names = titles([benchmark_named(name) for name in REPORTED])
+    keys = list(dict.fromkeys(row["column"] for row in rows))
+    shares: dict[str, dict[str, str]] = {}
+    for row in rows:
+        known = [one for one in row.get("baselines", ()) if is_shown(one["kind"]) and one["share"] is not None]
+        if known:
+            one = max(known, key=lambda each: each["share"])
+            share, low, high = (f"{100 * one[end]:.0f}" for end in ("share", "low", "high"))
+            shares.setdefault(row["method"], {})[row["column"]] = f"{share} ({low}–{high})"
+    used = [key for key in keys if any(key in cells for cells in shares.values())]
+    body = [[names[name], *(cells.get(key, "–") for key in used)] for name, cells in shares.items()]
+    return markdown_table(["method", *(COLUMNS[keys.index(key)] for key in used)], body)
+
+
+def main(report: str) -> None:
+    """Replace the parts of docs/results.md that are between their comments."""
+    tables = pathlib.Path(report, "tables")
+    rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
+    parts = matrix_tables((tables / "matrix.md").read_text("utf-8")) | {
+        "random weights": share_table(rows, lambda kind: kind == "random_weights"),
+        "wrong class": share_table(rows, lambda kind: kind == "wrong_class"),
+        "no network": share_table(rows, lambda kind: kind not in OWN),
+    }
+    page = ROOT / "docs" / "results.md"
+    text = page.read_text("utf-8")
+    for name, table in parts.items():
+        begin, end = _BEGIN.format(name), _END.format(name)
+        before, _, after = text.partition(begin)
+        text = f"{before}{begin}\n{table}\n{end}{after.partition(end)[2]}"
+    atomic_write(page, text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
