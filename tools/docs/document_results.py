@@ -50,16 +50,20 @@ def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str
     """Return the largest share of each method's score, in percent, that baselines of some kinds reach."""
     names = titles([benchmark_named(name) for name in REPORTED])
     keys = list(dict.fromkeys(row["column"] for row in rows))
-    shares: dict[str, dict[str, str]] = {}
-    for row in rows:
-        known = [one for one in row.get("baselines", ()) if is_shown(one["kind"]) and one["share"] is not None]
-        if known:
-            one = max(known, key=lambda each: each["share"])
-            share, low, high = (f"{100 * one[end]:.0f}" for end in ("share", "low", "high"))
-            shares.setdefault(row["method"], {})[row["column"]] = f"{share} ({low}–{high})"
-    used = [key for key in keys if any(key in cells for cells in shares.values())]
-    body = [[names[name], *(cells.get(key, "–") for key in used)] for name, cells in shares.items()]
+    shares = {(row["method"], row["column"]): share for row in rows if (share := _largest_share(row, is_shown))}
+    used = [key for key in keys if any(column == key for _, column in shares)]
+    methods = dict.fromkeys(method for method, _ in shares)
+    body = [[names[method], *(shares.get((method, key), "–") for key in used)] for method in methods]
     return markdown_table(["method", *(COLUMNS[keys.index(key)] for key in used)], body)
+
+
+def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
+    known = [one for one in row.get("baselines", ()) if is_shown(one["kind"]) and one["share"] is not None]
+    if not known:
+        return ""
+    one = max(known, key=lambda each: each["share"])
+    share, low, high = (f"{100 * one[end]:.0f}" for end in ("share", "low", "high"))
+    return f"{share} ({low}–{high})"
 
 
 def main(report: str) -> None:
