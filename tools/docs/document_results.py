@@ -11,6 +11,7 @@ Cost: seconds, and the report.
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
@@ -48,13 +49,16 @@ def matrix_tables(text: str) -> dict[str, str]:
 
 def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str:
     """Return the largest share of each method's score, in percent, that baselines of some kinds reach."""
-    names = titles([benchmark_named(name) for name in REPORTED])
-    keys = list(dict.fromkeys(row["column"] for row in rows))
-    shares = {(row["method"], row["column"]): share for row in rows if (share := _largest_share(row, is_shown))}
-    used = [key for key in keys if any(column == key for _, column in shares)]
-    methods = dict.fromkeys(method for method, _ in shares)
-    body = [[names[method], *(shares.get((method, key), "–") for key in used)] for method in methods]
-    return markdown_table(["method", *(COLUMNS[keys.index(key)] for key in used)], body)
+    names = titles(list(map(benchmark_named, REPORTED)))
+    shares: dict[str, dict[str, str]] = {row["column"]: {} for row in rows}
+    labels = dict(zip(shares, COLUMNS, strict=False))
+    for row in rows:
+        if share := _largest_share(row, is_shown):
+            shares[row["column"]][row["method"]] = share
+    shares = {column: of_methods for column, of_methods in shares.items() if of_methods}
+    methods = dict.fromkeys(itertools.chain(*shares.values()))
+    body = [[names[name], *(column.get(name, "–") for column in shares.values())] for name in methods]
+    return markdown_table(["method", *map(labels.get, shares)], body)
 
 
 def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
