@@ -182,7 +182,7 @@ def _caveat(
         reached = [one for one in failed if math.isfinite(one.share)]
         worst = max(reached or failed, key=lambda one: one.share)
         share = f"reaches {percentages([worst.share])} of its score" if reached else "is not beaten"
-        return f"“{names(worst.kind)}” {share}"
+        return f"{'its own map under ' if worst.own else ''}“{names(worst.kind)}” {share}"
     if tests.not_compared(best):
         return "too expensive to compare with every baseline"
     return ""
