@@ -99,7 +99,8 @@ def _draw(bpy, job: dict, assets: pathlib.Path, output: str) -> None:
     for item, color in zip(job["objects"], job["colors"], strict=True):
         solid = _loaded(bpy, assets / _FILES[item["shape"]], "objects")
         bpy.context.scene.collection.objects.link(solid)
-        solid.location, solid.scale = item["3d_coords"], [item["3d_coords"][2]] * 3  # its center is as high as its scale
+        solid.location = item["3d_coords"]
+        solid.scale = [item["3d_coords"][2]] * 3  # the height of its center, on the ground
         solid.rotation_euler = (0.0, 0.0, math.radians(item["rotation"]))
         solid.data.materials.clear()
         solid.data.materials.append(_material(bpy, assets / _FILES[item["material"]], color))

@@ -127,7 +127,7 @@ def test_a_damaged_record_of_patches(tmp_path):
 def test_ten_classes_and_square_images_are_needed(tmp_path):
     from bim import models
 
-    for width, classes, message in ((32, 9, "tells 9 classes"), (16, 10, "takes inputs of shape")):
+    for width, classes, message in ((32, 9, "has 9 classes"), (16, 10, "takes inputs of shape")):
         import keras
 
         image = keras.Input((32, width, 3))

@@ -268,7 +268,7 @@ def test_a_classifier_of_other_things_is_refused(server, signatures):
         lambda arrays: {"y": np.zeros((len(next(iter(arrays.values()))), 3), np.float32)},
     )
     server.models["three"] = {1: {"serving_default": signature}}
-    with serving.Client(server.grpc_address) as client, pytest.raises(BadInput, match="tells 3 classes"):
+    with serving.Client(server.grpc_address) as client, pytest.raises(BadInput, match="has 3 classes"):
         served.served_classifier(client, "three")
 
 

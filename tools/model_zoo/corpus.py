@@ -39,9 +39,8 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tools.model_zoo.measure"])
 _COMPARED = (
     "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients", "deeplift",
-    "shapley_sampling", "kernel_shap",
 )  # fmt: skip
-_WITH_POSITIONS = ("occlusion", "rise")
+_WITH_POSITIONS = ("occlusion", "rise", "shapley_sampling", "kernel_shap")
 
 
 def main(arguments: list[str] | None = None) -> None:

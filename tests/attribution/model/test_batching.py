@@ -39,7 +39,7 @@ def test_taken_rows_are_those_asked_for_padding_and_all(total, batch_size, equal
         (np.float32, np.ones((2, 3), object), "values of type object, the model takes float32"),
         (np.float32, np.zeros((2, 3), "M8[s]"), "values of type datetime64"),
         (np.float32, np.zeros((2, 3), [("a", "f4")]), "the model takes float32"),
-        (np.float32, np.full((2, 3), 1e300), "NaN or infinite values, first in row 0"),
+        (np.float32, np.full((2, 3), 1e300), "values too large for float32, first in row 0"),
         (np.uint8, np.full((2, 3), 0.5), "fractions or numbers outside uint8"),
         (np.int32, np.full((2, 3), 2**40), "fractions or numbers outside int32"),
         (np.int32, np.full((2, 3), np.nan), "fractions or numbers outside int32"),

@@ -23,5 +23,5 @@ def test_each_file_has_its_status(tmp_path, capsys):
     }  # fmt: skip
     assert "gives other scores at every call" in found["random"]["cause"]
     methods = {name: cell["status"] for name, cell in found["dense"]["methods"].items()}
-    assert methods["gradient"] == methods["shapley_sampling"] == "exact" and methods["grad_cam"] == "refused"
+    assert methods["gradient"] == methods["smoothgrad"] == "exact" and methods["grad_cam"] == "refused"
     assert "    1  loads     as it is" in capsys.readouterr().out

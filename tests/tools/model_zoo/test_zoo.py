@@ -24,7 +24,8 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
-NO_ORACLE = {("keras_int8", "grad_cam")}  # TensorFlow cannot differentiate its frozen graph
+# TensorFlow cannot differentiate its frozen graph.
+NO_ORACLE = {("keras_int8", method) for method in ("grad_cam", "ablation_cam", "gradient_rollout")}
 
 
 @pytest.mark.parametrize("name", [*ALL_METHODS, *IN_PART])
