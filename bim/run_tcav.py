@@ -288,7 +288,7 @@ def layers_of(models: Mapping[str, object], wanted: Sequence[str] = ()) -> tuple
     """Return the layers in which concepts are scored, the same in all models.
 
     ``wanted`` are the user's, ``final_dense`` being the logits; empty for the authors' five. Of models without these,
-    the default layer of class activation maps stands for them, if it has one name in all. Raises ``BadInput`` if a
+    the default layer of class activation maps is taken, if it has one name in all. Raises ``BadInput`` if a
     model has no layer of a name that the user gave.
     """
     if wanted:

@@ -86,7 +86,7 @@ def test_the_pages_are_whole_html_that_asks_for_nothing(pages):
         for tag, attributes in Outline(page).attributes:
             for name in ("src", "href", "action", "srcset"):
                 value = attributes.get(name)
-                # What a link leads to lies beside the page and is loaded when it is asked for.
+                # What a link leads to lies beside the page and is loaded on request.
                 beside = name == "href" and tag == "a" and re.fullmatch(r"[\w./-]+(#[\w?=&%.-]+)?", value or "")
                 assert value is None or beside or value.startswith(("data:", "#")), value
         assert "@import" not in page and not re.search(r"url\((?!data:)", page)
