@@ -275,7 +275,7 @@ def _none_passes(tested: Sequence[ColumnTests], names: Any) -> list[str]:
         said.append(
             f"The closest is {names(closest.method)} on {one.column.label}: “{names(closest.kind)}” reaches "
             f"{100 * closest.share:.0f} % of its score (95 % interval {100 * closest.low:.0f} to "
-            f"{100 * closest.high:.0f} %), and at most {100 * MARGIN:.0f} % would have to be shown."
+            f"{100 * closest.high:.0f} %). A method passes where this is significantly below {100 * MARGIN:.0f} %."
         )
     return said
 
