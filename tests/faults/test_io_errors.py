@@ -18,7 +18,8 @@ from attribution.file_io.reading import read_array, read_arrays, read_json, read
 from attribution_benchmarks.core.store import ScoreStore
 
 pytestmark = pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the numbers of its system calls"
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="uses the numbers of the system calls of Linux on x86_64",
 )
 NUMBERS = {"read": 0, "write": 1, "pread64": 17, "pwrite64": 18, "fsync": 74, "fdatasync": 75, "ftruncate": 77,
            "rename": 82, "mkdir": 83}  # fmt: skip
