@@ -6,6 +6,7 @@ killed resumes there.
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import functools
@@ -107,7 +108,8 @@ class Evaluator:
         if self.prediction_filter and self.predictions.missing(part.names):
             return False
         counts, _ = self._judge(part)
-        return not any(self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist())
+        sources, _ = self._missing(part, counts)
+        return not sources
 
     def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Results:
         """Explain and measure what the store lacks, batch by batch, and return all numbers.
@@ -149,11 +151,9 @@ class Evaluator:
         self, part: LazyBatch, load: Callable[[], Batch], counts: np.ndarray, targets: np.ndarray | None
     ) -> None:
         """Explain and measure those inputs of a batch that count and lack a number or a saved map."""
-        missing = {row: self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist()}
-        wanted = set().union(*missing.values())
+        wanted, rows = self._missing(part, counts)
         if not wanted:
             return
-        rows = [row for row in missing if missing[row]]
         batch = load().take(rows)
         if targets is not None:
             batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
@@ -182,11 +182,17 @@ class Evaluator:
             for file, found in zip(files, maps, strict=True):
                 self.maps_directory.save(source.method, file, found)
 
-    def _missing(self, name: str, file: str) -> set[MapSource]:
-        """Return the sources that lack a number of an input, or its map where maps are saved."""
-        found = {source for (source, _), series in self._series.items() if name not in series}
-        saved = filter(self._saves, self.explainer.sources)
-        return found | {source for source in saved if not self.maps_directory.has(source.method, file)}
+    def _missing(self, part: LazyBatch, counts: np.ndarray) -> tuple[set[MapSource], list[int]]:
+        """Return the sources that lack a number or a map to save of some input that counts, and those inputs' rows."""
+        rows = np.flatnonzero(counts).tolist()
+        lacking: dict[MapSource, set[int]] = collections.defaultdict(set)
+        for (source, _), series in self._series.items():
+            if names := set(series.missing([part.names[row] for row in rows])):
+                lacking[source].update(row for row in rows if part.names[row] in names)
+        for source in filter(self._saves, self.explainer.sources):
+            if unsaved := [row for row in rows if not self.maps_directory.has(source.method, part.files[row])]:
+                lacking[source].update(unsaved)
+        return set(lacking), sorted(set().union(*lacking.values()))
 
     def _saves(self, source: MapSource) -> bool:
         return bool(self.maps_directory and source.method and not source.control)
