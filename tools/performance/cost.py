@@ -171,8 +171,8 @@ def first_map_part(directory, values):
     more = max(load + first - loading for load, first, _ in medians.values())
     return (
         f"# First map\n\nCPU seconds of a process with one ResNet-50 and one image, without imports: medians of "
-        f"{values.repeats} processes. `tf.saved_model.load` alone takes {loading:.2f}, so a new process's first map takes at "
-        f"most {more:.2f} CPU seconds more than this.\n\n"
+        f"{values.repeats} processes. `tf.saved_model.load` alone takes {loading:.2f}; a new process's first map takes "
+        f"at most {more:.2f} CPU seconds more.\n\n"
         "| method | load_model | first map | second map |\n|---|---|---|---|\n"
         + "\n".join(f"| `{method}` | {' | '.join(f'{one:.2f}' for one in row)} |" for method, row in medians.items())
     )
