@@ -8,13 +8,17 @@ layer. ``attribution.lrp.engine`` applies them to the graph. With a the inputs o
 epsilon     R_i = Σ_j a_i w_ij / (Σ_i a_i w_ij + b_j + ε sign) R_j
 z_plus      R_i = Σ_j (a_i+ w_ij+ + a_i- w_ij-) / (Σ_i (...) + b_j+ + ε) R_j
 alpha_beta  α times z_plus, minus β times the same with (a_i+ w_ij- + a_i- w_ij+) and b_j-
-gamma       epsilon with w + γ w+ and b + γ b+
+gamma       epsilon with contributions a_i w_ij, and the bias, times 1 + γ where they have the sign of their sum
 box         R_i = Σ_j (a_i w_ij - l w_ij+ - h w_ij-) / Σ_i (...) R_j, for inputs in [l, h] (z^B)
 flat        R_i = Σ_j R_j / (number of inputs of j)
 ==========  ========================================================================================
 
 Sources: Bach et al. 2015 (epsilon, alpha_beta), Montavon et al. 2017 (z_plus, box), Montavon et al. 2019 (gamma),
 Zhang et al. 2018 (Excitation Backprop). Relevance has the unit of the score.
+
+gamma is the general form of Andéol et al. 2021. For a_i ≥ 0 and a positive sum it is the published one, epsilon with
+w + γ w+ and b + γ b+. That one has denominators near 0 where a sum is negative; the general one has none that is smaller
+than the sum itself, and the magnitudes of a layer's shares add up to at most 1 + 2/γ.
 """
 
 from __future__ import annotations

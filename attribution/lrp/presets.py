@@ -78,9 +78,11 @@ def lrp_alpha1beta0(
 def lrp_gamma(
     queries: ModelQueries, *, gamma: float = 0.25, epsilon: float = 1e-6, batch_norm: str = "fold"
 ) -> np.ndarray:
-    """LRP-γ in convolutions and dense layers (Montavon et al. 2019): positive weights count 1 + γ times.
+    """LRP-γ in convolutions and dense layers: contributions of the sign of their sum count 1 + γ times.
 
-    Between LRP-ε (γ = 0) and LRP-z+ of non-negative activations (γ to infinity).
+    The general form (Andéol et al. 2021), as in zennit. Where activations are non-negative and sums positive it is the
+    published rule (Montavon et al. 2019), in which positive weights count 1 + γ times. Between LRP-ε (γ = 0) and LRP-z+
+    of non-negative activations (γ to infinity).
     """
     rule = Rule("gamma", gamma=gamma, epsilon=epsilon)
     merge = Rule("epsilon", epsilon=epsilon)
@@ -98,9 +100,7 @@ def lrp_epsilon_gamma_box(
 ) -> np.ndarray:
     """LRP-ε in dense layers, LRP-γ in convolutions, z^B for the first one: zennit's EpsilonGammaBox.
 
-    γ is as published (Montavon et al. 2019). zennit's differs where a convolution's sum is negative and has relevance,
-    as at the end of a residual branch: there negative weights count 1 + γ times. Inputs must lie between ``low`` and
-    ``high``, or ``BadInput`` is raised.
+    γ is as in ``lrp_gamma``. Inputs must lie between ``low`` and ``high``, or ``BadInput`` is raised.
     """
     _refuse_inputs_outside("lrp_epsilon_gamma_box", queries, low, high)
     dense = Rule("epsilon", epsilon=epsilon)

@@ -287,8 +287,10 @@ _METHODS = [
         presets.lrp_gamma,
         "LRP-γ",
         completeness.relevance_law(_ABSORBED),
-        _OVERVIEW,
-        "γ has no best value; for negative activations the rule can make denominators small.",
+        f"{_OVERVIEW}; for sums of both signs: Andéol, Kawakami, Wada, Kanamori, Müller and Montavon, Learning Domain "
+        "Invariant Representations by Joint Wasserstein Distance Minimization, 2021",
+        "γ has no best value; a small γ leaves small denominators where large contributions of both signs cancel, up to "
+        "1 + 2/γ per layer.",
     ),
     _lrp(
         presets.lrp_epsilon_gamma_box,

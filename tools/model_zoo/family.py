@@ -64,6 +64,11 @@ class Family:
         """Function that writes the same network computing in float64, or ``None`` where there is none."""
         return getattr(self.write, "in_double", None)
 
+    @property
+    def network(self) -> Callable | None:
+        """Function that returns the live Keras network in float64, from what is explained on, or ``None``."""
+        return getattr(self.write, "network", None)
+
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
@@ -94,6 +99,16 @@ class Exported:
 
     def in_double(self, path: pathlib.Path) -> None:
         """Write the same network, its weights the same numbers, computing in float64 on the same inputs."""
+        self._export(self._doubled(), path)
+
+    def network(self):
+        """Return the same network in float64, from the inner layer's output on if that is explained."""
+        import keras
+
+        model = self._doubled()
+        return keras.Model(model.get_layer(self.inner).output, model.outputs[0]) if self.inner else model
+
+    def _doubled(self):
         import keras
 
         weights = self._settled().get_weights()
@@ -101,7 +116,7 @@ class Exported:
         with number_format("float64"):
             model = (self.build_in_double or self.build)()
         model.set_weights(weights)
-        self._export(model, path)
+        return model
 
     def _settled(self):
         import keras

@@ -36,9 +36,8 @@ LIMITS = {
     "lrp_gamma": ({"gamma": 0.0, "epsilon": 1e-12}, "Gradient x Input for γ = 0"),
 }
 FEW = {
-    "lrp_epsilon": {"epsilon": 1e-12},  # it is Gradient x Input as ε goes to 0, and off by ε over the least value
-    "lrp_cp": {"epsilon": 1e-12},  # ε takes its share of the sum
-    "lrp_attn": {"epsilon": 1e-12},
+    # ε takes its share of the sum, at every operation of which a layer consists.
+    **{name: {"epsilon": 1e-12} for name in METHODS if name.startswith("lrp_")},
     "integrated_gradients": {"points": oracles.POINTS},
     "smoothgrad": {"samples": oracles.SAMPLES},
     "vargrad": {"samples": oracles.SAMPLES},

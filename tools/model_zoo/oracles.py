@@ -5,6 +5,7 @@ Layers, attention and changed ReLUs are read from the signature's graph as Tenso
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import pathlib
@@ -18,6 +19,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 from attribution.methods import groups, perturbation
 from attribution.model import batching
 from tools.model_zoo.family import BEHIND, Family
+from tools.model_zoo.relevance_oracle import DEFINITIONS, relevance
 
 SEED = 0
 SAMPLES = 3  # of SmoothGrad, VarGrad, Expected Gradients
@@ -325,6 +327,20 @@ class Oracle:
         for attention, slopes in self._attention:
             rolled = rolled + (attention * slopes).clip(0).mean(axis=1) @ rolled
         return self._of_tokens(rolled - identity)
+
+    def relevance(self, name: str, network, options: Mapping) -> np.ndarray:
+        """Return a relevance method's map by its definition on the live network; see ``relevance_oracle``."""
+        numbers = {key: options[key] for key in ("epsilon", "gamma", "low", "high") if key in options}
+        definition = dataclasses.replace(DEFINITIONS[name], **numbers)
+        values = {**{key: array.numpy() for key, array in self._others.items()}, self._name: self._as_given(self.values)}
+        names = [tensor.name for tensor in network.inputs] if self._others else [self._name]
+
+        def scores(outputs):
+            return self._targets_of(outputs if isinstance(outputs, dict) else {"": outputs})
+
+        arrays = [values[key] for key in names]
+        found = relevance(network, arrays, names.index(self._name), definition, scores)
+        return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 
     def as_map(self, array: np.ndarray) -> np.ndarray:
         """Return a map of the inputs' shape with its channels where the file has them."""

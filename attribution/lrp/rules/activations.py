@@ -21,7 +21,7 @@ import tensorflow as tf
 from attribution.graph.nodes import node_of, set_placeholder
 from attribution.graph.view import GraphView
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.formulae import LayerInputs, parts
+from attribution.lrp.rules.formulae import share_with_constant
 
 if TYPE_CHECKING:
     from attribution.lrp.engine import Walk
@@ -66,14 +66,9 @@ class Activations:
 
     def share_softplus(self, operation: tf.Operation, given: tf.Tensor) -> None:
         """Distribute the relevance of a softplus between its input and its value at 0, a bias."""
-        source, at_zero = operation.inputs[0], tf.math.log(tf.constant(2, operation.outputs[0].dtype))
-        varying, rule = operation.outputs[0] - at_zero, self._walk.composite.merge
-        for part in parts(rule):
-            pairs = part.pairs(varying, tf.ones((), varying.dtype), LayerInputs(self._walk, source))
-            contribution = tf.add_n([value * weight for value, weight in pairs])
-            total = contribution + part.bias(at_zero)
-            share = part.share(given, total, rule)
-            self._walk.add(source, contribution * share)
+        source, output = operation.inputs[0], operation.outputs[0]
+        at_zero = tf.math.log(tf.constant(2, output.dtype))
+        share_with_constant(self._walk, self._walk.composite.merge, source, output - at_zero, at_zero, given, output)
 
     def share_softmax(self, operation: tf.Operation, given: tf.Tensor) -> None:
         """Distribute a softmax's relevance by R_i = x_i (R_i - s_i Σ_j R_j) (Achtibat et al. 2024, proposition 3.1)."""

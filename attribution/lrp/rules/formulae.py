@@ -35,15 +35,20 @@ class Part(NamedTuple):
         Function from the bias to its contribution.
     is_nonnegative
         Whether no contribution is negative.
+    sign
+        1 or -1 if only outputs above or below zero have this summand; 0 if all have.
     """
 
     weight: float
     pairs: Callable[[tf.Tensor, tf.Tensor, LayerInputs], list[tuple[Any, Any]]]
     bias: Callable[[tf.Tensor], Any]
     is_nonnegative: bool = False
+    sign: int = 0
 
-    def share(self, relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> Any:
-        """Return the relevance per unit of a total of the part's contributions."""
+    def share(self, relevance: tf.Tensor, total: tf.Tensor, rule: Rule, output: tf.Tensor) -> Any:
+        """Return the relevance per unit of a total of the part's contributions to a layer's output."""
+        if self.sign:
+            relevance = tf.where(self.sign * output > 0, relevance, tf.zeros_like(relevance))
         share = divide(relevance, total, rule, self.is_nonnegative)
         if isinstance(self.weight, float) and self.weight == 1:
             return share
@@ -107,8 +112,18 @@ def parts(rule: Rule) -> list[Part]:
     def bias(function: Callable[[tf.Tensor], Any]) -> Callable[[tf.Tensor], Any]:
         return function if rule.bias else tf.zeros_like
 
-    def favour(w: tf.Tensor) -> Any:
-        return w + tf.cast(rule.gamma, w.dtype) * _positive(w)
+    def favour(half: Callable[[tf.Tensor], Any]) -> Callable[[tf.Tensor], Any]:
+        return lambda w: w + tf.cast(rule.gamma, w.dtype) * half(w)
+
+    def favoured(half: Callable[[tf.Tensor], Any], other: Callable[[tf.Tensor], Any], sign: int) -> Part:
+        """Return the summand of the outputs of one sign: contributions of that sign count 1 + γ times."""
+
+        def pairs(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, Any]]:
+            if layer.is_nonnegative():
+                return [(x, favour(half)(w))]
+            return [(_positive(x), favour(half)(w)), (_negative(x), favour(other)(w))]
+
+        return Part(1.0, pairs, bias(favour(half)), sign=sign)
 
     def within_box(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, Any]]:
         low, high = layer.bounds(rule.low, rule.high)
@@ -121,7 +136,7 @@ def parts(rule: Rule) -> list[Part]:
     if rule.kind == "alpha_beta":
         return [Part(rule.alpha, _plus, bias(_positive), True), Part(-rule.beta, _minus, bias(_negative))]
     if rule.kind == "gamma":
-        return [Part(1.0, lambda x, w, _: [(x, favour(w))], bias(favour))]
+        return [favoured(_positive, _negative, 1), favoured(_negative, _positive, -1)]
     if rule.kind == "box":
         return [Part(1.0, within_box, tf.zeros_like)]
     if rule.kind == "flat":
@@ -164,6 +179,17 @@ def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule, is_nonnegative: b
         epsilon *= tf.reduce_max(sizes, axis=-1, keepdims=True) if total.shape.rank != 0 else sizes
         quotient = tf.math.divide_no_nan
     return quotient(relevance, total + (epsilon if is_nonnegative else tf.where(total >= 0, epsilon, -epsilon)))
+
+
+def share_with_constant(
+    walk: Walk, rule: Rule, source: tf.Tensor, varying: tf.Tensor, constant: tf.Tensor, given: tf.Tensor, output: tf.Tensor
+) -> None:
+    """Give ``source`` the relevance of ``varying`` in ``varying + constant``, the output of an elementwise function."""
+    for part in parts(rule):
+        pairs = part.pairs(varying, tf.ones((), varying.dtype), LayerInputs(walk, varying))
+        contribution = tf.add_n([value * weight for value, weight in pairs])
+        share = part.share(given, contribution + part.bias(constant), rule, output)
+        walk.add(source, fit(contribution * share, source))
 
 
 def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> Any:

@@ -83,7 +83,7 @@ class Products:
                 for place, factor in zip(places, factors, strict=True):
                     inputs[place] = factor
                 total += rebuild(operation, inputs)
-            share = part.share(given / 2, total, rule)
+            share = part.share(given / 2, total, rule, operation.outputs[0])
             self._walk.add_contributions(leaves, total, share)
 
     def core(self, tensor: tf.Tensor) -> Any:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from attribution.graph.nodes import rebuild
 from attribution.lrp.composite import Rule
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.formulae import LayerInputs, Part, divide, fit, parts
+from attribution.lrp.rules.formulae import LayerInputs, Part, divide, fit, parts, share_with_constant
 from attribution.lrp.rules.products import Products
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class Sums:
         """Distribute the relevance ``given`` of an operation's output among its inputs."""
         if operation.type in ops.LAYERS and len(self._products.signals(operation)) == 2:
             self._products.share_both(operation, given, self._rule(operation))
-        elif self._is_only_a_shift(operation) and not self._shares_norms():
-            (shifted,) = self._walk.variable_inputs(operation)
-            self._walk.add(shifted, fit(given, shifted))
+        elif self._is_only_a_shift(operation):
+            self._share_shift(operation, given)
         elif self._composite.norm == "pass" and (value := self._centred(operation)) is not None:
             self._walk.add(value, fit(given, value))
         elif self._composite.sums == "separate" and self._joins(operation):
@@ -58,19 +57,37 @@ class Sums:
 
     def share_normalization(self, operation: tf.Operation, given: tf.Tensor) -> None:
         """Pass the relevance of a batch normalization's output to its input, whole or as through an affine layer."""
-        tensor = operation.inputs[0]
-        if not self._shares_norms():
-            self._walk.add(tensor, given)
+        source = operation.inputs[0]
+        shift = rebuild(operation, [tf.zeros_like(source), *operation.inputs[1:]])
+        self._share_affine(operation, source, operation.outputs[0] - shift, shift, given)
+
+    def _share_shift(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance of a sum of one tensor, no linear layer, and constants."""
+        (tensor,) = self._walk.variable_inputs(operation)
+        is_subtracted = operation.type == "Sub" and operation.inputs[1] is tensor
+        varying = -tensor if is_subtracted else tensor
+        self._share_affine(operation, tensor, varying, operation.outputs[0] - varying, given)
+
+    def _share_affine(
+        self, operation: tf.Operation, source: tf.Tensor, varying: tf.Tensor, shift: tf.Tensor, given: tf.Tensor
+    ) -> None:
+        """Distribute the relevance of ``varying + shift``, of which ``varying`` is ``source`` times constants.
+
+        Before the first layer that is the input's preprocessing, a sum as any other, which takes no relevance where
+        the first layer has a rule for the input's values. Behind, it is normalization.
+        """
+        is_preprocessing = operation.name in self._walk.near_input
+        if not self._shares_norms() or (is_preprocessing and self._composite.first is not None):
+            self._walk.add(source, fit(given, source))
             return
-        factor = tf.identity(tensor)
-        total = rebuild(operation, [factor, *operation.inputs[1:]])
-        self._walk.add_contributions([(tensor, factor)], total, divide(given, total, self._epsilon_rule()))
+        rule = self._composite.merge if is_preprocessing else self._epsilon_rule()
+        share_with_constant(self._walk, rule, source, varying, shift, given, operation.outputs[0])
 
     def _share_by(self, rule: Rule, operation: tf.Operation, given: tf.Tensor) -> None:
         for part in parts(rule):
             leaves: Leaves = []
             total = self._build(operation.outputs[0], part, 1.0, leaves, root=True)
-            share = part.share(given, total, rule)
+            share = part.share(given, total, rule, operation.outputs[0])
             self._walk.add_contributions(leaves, total, share)
 
     def _share_by_value(self, operation: tf.Operation, given: tf.Tensor) -> None:
@@ -168,6 +185,8 @@ class Sums:
             return False
         if self._composite.sums == "separate" and self._joins(tensor.op):
             return False
+        if self._is_only_a_shift(tensor.op):
+            return False
         if kind in ops.MOVES:
             return self._belongs(tensor.op.inputs[0]) and self._walk.has_one_use(tensor)
         return self._walk.has_one_use(tensor)
@@ -224,7 +243,7 @@ class Sums:
         terms, stack = [], list(operation.inputs)
         while stack:
             tensor = stack.pop()
-            if tensor.op.type in ops.SUMS and self._belongs(tensor):
+            if tensor.op.type in ops.SUMS and (self._belongs(tensor) or self._is_only_a_shift(tensor.op)):
                 stack.extend(tensor.op.inputs)
             elif not self._walk.is_constant(tensor):
                 terms.append(tensor)
