@@ -95,7 +95,7 @@ class Exported:
 
     def __call__(self, path: pathlib.Path) -> None:
         """Write the network as a SavedModel."""
-        self._export(self._settled(), path)
+        self._export(self.settled(), path)
 
     def in_double(self, path: pathlib.Path) -> None:
         """Write the same network, its weights the same numbers, computing in float64 on the same inputs."""
@@ -111,14 +111,15 @@ class Exported:
     def _doubled(self):
         import keras
 
-        weights = self._settled().get_weights()
+        weights = self.settled().get_weights()
         keras.backend.clear_session()
         with number_format("float64"):
             model = (self.build_in_double or self.build)()
         model.set_weights(weights)
         return model
 
-    def _settled(self):
+    def settled(self):
+        """Return the network with its weights."""
         import keras
 
         keras.utils.set_random_seed(0)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tools.model_zoo.convolutional import classifier, normalized, residual, residual_network
-from tools.model_zoo.family import Family, linear_family, number_format, pictures, tokens, write_halves
+from tools.model_zoo.family import Exported, Family, linear_family, number_format, pictures, tokens, write_halves
 from tools.model_zoo.random_weights import settle
 
 layers = keras.layers
@@ -145,15 +145,22 @@ def _serialised(rows):
     ])  # fmt: skip
 
 
-def _file(name, about, make, inputs=None, **options):
-    """Return the family of a settled residual network that ``make(model, path)`` writes in a way of its own."""
+def _file(name, about, make, inputs=None, before=None, after=None, **options):
+    """Return the family of a settled residual network that ``make(model, path)`` writes in a way of its own.
+
+    ``before`` and ``after`` are layers that the file has around it.
+    """
+    exported = Exported(residual_network, settle, pictures(*_IMAGE))
 
     def write(path):
-        keras.utils.set_random_seed(0)
-        model = residual_network()
-        settle(model, pictures(*_IMAGE)(16))
-        make(model, path)
+        make(exported.settled(), path)
 
+    def network():
+        with number_format("float64"):
+            parts = [make_layer() for make_layer in (before, exported.network, after) if make_layer]
+            return keras.Sequential([keras.Input(_IMAGE), *parts])
+
+    write.network = network
     return Family(name, about, write, inputs or pictures(*_IMAGE), **options)
 
 
@@ -165,14 +172,16 @@ FAMILIES = (
       for name in ("mixed_float16", "mixed_bfloat16")),
     linear_family("float64", "float64", in_format("float64")),
     _linear_file("static_batch", "batch size fixed in the file", _static_batch),
-    _linear_file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True),
+    _linear_file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True,
+                 before=lambda: layers.Rescaling(1 / 127.5, -1.0)),
     _file("examples", "serialised tf.train.Example", _examples, _serialised),
     _linear_file(
         "examples_named", "the same, the parsed picture named with `explain_input=`", _examples, _serialised,
         explain_input="StatefulPartitionedCall/ParseExample/ParseExampleV2", inner=True,
     ),
     _linear_file("compiled_inside", "a part is compiled with XLA in the file", _compiled),
-    _linear_file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}),
+    _linear_file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"},
+                 after=lambda: layers.Rescaling(2.0)),
     linear_family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}),
     linear_family("regression", "regression with one output", regression),
     linear_family("segmentation", "a class at each position", segmentation, load={"position": (4, 9)}),

@@ -34,7 +34,9 @@ def share_out(rule, a, matrix, bias, relevance):
     if rule.kind == "epsilon":
         return ratio(contributions, bias)
     if rule.kind == "gamma":
-        return ratio(a[:, None] * (matrix + rule.gamma * plus(matrix)), bias + rule.gamma * plus(bias))
+        sign = np.sign(contributions.sum(axis=0) + bias)
+        favoured = [part * (1 + rule.gamma * (part * sign > 0)) for part in (contributions, bias)]
+        return ratio(*favoured)
     if rule.kind == "box":
         return ratio(contributions - rule.low * plus(matrix) - rule.high * minus(matrix), 0)
     if rule.kind == "flat":

@@ -1,5 +1,7 @@
 """Residuals of the laws on maps' sums: against sums and scores computed here, and against networks that keep them."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -105,6 +107,32 @@ def test_gamma_favours_positive_weights(conservative, from_function):
         for name, options in (("lrp_gamma", {"gamma": 0.0}), ("lrp_epsilon", {}))
     )
     np.testing.assert_allclose(without, epsilon, atol=1e-4)
+
+
+def test_gamma_favours_contributions_of_the_sign_of_their_sum(from_function):
+    """w = (1, -5/4, 1/2): positive weights favoured, the published denominator of x = (1, 1, 0) would be 0."""
+    model = from_function(lambda x: tf.matmul(x, np.array([[1.0], [-1.25], [0.5]], np.float32)), 3)
+    x = np.array([[1.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [-1.0, 1.0, -1.0], [-2.0, -1.0, 4.0]], np.float32)
+    maps = attribution.explain("lrp_gamma", model, x, 0, gamma=0.25, epsilon=0.0)
+    expected = [
+        -0.25 * np.array([1, -1.5625, 0]) / -0.5625,
+        0.25 * np.array([-1, 1.5625, 0]) / 0.5625,
+        -2.75 * np.array([-1, -1.25, -0.5]) / -2.75,
+        1.25 * np.array([-2, 1.5625, 2.5]) / 2.0625,
+    ]
+    np.testing.assert_allclose(maps, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.25, 1.0])
+def test_gamma_amplifies_by_at_most_1_and_2_over_gamma_per_layer(gamma, from_function):
+    """Also where inputs and sums have both signs, as in linear bottlenecks."""
+    generator = np.random.default_rng(2)
+    weights = [generator.normal(size=(12, 12)).astype(np.float32) for _ in range(5)]
+    model = from_function(lambda x: functools.reduce(tf.matmul, weights, x), 12)
+    x = generator.normal(size=(64, 12)).astype(np.float32)
+    maps, logits = attribution.explain("lrp_gamma", model, x, 0, gamma=gamma, epsilon=0.0), model.scores(x)[:, 0]
+    assert (np.abs(maps).sum(axis=1) <= (1 + 2 / gamma) ** 5 * np.abs(logits)).all()
+    np.testing.assert_allclose(maps.sum(axis=1), logits, atol=1e-3 * np.abs(maps).sum(axis=1).max())
 
 
 @pytest.mark.parametrize(("epsilon", "bias"), [(0.0, 2.0), (1.0, 0.0)])
