@@ -114,7 +114,7 @@ def token_grid(tokens: int, spatial: tuple[int, ...]) -> tuple[int, tuple[int, .
     """
     for exact in (True, False):  # patches that cover the input come before those that leave a border
         for extra in range(min(_MAX_EXTRA_TOKENS, tokens)):
-            for patch in range(1, max(spatial) + 1):
+            for patch in range(1, max(spatial, default=0) + 1):
                 grid = tuple(size // patch for size in spatial)
                 if np.prod(grid) == tokens - extra and not (exact and any(size % patch for size in spatial)):
                     return extra, grid

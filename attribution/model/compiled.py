@@ -161,7 +161,13 @@ class CompiledGraph:
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
             sources = ([arrays[position]] if of_input else []) + values
-            gradients = tf.gradients(target_scores, sources)
+            try:
+                gradients = tf.gradients(target_scores, sources)
+            except LookupError as error:
+                raise BadInput(
+                    f"the file has no gradient of {self._inexact or 'one of its operations'}; methods that need scores "
+                    "alone, such as occlusion and RISE, can explain it"
+                ) from error
             if any(gradient is None for gradient in gradients):
                 names = ([f"input '{explain_input}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
                 missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)

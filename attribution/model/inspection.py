@@ -155,14 +155,18 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     for line in _described_model(model, explain_input):
         print_line(line)
+    example = "integrated_gradients"
     if flag_values.try_methods:
         print_line()
-        for line in _described_methods(model, explain_input, flag_values.libraries):
+        trials = _trials(model, explain_input, flag_values.libraries)
+        for line in _described_methods(trials):
             print_line(line)
+        apply = [name for name, trial in trials.items() if trial.applies]
+        example = next(iter(apply), example) if example not in apply else example
     print_text("\nto load it:\n\n")
     print_line(_loading_line(flag_values.model, options))
     given = f", explain_input={explain_input!r}" if list(model.inputs) != [explain_input] else ""
-    print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
+    print_line(f'maps = attribution.explain("{example}", model, inputs{given})')
 
 
 def _explained(model: Model, explain_input: str = "") -> str:
@@ -216,7 +220,10 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
         )
     if together:
         return lines
-    layers = model.layers(explain_input)
+    try:
+        layers = model.layers(explain_input)
+    except BadInput as error:
+        return [*lines, f"layers for class activation maps: none; {error}"]
     lines.append(f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
     try:
         default = model.layer(None, explain_input)
@@ -230,16 +237,20 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
     return lines
 
 
-def _described_methods(model: Model, explain_input: str, libraries: bool) -> list[str]:
-    names = [name for name, method in METHODS.items() if libraries or not method.library]
+def _trials(model: Model, explain_input: str, libraries: bool) -> dict[str, Trial]:
     feed = random_feed(model)
-    trials = {name: try_method(name, model, feed, explain_input) for name in names}
+    names = [name for name, method in METHODS.items() if libraries or not method.library]
+    return {name: try_method(name, model, feed, explain_input) for name in names}
+
+
+def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     apply = [name for name, trial in trials.items() if trial.applies]
+    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
     lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
-    if len(apply) < len(names):
+    if refused:
         lines.append("methods that do not:")
-        width = max(len(name) for name in names if name not in apply)
-        lines += [f"  {name.ljust(width)}  {trials[name].reason}" for name in names if name not in apply]
+        width = max(map(len, refused))
+        lines += [f"  {name.ljust(width)}  {reason}" for name, reason in refused.items()]
     return lines
 
 

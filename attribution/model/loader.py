@@ -76,8 +76,10 @@ class SavedFile:
             except DecodeError as error:
                 raise ValueError("it is damaged") from error
         found = [graph for graph in message.meta_graphs if set(graph.meta_info_def.tags) == {TAG}]
-        if not found and len(message.meta_graphs) == 1 == len(message.meta_graphs[0].meta_info_def.tags):
-            found = [message.meta_graphs[0]]  # written for its maker's own loader
+        if not found and len(message.meta_graphs) == 1:
+            only = message.meta_graphs[0]
+            # One tag of its maker's own, or one graph for both training and serving.
+            found = [only] if len(set(only.meta_info_def.tags) - {"train"}) == 1 else []
         if not found:
             tags = ["+".join(graph.meta_info_def.tags) for graph in message.meta_graphs]
             raise BadInput(

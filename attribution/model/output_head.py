@@ -163,7 +163,7 @@ def shape_of_output(scores: tf.TensorShape, declared: tf.TensorShape) -> tf.Tens
     declared
         Shape of the output in the signature.
     """
-    if scores.rank is None or declared.rank is None:
+    if not scores.rank or declared.rank is None:
         return declared if scores.rank is None else scores
     sizes = _sizes(scores)
     if len(sizes) != len(_sizes(declared)):
@@ -197,7 +197,7 @@ def classes_of(shape: tf.TensorShape, position: Collection[int] = ()) -> int | N
     position
         Indices of the axes between batch and classes.
     """
-    if shape.rank is None:
+    if not shape.rank:
         return None
     sizes = list(shape[1:])
     if position:

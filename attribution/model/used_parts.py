@@ -24,6 +24,7 @@ _METHODS = ("_create_resource", "_initialize", "_destroy_resource")  # of tables
 _VARIABLES = ("variables", "trainable_variables", "model_variables", "local_variables")  # collections
 _MAIN = "saved_model_main_op"  # collection
 _RESTORES = ("RestoreV2", "Restore", "RestoreSlice")
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")  # one with a default can have a data set's iterator behind it
 _READS_TEXT = ("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
 
 Reads = set[tuple[str, str]]  # place and name of nodes
@@ -179,10 +180,24 @@ def _copy_library(source: Any, used: _Used, target: Any) -> None:
     library, copy = source.graph_def.library, target.graph_def.library
     target.graph_def.versions.CopyFrom(source.graph_def.versions)
     copy.function.extend(function for function in library.function if function.signature.name in used.functions)
+    for function in copy.function:
+        _return_lookups(function)
     copy.gradient.extend(gradient for gradient in library.gradient if gradient.function_name in used.functions)
     copy.registered_gradients.extend(
         gradient for gradient in library.registered_gradients if gradient.gradient_func in used.functions
     )
+
+
+def _return_lookups(function: Any) -> None:
+    """Make lookups in a variable control outputs of a function, without which TensorFlow does not inline it.
+
+    It takes them for side effects. TensorFlow 2.3 wrote functions of embeddings without them.
+    """
+    returned = set(function.control_ret.values())
+    for node in function.node_def:
+        if node.op == "ResourceGather" and node.name not in returned and node.name not in function.control_ret:
+            function.control_ret[node.name] = node.name
+            function.signature.control_output.append(node.name)
 
 
 def _reads_of_assets(source: Any, used: _Used, directory: pathlib.Path) -> Reads:
@@ -251,17 +266,19 @@ def copy_used_nodes(
     set of (str, str)
         Place and name of nodes that read the SavedModel's own variables or assets.
     """
-    nodes = {node.name: node for node in source.graph_def.node}
     assets = _assets(source)
     for name in signatures:
         target.signature_def[name].CopyFrom(source.signature_def[name])
+    nodes = {node.name: node for node in source.graph_def.node}
+    if len(target.signature_def) == 1:  # else another signature may compute what this one is given
+        nodes = _with_given_inputs(nodes, *target.signature_def.values())
     roots = [tensor for definition in target.signature_def.values() for tensor in _tensors(definition)]
     run = _ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
     restoring = _ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
     kept = run | restoring | _ancestors(nodes, [asset.tensor_info.name for asset in assets])
     kept |= _copy_variables(source, nodes, kept, target)
-    kept |= _identities_of(source.graph_def.node, kept)
-    for node in source.graph_def.node:
+    kept |= _identities_of(nodes.values(), kept)
+    for node in nodes.values():
         if node.name in kept:
             copy = target.graph_def.node.add()
             copy.CopyFrom(node)
@@ -283,6 +300,43 @@ def copy_used_nodes(
         if _reads_one_of(nodes[name], own)
         or (name not in run and nodes[name].op in _RESTORES and node_of(nodes[name].input[0]) == checkpoint)
     }
+
+
+def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, Any]:
+    """Return a graph's nodes, by name, in which a placeholder gives what a signature's input replaces.
+
+    A signature can name any tensor as its input, such as the next element of a data set's iterator or an example that
+    was parsed. What computes it never runs, and may not be allowed or not load. The signature is changed to match.
+    """
+    given: dict[str, Any] = {}
+    for info in definition.inputs.values():
+        node = nodes.get(node_of(info.name))
+        if node is not None and node.op not in _PLACEHOLDERS and info.WhichOneof("encoding") == "name":
+            number = info.name.partition(":")[2] or "0"
+            placeholder = type(node)(name=f"{node.name}/given_{number}", op="Placeholder")
+            placeholder.attr["dtype"].type = info.dtype
+            placeholder.attr["shape"].shape.CopyFrom(info.tensor_shape)
+            given[f"{node.name}:{number}"] = placeholder
+    if not given:
+        return dict(nodes)
+    changed = {placeholder.name: placeholder for placeholder in given.values()}
+    for name, node in nodes.items():
+        new = [given[full].name if (full := _full(tensor)) in given else tensor for tensor in node.input]
+        if new != list(node.input):
+            copy = type(node)()
+            copy.CopyFrom(node)
+            copy.input[:] = new
+            node = copy
+        changed[name] = node
+    for info in [*definition.inputs.values(), *definition.outputs.values()]:
+        if _full(info.name) in given:
+            info.name = f"{given[_full(info.name)].name}:0"
+    return changed
+
+
+def _full(tensor: str) -> str:
+    """Return a tensor's name with the number of its output."""
+    return tensor if ":" in tensor else f"{tensor}:0"
 
 
 def _ancestors(nodes: Mapping[str, Any], tensors: Iterable[str]) -> set[str]:

@@ -1,0 +1,74 @@
+"""Networks of Keras on PyTorch: their ``.keras`` file is explained in full, their exported one by its scores."""
+
+import pathlib
+import runpy
+
+import keras
+import numpy as np
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+from attribution.model import inspection
+
+MODELS = runpy.run_path(str(pathlib.Path(__file__).with_name("keras_on_torch_models.py")))
+FOLDER = MODELS["FOLDER"]
+IMAGES = np.random.default_rng(1).normal(size=(5, 8, 8, 3)).astype(np.float32)
+TARGETS = np.arange(5) % 3
+
+
+@pytest.fixture(scope="module")
+def network():
+    """The same network on TensorFlow, from its definition and not from a file."""
+    return MODELS["network"]()
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return attribution.load_model(FOLDER / "exported")
+
+
+def test_its_keras_file_is_explained_on_tensorflow(network):
+    methods = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam", "lrp_epsilon", "deeplift"]
+    loaded = attribution.load_model(keras.saving.load_model(FOLDER / "network.keras"))
+    found = attribution.explain_many(methods, loaded, IMAGES, TARGETS)
+    expected = attribution.explain_many(methods, attribution.load_model(network), IMAGES, TARGETS)
+    for method in methods:
+        np.testing.assert_array_equal(found[method], expected[method])
+
+
+def test_its_exported_file_answers_with_scores(network, exported):
+    np.testing.assert_allclose(exported.scores(IMAGES), network(IMAGES), rtol=1e-5, atol=1e-5)
+    live = attribution.load_model(network)
+    for method in ("occlusion", "rise", "kernel_shap"):
+        found = attribution.explain(method, exported, IMAGES, TARGETS)
+        expected = attribution.explain(method, live, IMAGES, TARGETS)
+        np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("gradient", "the file has no gradient of XlaCallModule .* occlusion and RISE"),
+        ("smoothgrad", "the file has no gradient of XlaCallModule"),
+        ("deeplift", "deeplift has no rule for 'XlaCallModule"),
+        ("lrp_epsilon", "the gradients of XlaCallModule .* are in the loaded function alone"),
+        ("grad_cam", "no layer of this model can be explained"),
+    ],
+)
+def test_methods_that_need_more_are_refused_in_one_line(method, message, exported):
+    with pytest.raises(BadInput, match=message) as raised:
+        attribution.explain(method, exported, IMAGES, TARGETS)
+    assert "\n" not in str(raised.value)
+
+
+def test_inspection_lists_the_methods_that_need_scores_alone(capsys):
+    flags = inspection.FLAGS
+    flags(["inspect", f"--model={FOLDER / 'exported'}"])
+    inspection.main(flags)
+    printed = capsys.readouterr().out
+    assert "layers for class activation maps: none; no layer of this model can be explained" in printed
+    (apply,) = (line for line in printed.splitlines() if line.startswith("methods that apply:"))
+    assert {"occlusion", "rise", "lime"} <= set(apply.partition(": ")[2].split(", "))
+    assert "gradient" not in apply
+    assert 'attribution.explain("rise", model' in printed
