@@ -381,16 +381,111 @@ def test_a_file_without_the_tag_serve_says_which_tags_it_has(tmp_path):
         attribution.load_model(tmp_path)
 
 
-def test_the_only_graph_loads_whatever_its_tag(tmp_path):
+@pytest.mark.parametrize("tags", [["mine"], ["train", "serve"]])
+def test_the_only_graph_loads_whatever_its_tag(tags, tmp_path):
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, (None, 3), "x")
         signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": tf.tanh(x)})
         builder = v1.saved_model.Builder(str(tmp_path / "model"))
-        builder.add_meta_graph_and_variables(session, ["mine"], {"serving_default": signature})
+        builder.add_meta_graph_and_variables(session, tags, {"serving_default": signature})
         builder.save()
     scores = attribution.load_model(tmp_path / "model").scores(np.ones((1, 3), np.float32))
     np.testing.assert_allclose(scores, np.tanh(np.ones((1, 3))), rtol=1e-6)
+
+
+def _write_fed(path, network, inputs, output):
+    """Write a TensorFlow 1 file whose signature takes tensors that other operations compute, by name."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        network(v1)
+        session.run(v1.global_variables_initializer())
+        signature = v1.saved_model.predict_signature_def(
+            {name: graph.get_tensor_by_name(tensor) for name, tensor in inputs.items()},
+            {"scores": graph.get_tensor_by_name(output)},
+        )
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+        builder.save()
+
+
+def _trained_on_a_data_set(v1):
+    """Two columns from a data set's iterator, as training scripts of TensorFlow 1 have them, and a network."""
+    columns = tf.zeros((4, 3)), tf.zeros((4, 2))
+    first, second = v1.data.make_initializable_iterator(tf.data.Dataset.from_tensor_slices(columns).batch(2)).get_next()
+    scale = v1.get_variable("scale", initializer=tf.constant([[1.0, -1], [2, 0], [0, 3]]))
+    tf.add(tf.tanh(first) @ scale, second, name="scores")
+
+
+def _of_parsed_examples(v1):
+    parsed = v1.parse_example(v1.placeholder(tf.string, (None,)), {"x": v1.FixedLenFeature((3,), tf.float32)})
+    x = tf.identity(parsed["x"], name="x")
+    scale = v1.get_variable("scale", initializer=tf.constant([[1.0, -1], [2, 0], [0, 3]]))
+    tf.identity(tf.tanh(x) @ scale, name="scores")
+
+
+def test_a_signature_may_take_what_a_data_sets_iterator_gives(tmp_path):
+    names = {"a": "IteratorGetNext:0", "b": "IteratorGetNext:1"}
+    _write_fed(tmp_path / "model", _trained_on_a_data_set, names, "scores:0")
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3) / 4, np.array([[1, 2], [3, 4]], np.float32)
+    model = attribution.load_model(tmp_path / "model")
+    expected = np.tanh(a) @ [[1, -1], [2, 0], [0, 3]] + b
+    np.testing.assert_allclose(model.scores({"a": a, "b": b}), expected, rtol=1e-6)
+    gradients = attribution.explain("gradient", model, {"a": a, "b": b}, [1, 0], explain_input="a")
+    np.testing.assert_allclose(gradients, (1 - np.tanh(a) ** 2) * [[-1, 0, 3], [1, 2, 0]], atol=1e-6)
+
+
+def test_an_iterator_that_the_signature_does_not_replace_is_refused(tmp_path):
+    _write_fed(tmp_path / "model", _trained_on_a_data_set, {"a": "IteratorGetNext:0"}, "scores:0")
+    with pytest.raises(BadInput, match="'IteratorGetNext'"):
+        attribution.load_model(tmp_path / "model")
+
+
+def test_a_signature_may_take_what_an_example_was_parsed_to(tmp_path):
+    _write_fed(tmp_path / "model", _of_parsed_examples, {"x": "x:0"}, "scores:0")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
+    model = attribution.load_model(tmp_path / "model")
+    np.testing.assert_allclose(model.scores(x), np.tanh(x) @ [[1, -1], [2, 0], [0, 3]], rtol=1e-6)
+    assert not any("Parse" in node.op for node in model.graph.nodes.values())
+
+
+def test_embeddings_whose_function_does_not_return_the_lookup_load(tmp_path):
+    """TensorFlow 2.3 could write them so; TensorFlow does not inline such a function."""
+    module = tf.Module()
+    module.table = tf.Variable(np.arange(12).reshape(6, 2).astype(np.float32))
+
+    @tf.function(autograph=False)
+    def inner(x):
+        return tf.reduce_sum(tf.gather(module.table, tf.cast(x, tf.int32)), 1)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")], autograph=False)
+    def scores(x):
+        return {"scores": inner(x)}
+
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    path = tmp_path / "saved_model.pb"
+    message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    library = message.meta_graphs[0].graph_def.library.function
+    (looking_up,) = (one for one in library if any(node.op == "ResourceGather" for node in one.node_def))
+    looking_up.control_ret.clear()
+    del looking_up.signature.control_output[:]
+    for node in looking_up.node_def:
+        node.input[:] = [tensor for tensor in node.input if not tensor.startswith("^")]
+    path.write_bytes(message.SerializeToString())
+    found = attribution.load_model(tmp_path).scores(np.array([[0, 1, 5]], np.float32))
+    np.testing.assert_array_equal(found, [[0 + 2 + 10, 1 + 3 + 11]])
+
+
+def test_one_number_for_all_inputs_is_no_score(tmp_path):
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")], autograph=False)
+    def loss(x):
+        return {"loss": tf.reduce_sum(x)}
+
+    tf.saved_model.save(module, str(tmp_path), signatures=loss)
+    with pytest.raises(BadInput, match=r"output has shape \(\); scores of shape \(batch, classes\) are needed"):
+        attribution.load_model(tmp_path)
 
 
 def test_a_file_without_signature_is_refused(tmp_path):
