@@ -158,7 +158,9 @@ class _Compared:
             for values in (feed, rounded)
         )
         self._subject = measure.Subject(family, model, feed, targets, self._exact)
-        self.methods = {*_COMPARED, *(_WITH_POSITIONS if model.inputs[explain_input].shape.rank > 2 else ())}
+        shape = feed[explain_input].shape
+        positions = shape[2:] if first else shape[1:-1]
+        self.methods = {*_COMPARED, *(_WITH_POSITIONS if max(positions, default=0) > 2 else ())}  # three groups of them
 
     def cell(self, name) -> dict:
         """Return the status of a method's maps, a note, and the difference from the oracle."""

@@ -577,9 +577,9 @@ for _op, _slope in _SLOPES.items():
 
 
 def groups_of(spatial) -> np.ndarray:
-    """Return the group, 0 to 2, of each position: the thirds of the first axis."""
-    first = np.arange(spatial[0]) * 3 // spatial[0]
-    return np.broadcast_to(first.reshape(-1, *(1,) * (len(spatial) - 1)), spatial)
+    """Return the group, 0 to 2, of each position: the thirds of the longest axis, which has three positions or more."""
+    longest = int(np.argmax(spatial))
+    return np.indices(spatial)[longest] * 3 // spatial[longest]
 
 
 def _positions(values):
