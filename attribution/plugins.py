@@ -39,7 +39,7 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
-        module = module_at(module_name)
+        module = _module_at(module_name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's code may raise anything
@@ -81,7 +81,7 @@ def _custom_module(place: str, what: str) -> ModuleType:
     if place.endswith(".py") and not path.is_file():
         raise BadInput(f"{what}: there is no file {path}")
     try:
-        return module_at(str(path.resolve()), path.stem) if place.endswith(".py") else module_at(place)
+        return _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -125,7 +125,7 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
     raise BadInput(f"{what} '{name}': this file defines {', '.join(public)}; write {name}:{public[-1]}")
 
 
-def module_at(place: str, known_as: str | None = None) -> ModuleType:
+def _module_at(place: str, known_as: str | None = None) -> ModuleType:
     """Import a user's module; exceptions are raised unchanged.
 
     Parameters

@@ -11,7 +11,7 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from clevr_xai import tokens
+from clevr_xai import vocabulary
 
 if TYPE_CHECKING:
     from attribution.methods.protocols import ScoredModel
@@ -26,7 +26,7 @@ class Answering:
     Parameters
     ----------
     path
-        Directory of the SavedModel; its assets are described in ``tokens.read_assets``.
+        Directory of the SavedModel; its assets are described in ``vocabulary.read_assets``.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class Answering:
                 f"{path} takes {shown}; a network for CLEVR-XAI takes image (batch, side, side, 3) and question "
                 "(batch, words)"
             )
-        self.words, self.answers = tokens.read_assets(self.model.path)
+        self.words, self.answers = vocabulary.read_assets(self.model.path)
         if len(self.answers) != self.model.num_classes:
             raise BadInput(
-                f"{path} gives {self.model.num_classes} logits, but its {tokens.ANSWERS_FILE} lists "
+                f"{path} gives {self.model.num_classes} logits, but its {vocabulary.ANSWERS_FILE} lists "
                 f"{len(self.answers)} answers"
             )
         self.size = int(shape[1])
@@ -68,7 +68,7 @@ class Answering:
     def encoded(self, questions: Sequence[str]) -> np.ndarray:
         """Return sentences as the network takes them, (N, words) int32."""
         width = self.model.inputs["question"].shape[1]  # None unless the signature is of so many words
-        return tokens.encode(questions, self.words, None if width is None else int(width))
+        return vocabulary.encode(questions, self.words, None if width is None else int(width))
 
     def targets(self, answers: Sequence[str]) -> np.ndarray:
         """Return the logits' places of answers, (N,) int64; -1 for one that the network cannot give."""

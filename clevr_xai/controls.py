@@ -15,7 +15,7 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
-from clevr_xai.tokens import words_of
+from clevr_xai.vocabulary import words_of
 
 # Known by name and title here; the other question needs the data set, see ``asked_of``.
 PERMUTED_QUESTION = Control(

@@ -27,16 +27,15 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
-from clevr_xai import controls, masks, methods, subsets
+from clevr_xai import controls, masks, methods
 from clevr_xai.methods import BASELINES, TITLES
-from clevr_xai.metrics import ACCURACIES
+from clevr_xai.metrics import ACCURACIES, CONFIDENCE, HEADING, MASK_PIXELS, SUBSETS
 from clevr_xai.pooling import POOLINGS, pool
-from clevr_xai.scoring import HEADING
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun
     from attribution_benchmarks.core.input_scores import InputScores
-    from clevr_xai.covariates import Covariates, Shares
+    from clevr_xai.commentary import Covariates, Shares
     from clevr_xai.measured import Measured
 
 MODELS = default_model("clevr_xai")
@@ -48,7 +47,7 @@ _CLUSTERS = "Intervals draw images again, since questions on one image belong to
 
 
 @dataclasses.dataclass(frozen=True)
-class Results:
+class _Results:
     """Numbers of the questions, the shares of their masks, and correlations with their properties."""
 
     measured: Measured
@@ -63,7 +62,7 @@ class _DegenerateMaps(flags.EnumParser):
         return super().parse(DROP if argument == "left_out" else argument)
 
 
-class ClevrXai(Benchmark):
+class _ClevrXai(Benchmark):
     """The hooks of CLEVR-XAI; modules that need TensorFlow are imported inside. ``run.data`` are ``Questions``."""
 
     def define_flags(self, flag_values: flags.FlagValues) -> None:
@@ -166,12 +165,12 @@ class ClevrXai(Benchmark):
     def _questions_with_maps(self, run: Run) -> Any:
         """Return those of the sampled questions that have a precomputed map of every method."""
         from attribution_benchmarks.core.saved_maps import with_all_maps
-        from clevr_xai import saved_maps
+        from clevr_xai import blocks
         from clevr_xai.blocks import Questions, draw_rows
         from clevr_xai.dataset import Dataset
 
         folders = run.explainer(None).folders
-        dataset = Dataset(run.flags.questions, run.flags.data_dir, saved_maps.side(folders))
+        dataset = Dataset(run.flags.questions, run.flags.data_dir, blocks.side(folders))
         rows = draw_rows(len(dataset), run.flags.num_questions, run.flags.seed)
         available = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)
         if not any(available):
@@ -201,10 +200,10 @@ class ClevrXai(Benchmark):
 
     def sharded_run(self, run: Run, name: str) -> ShardedRun:
         """Return the run through the questions, whose name is their kind."""
-        from clevr_xai import measured, saved_maps
+        from clevr_xai import blocks, measured
 
         given = run.flags
-        predictions = saved_maps.read_predictions(given.precomputed_maps) if given.precomputed_maps else None
+        predictions = blocks.read_predictions(given.precomputed_maps) if given.precomputed_maps else None
         return measured.sharded_run(
             run.data, self._explainer(run), predictions, run.shared_metrics, run.store, given.batch_size,
             self._maps_directory(run), given.degenerate_maps,
@@ -241,9 +240,9 @@ class ClevrXai(Benchmark):
         questions = run.data
         run.data = questions.take(np.setdiff1d(questions.rows, failed[questions.dataset.kind]))
 
-    def evaluate(self, run: Run) -> Results:
+    def evaluate(self, run: Run) -> _Results:
         """Explain and measure; save the explained answers next to saved maps."""
-        from clevr_xai import covariates, measured, saved_maps
+        from clevr_xai import blocks, commentary, measured
 
         questions = run.data
         dataset, truths = questions.dataset, _ground_truths(run)
@@ -253,15 +252,15 @@ class ClevrXai(Benchmark):
             raise BadInput(f"none of the {len(found.rows)} questions is answered correctly; there is nothing to score")
         if run.flags.save_maps:
             explained = zip(found.indices[found.right], found.rows[found.right], strict=True)
-            saved_maps.save_predictions(
+            blocks.save_predictions(
                 run.flags.save_maps, [(index, dataset.answers[row]) for index, row in explained]
             )  # fmt: skip
         if found.confidence is None and "confident" in run.flags.subset:
             print_line("precomputed maps have no confidence, so the subset 'confident' is skipped", file=sys.stderr)
-        return Results(
+        return _Results(
             found,
-            covariates.mask_shares(found, dataset, truths),
-            covariates.correlations(found, dataset, truths[0], _own_metrics(run)),
+            commentary.mask_shares(found, dataset, truths),
+            commentary.correlations(found, dataset, truths[0], _own_metrics(run)),
         )
 
     def input_scores(self, run: Run) -> list[InputScores]:
@@ -304,12 +303,12 @@ class ClevrXai(Benchmark):
 
     def table(self, run: Run, rows: Sequence[Mapping], markdown: bool = False) -> str:
         """Return the tables of metrics, mask shares and correlations."""
-        from clevr_xai import covariates, table
+        from clevr_xai import commentary, table
 
         return (
             table.text(rows, _poolings(run), _bounds(run), markdown, run.shared_metrics)
-            + covariates.shares_text(run.results.shares, markdown)
-            + covariates.correlations_text(run.results.covariates, markdown)
+            + commentary.shares_text(run.results.shares, markdown)
+            + commentary.correlations_text(run.results.covariates, markdown)
         )
 
     def titles(self, run: Run) -> dict[str, str]:
@@ -318,12 +317,12 @@ class ClevrXai(Benchmark):
 
     def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
         """Compare the scores with the poster's, and explain those of the edge detector."""
-        from clevr_xai import commentary, covariates
+        from clevr_xai import commentary
 
         notes = commentary.findings(run.results.measured, rows)
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in _own_metrics(run))
         notes.append(f"The poster does not name its pooling; ours are {pooled}. {_CLUSTERS}" if pooled else _CLUSTERS)
-        return notes + covariates.edges_explained(run.results.shares)
+        return notes + commentary.edges_explained(run.results.shares)
 
     def data_fingerprints(self, run: Run) -> dict[str, str]:
         """Return the fingerprint of the questions by their kind."""
@@ -366,13 +365,13 @@ def _define_questions(flag_values: flags.FlagValues) -> None:
         "(complex); by default single_object, or the first three of complex",
         flag_values=flag_values,
     )  # fmt: skip
-    flags.DEFINE_list("subset", list(subsets.SUBSETS), "of all, confident, large_mask", flag_values=flag_values)
+    flags.DEFINE_list("subset", list(SUBSETS), "of all, confident, large_mask", flag_values=flag_values)
     flags.DEFINE_float(
-        "confidence", subsets.CONFIDENCE, "softmax above which an answer is confident",
+        "confidence", CONFIDENCE, "softmax above which an answer is confident",
         lower_bound=0, upper_bound=1, flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_integer(
-        "min_mask_pixels", subsets.MASK_PIXELS, "pixels above which a mask is large", lower_bound=0,
+        "min_mask_pixels", MASK_PIXELS, "pixels above which a mask is large", lower_bound=0,
         flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_alias("mask_pixels", "min_mask_pixels", flag_values=flag_values)
@@ -399,7 +398,7 @@ def _check_names(run: Run) -> None:
     poolings = [*_poolings(run), *([given.maps_pooling] if given.maps_pooling else [])]
     for flag, names, known in (
         ("ground_truth", _ground_truths(run), masks.GROUND_TRUTHS[given.questions]),
-        ("subset", given.subset, subsets.SUBSETS),
+        ("subset", given.subset, SUBSETS),
         ("controls", given.controls, controls.CONTROLS),
         ("pooling", poolings, POOLINGS),
     ):
@@ -407,7 +406,7 @@ def _check_names(run: Run) -> None:
         if unknown:
             raise BadInput(f"--{flag} has no {unknown[0]!r}; choose of {listed(known)}")
     if not given.subset:
-        raise BadInput(f"--subset is empty; choose of {listed(subsets.SUBSETS)}")
+        raise BadInput(f"--subset is empty; choose of {listed(SUBSETS)}")
     misplaced = [name for name in given.methods if name in controls.MAPS]
     if misplaced:
         raise BadInput(f"'{misplaced[0]}' is a control; select it with --controls={misplaced[0]}")
@@ -501,7 +500,7 @@ def _where(questions: str, pooling: str = "") -> dict[str, str]:
     return {"questions": questions, "ground_truth": _TRUTHS[questions], "pooling": pooling, "subset": "all"}
 
 
-BENCHMARK = ClevrXai(
+BENCHMARK = _ClevrXai(
     name="clevr_xai",
     title="CLEVR-XAI",
     about="A network answers questions about rendered scenes. The program behind a question says which objects it is "

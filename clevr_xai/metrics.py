@@ -7,16 +7,28 @@ is zero and a mask without pixels. Whoever averages the values says how many the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.metric import Metric
+from attribution.methods.completeness import Residuals
+from attribution.methods.gradients import path_start
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from clevr_xai.pooling import POOLINGS, pool
 
+if TYPE_CHECKING:
+    from clevr_xai.measured import Measured
+
+HEADING = {"mass": "l2-norm,sq", "rank": "max-norm"}  # the pooling of a metric's table, as reproductions have it
+DIGITS = 9  # of a stored number; tables show two
+SUBSETS = ("all", "confident", "large_mask")  # the poster's, of the correctly answered questions
+CONFIDENCE = 0.99999
+MASK_PIXELS = 1000
 _ROWS_AT_ONCE = 64  # bounds the memory, and keeps what is worked on near the processor
 _SAMPLED = 31  # every so many pixels; odd, so that a sample does not keep to a few columns
 
@@ -181,3 +193,106 @@ def _kth_highest(values, k: int) -> float:
 def _counts(marked) -> np.ndarray:
     """Return how many pixels are marked in each row; counting along an axis is five times slower."""
     return np.array([np.count_nonzero(row) for row in marked])
+
+
+def score_maps(maps: np.ndarray, masks: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Score maps in one pass over them.
+
+    Parameters
+    ----------
+    maps
+        (N, H, W, C) or (N, H, W).
+    masks
+        Ground truth -> (N, H, W) bool; all False where a question has none.
+
+    Returns
+    -------
+    (N, ground truths, metrics, poolings) float64
+        In the order of ``masks``, ``METRICS`` and ``POOLINGS``; NaN where undefined.
+    """
+    scores = np.full((len(maps), len(masks), len(METRICS), len(POOLINGS)), np.nan)
+    for place, pooled in enumerate(pool(maps).values()):
+        for truth, mask in enumerate(masks.values()):
+            for number, metric in enumerate(METRICS.values()):
+                scores[:, truth, number, place] = metric(pooled, mask)
+    return scores
+
+
+def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS) -> PerSampleMetric:
+    """Return what keeps all of ``score_maps``' numbers of some ground truths, in their order.
+
+    Parameters
+    ----------
+    ground_truths
+        Names of masks.
+    digits
+        Significant digits of a number; all of them where None.
+    """
+
+    def accuracies(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+        found = score_maps(maps, {name: batch.masks[name] for name in ground_truths})
+        return found.reshape(len(found), -1)
+
+    width = len(ground_truths) * len(METRICS) * len(POOLINGS)
+    return PerSampleMetric("relevance_accuracy", accuracies, width, digits)
+
+
+def path_gap(method: str, baseline: Any) -> PerSampleMetric:
+    """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
+
+    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where both scores are 0.
+
+    Parameters
+    ----------
+    method
+        Whose maps it is of.
+    baseline
+        b, where the path begins: see ``attribution.methods.gradients.path_start``.
+    """
+
+    def gap(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+        rows = np.arange(len(batch))
+        start = path_start(batch.pictures, baseline)
+        begun = batch.with_pictures(np.broadcast_to(start, batch.pictures.shape))
+        ends = (scores(inputs)[rows, batch.targets].astype(np.float64) for inputs in (batch.inputs, begun))
+        return Residuals.of(maps, *ends).relative
+
+    return PerSampleMetric(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))
+
+
+def subset_members(
+    measured: Measured, subset: str, ground_truth: str, confidence: float, pixels: int
+) -> np.ndarray | None:
+    """Return which questions belong to a subset.
+
+    Parameters
+    ----------
+    measured
+        Numbers of n questions.
+    subset
+        One of ``SUBSETS``.
+    ground_truth
+        Whose mask counts, and must exist.
+    confidence
+        Bound of the softmax, exclusive.
+    pixels
+        Bound of the mask's size, exclusive.
+
+    Returns
+    -------
+    (n,) bool
+        None for "confident" where no network was asked.
+    """
+    counted = measured.right & (measured.pixels[ground_truth] > 0)
+    if subset == "confident":
+        return None if measured.confidence is None else counted & (measured.confidence > confidence)
+    return counted & (measured.pixels[ground_truth] > pixels) if subset == "large_mask" else counted
+
+
+def subset_title(subset: str, confidence: float, pixels: int) -> str:
+    """Return what a subset is called above its table."""
+    return {
+        "all": "all questions",
+        "confident": f"softmax > {confidence:g}",
+        "large_mask": f"mask > {pixels:,} px",
+    }[subset]

@@ -14,7 +14,7 @@ from clevr_xai.methods import BASELINES
 METRIC, QUESTIONS, GROUND_TRUTH = "mass", "simple", "single_object"
 
 
-class Figure(NamedTuple):
+class _Figure(NamedTuple):
     """Mean, standard deviation and median."""
 
     mean: float
@@ -38,9 +38,9 @@ _TABLE = {
 _SUBSETS = ("all", "confident", "large_mask")
 
 
-def figure(method: str, metric: str, questions: str, ground_truth: str, subset: str) -> Figure | None:
+def figure(method: str, metric: str, questions: str, ground_truth: str, subset: str) -> _Figure | None:
     """Return the poster's figure for a row of our table, None where it has none."""
     method = "integrated_gradients" if method in BASELINES else method
     if (metric, questions, ground_truth) != (METRIC, QUESTIONS, GROUND_TRUTH) or method not in _TABLE:
         return None
-    return Figure(*_TABLE[method][_SUBSETS.index(subset)])
+    return _Figure(*_TABLE[method][_SUBSETS.index(subset)])

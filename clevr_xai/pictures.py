@@ -18,9 +18,8 @@ from clevr_xai import methods, paper_table
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import ACCURACIES, METRICS
+from clevr_xai.metrics import ACCURACIES, HEADING, METRICS
 from clevr_xai.pooling import POOLINGS, pool
-from clevr_xai.scoring import HEADING
 from clevr_xai.table import TRUTH_TITLES, titled
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
@@ -79,7 +78,7 @@ def write_pictures(
     for truth in ground_truths:
         for metric in metrics:
             written += save_figure(
-                box_plot(measured, truth, metric), directory, f"{metric}_{truth}", formats, trim=False
+                _box_plot(measured, truth, metric), directory, f"{metric}_{truth}", formats, trim=False
             )
     return written
 
@@ -133,7 +132,7 @@ def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
     return ", ".join(f"{metric} {row[place]:.2f}" for metric, row, place in zip(METRICS, scores, places, strict=True))
 
 
-def box_plot(measured: Measured, ground_truth: str, metric: str):
+def _box_plot(measured: Measured, ground_truth: str, metric: str):
     """Return a figure of one box a method: quartiles, median, 5th and 95th percentile, mean, the poster's mean."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

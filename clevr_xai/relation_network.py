@@ -16,7 +16,7 @@ from keras import layers, ops
 
 from attribution.file_io.files import atomic_directory, atomic_write
 from attribution.file_io.paths import make_directory, writing
-from clevr_xai import tokens
+from clevr_xai import vocabulary
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
 IMAGE_SIZE = 128
@@ -146,9 +146,9 @@ def question_encoder(num_words: int = len(QUESTION_WORDS), embedding: int = EMBE
     question = keras.Input((None,), dtype="int32")
     # Keras' own start, within 0.05 of zero, hides the words from the LSTM for thousands of steps.
     start = keras.initializers.RandomNormal(stddev=1.0)
-    embedded = layers.Embedding(num_words + tokens.FIRST_WORD, embedding, start, name="embedding")(question)
+    embedded = layers.Embedding(num_words + vocabulary.FIRST_WORD, embedding, start, name="embedding")(question)
     gates = layers.Dense(4 * units, name="gates")(embedded)
-    state = layers.RNN(LstmStep(units), name="lstm")(gates, mask=ops.not_equal(question, tokens.PADDING))
+    state = layers.RNN(LstmStep(units), name="lstm")(gates, mask=ops.not_equal(question, vocabulary.PADDING))
     return keras.Model(question, state, name="question_encoder")
 
 
@@ -189,7 +189,7 @@ def build(
     Returns
     -------
     keras.Model
-        ``image`` (N, size, size, 3) float32 in [0, 1] and ``question`` (N, L) int32, see ``tokens.encode``, to
+        ``image`` (N, size, size, 3) float32 in [0, 1] and ``question`` (N, L) int32, see ``vocabulary.encode``, to
         logits (N, 28), in the order of ``vocabulary.ANSWERS``. Its layers are named ``convolutions``,
         ``coordinates``, ``question_encoder``, ``relations`` and ``f``.
     """
@@ -232,7 +232,7 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
     directory = pathlib.Path(directory)
     make_directory(directory)
     with tempfile.TemporaryDirectory() as assets, atomic_directory(directory / "1") as unfinished:
-        lists = {tokens.WORDS_FILE: QUESTION_WORDS, tokens.ANSWERS_FILE: ANSWERS}
+        lists = {vocabulary.WORDS_FILE: QUESTION_WORDS, vocabulary.ANSWERS_FILE: ANSWERS}
         for name, entries in lists.items():
             atomic_write(pathlib.Path(assets) / name, "".join(f"{entry}\n" for entry in entries))
         module = tf.Module()

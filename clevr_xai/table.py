@@ -16,11 +16,22 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.rows import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
-from clevr_xai import controls, methods, paper_table, subsets
+from clevr_xai import controls, methods, paper_table
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import ACCURACIES, METRICS, Summary, mean, summary
+from clevr_xai.metrics import (
+    ACCURACIES,
+    CONFIDENCE,
+    HEADING,
+    MASK_PIXELS,
+    METRICS,
+    SUBSETS,
+    Summary,
+    mean,
+    subset_members,
+    subset_title,
+    summary,
+)
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import HEADING
 
 WIDTH = 118  # of a line of text
 TRUTH_TITLES = {
@@ -36,9 +47,9 @@ def long_rows(
     measured: Measured,
     ground_truths: Sequence[str],
     metrics: Sequence[str],
-    chosen_subsets: Sequence[str] = subsets.SUBSETS,
-    confidence: float = subsets.CONFIDENCE,
-    pixels: int = subsets.MASK_PIXELS,
+    chosen_subsets: Sequence[str] = SUBSETS,
+    confidence: float = CONFIDENCE,
+    pixels: int = MASK_PIXELS,
 ) -> list[dict]:
     """Return every number of a run in the long form of ``core.tables``, for all ten poolings.
 
@@ -58,11 +69,11 @@ def long_rows(
     confidence, pixels
         Bounds of the subsets.
     """
-    as_published = (confidence, pixels) == (subsets.CONFIDENCE, subsets.MASK_PIXELS)
+    as_published = (confidence, pixels) == (CONFIDENCE, MASK_PIXELS)
     rows = []
     for truth, numbers in _by_source_and_truth(measured, ground_truths) if metrics else ():
         for subset in chosen_subsets:
-            counted = subsets.members(measured, subset, truth, confidence, pixels)
+            counted = subset_members(measured, subset, truth, confidence, pixels)
             if counted is not None:
                 has_paper = (as_published or subset == "all") and not numbers.label.control
                 rows += _rows_of_subset(measured, numbers, metrics, truth, subset, counted, has_paper)
@@ -174,7 +185,7 @@ def _shared_rows_of(
 ) -> Iterator[dict]:
     """Yield the row of a metric and a source, of ``columns`` of one or several networks, and those of its curve."""
     _, cluster = np.unique(measured.images, return_inverse=True)
-    counted = subsets.members(measured, "all", ground_truth, 1, 0)
+    counted = subset_members(measured, "all", ground_truth, 1, 0)
     known, values = METRIC_REGISTRY.get(name), np.mean(columns, axis=0)
     found, ends = summary(values[counted]), _shared_interval(known, values, counted, cluster, len(columns))
     kind = {"kind": "control" if label.control else "method", **_where(measured, ground_truth)}
@@ -217,7 +228,7 @@ def input_scores(measured: Measured, ground_truths: Sequence[str], metrics: Sequ
     groups = []
 
     def add(where: Mapping[str, str], values_of: Callable[[MapSource], np.ndarray | None]) -> None:
-        counted = subsets.members(measured, "all", where["ground_truth"], 1, 0)
+        counted = subset_members(measured, "all", where["ground_truth"], 1, 0)
         values = {label.name: values_of(label) for label in measured.sources}
         groups.append(
             InputScores(
@@ -270,7 +281,7 @@ def text(
     parts, empty = [], []
     for (_, metric), of_metric in groups.items():
         headings = [row for row in of_metric if row["pooling"] == HEADING[metric]]
-        found, without = _tables_of_subsets(headings, bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS), markdown)
+        found, without = _tables_of_subsets(headings, bounds or (CONFIDENCE, MASK_PIXELS), markdown)
         parts += [*found, *_table_of_poolings(of_metric, poolings, markdown)]
         empty += without
     parts += [_table_of_shared(rows, metric, markdown) for metric in (shared or {}).values()]
@@ -294,7 +305,7 @@ def _tables_of_subsets(rows: Sequence[Mapping], bounds: Sequence, markdown: bool
     parts, empty = [], []
     for subset in dict.fromkeys(row["subset"] for row in rows):
         shown = [row for row in rows if row["subset"] == subset]
-        title = subsets.title(subset, *bounds)
+        title = subset_title(subset, *bounds)
         if any(row["n"] + row["undefined"] for row in shown):
             heading = f"{_name(shown[0])}, pooling {shown[0]['pooling']}, {title}: {_counted(shown)}"
             laid = f"{laid_out(*_main(shown, markdown))}{_undefined(shown, markdown)}".rstrip("\n")

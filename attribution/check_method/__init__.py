@@ -128,7 +128,7 @@ def check_method(
 
 
 def _found(method: Method, specimen: Specimen, parameters: Mapping[str, Any], allow: Sequence[str]) -> list[Finding]:
-    from attribution.check_method.checks import CHECKS, Failed, Refused, Trial, returns_maps
+    from attribution.check_method.checks import CHECKS, Failed, Refused, Trial
 
     trial, findings = Trial(method, specimen, parameters), []
     for name, check in CHECKS.items():
@@ -137,7 +137,7 @@ def _found(method: Method, specimen: Specimen, parameters: Mapping[str, Any], al
         except Failed as failure:
             outcome = ALLOWED if name in allow else FAILED
             findings.append(Finding(name, specimen.title, outcome, str(failure)))
-            if check is returns_maps:  # the other checks need maps
+            if name == "returns_maps":  # the other checks need maps
                 return findings
         except Refused as refusal:
             return [Finding(name, specimen.title, REFUSED, str(refusal))]

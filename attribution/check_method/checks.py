@@ -192,7 +192,7 @@ class Trial:
         return float(np.abs(others - maps).max() / (np.abs(maps).max() or 1.0))
 
 
-def returns_maps(trial: Trial) -> str:
+def _returns_maps(trial: Trial) -> str:
     """Check that it runs and returns one map for each input."""
     try:
         maps = trial.maps
@@ -213,7 +213,7 @@ def returns_maps(trial: Trial) -> str:
     return f"{maps.shape}, {kind}"
 
 
-def says_something(trial: Trial) -> str:
+def _says_something(trial: Trial) -> str:
     """Check that some map is not zero everywhere."""
     empty = [row for row, one in enumerate(trial.maps) if not np.abs(one).max()]
     if len(empty) == trial.total:
@@ -221,14 +221,14 @@ def says_something(trial: Trial) -> str:
     return f"largest value {np.abs(trial.maps).max():.2g}" + (f"; {len(empty)} maps are all zero" if empty else "")
 
 
-def same_seed_same_bytes(trial: Trial) -> str:
+def _same_seed_same_bytes(trial: Trial) -> str:
     """Check that the same call gives the same bytes."""
     if trial.run().tobytes() != trial.maps.tobytes():
         raise Failed("a second call gave other maps; draw random numbers from queries.generator(row, purpose) alone")
     return "the seed changes nothing" if trial.run(seed=1).tobytes() == trial.maps.tobytes() else "it uses the seed"
 
 
-def batch_invariance(trial: Trial) -> str:
+def _batch_invariance(trial: Trial) -> str:
     """Check that it does not matter how many inputs go into a pass."""
     if trial.specimen.model.batch_size(1) != 1:
         return "the file prescribes its batch, nothing to compare"
@@ -238,7 +238,7 @@ def batch_invariance(trial: Trial) -> str:
     return f"differs by {worst:.0e} of the largest value"
 
 
-def order_invariance(trial: Trial) -> str:
+def _order_invariance(trial: Trial) -> str:
     """Check that the place of an input among others does not matter; its key goes with it."""
     order = np.arange(trial.total)[::-1]
     worst = trial.difference(trial.run(order=order)[::-1])
@@ -250,7 +250,7 @@ def order_invariance(trial: Trial) -> str:
     return f"differs by {worst:.0e} of the largest value"
 
 
-def row_independence(trial: Trial) -> str:
+def _row_independence(trial: Trial) -> str:
     """Check that an input's map does not change when the other inputs of its batch do."""
     model, feed, worst = trial.specimen.model, trial.specimen.model.feed(trial.specimen.inputs), 0.0
     for order, kept in exchanges(trial.total):
@@ -289,7 +289,7 @@ def exchanges(total: int) -> Iterator[tuple[np.ndarray, slice]]:
     yield np.where(places < half, places + total - half, places), slice(half, total)
 
 
-def input_dependence(trial: Trial) -> str:
+def _input_dependence(trial: Trial) -> str:
     """Check that maps of different inputs differ."""
     pairs = [
         (first, second)
@@ -302,7 +302,7 @@ def input_dependence(trial: Trial) -> str:
     return "maps of different inputs differ" if pairs else "no two inputs of one class, nothing to compare"
 
 
-def target_dependence(trial: Trial) -> str:
+def _target_dependence(trial: Trial) -> str:
     """Check that maps for another class differ."""
     classes = trial.specimen.model.num_classes
     if classes == 1:
@@ -314,7 +314,7 @@ def target_dependence(trial: Trial) -> str:
     return "maps for another class differ" + (f", but for {len(same)} inputs" if same else "")
 
 
-def passes_per_input(trial: Trial) -> str:
+def _passes_per_input(trial: Trial) -> str:
     """Check that the number of passes per input does not depend on the batch size."""
 
     def counted(batch_size: int) -> tuple[int, int, int]:
@@ -337,7 +337,7 @@ def passes_per_input(trial: Trial) -> str:
     return shown
 
 
-def prints_nothing(trial: Trial) -> str:
+def _prints_nothing(trial: Trial) -> str:
     """Check that it prints nothing on standard output."""
     trial.run()
     if trial.printed.getvalue():
@@ -347,18 +347,18 @@ def prints_nothing(trial: Trial) -> str:
 
 CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
     {
-        check.__name__: check
+        check.__name__.removeprefix("_"): check
         for check in (
-            returns_maps,
-            says_something,
-            same_seed_same_bytes,
-            batch_invariance,
-            order_invariance,
-            row_independence,
-            input_dependence,
-            target_dependence,
-            passes_per_input,
-            prints_nothing,
+            _returns_maps,
+            _says_something,
+            _same_seed_same_bytes,
+            _batch_invariance,
+            _order_invariance,
+            _row_independence,
+            _input_dependence,
+            _target_dependence,
+            _passes_per_input,
+            _prints_nothing,
         )
     }
 )

@@ -58,7 +58,7 @@ class _FirstImport(importlib.abc.MetaPathFinder):
             load = spec.loader.exec_module
 
             def load_filtered(module):
-                with filtered_stderr():
+                with _filtered_stderr():
                     load(module)
                 _silence_python_warnings()
                 list_devices()
@@ -70,14 +70,14 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 def import_without_devices() -> None:
     """Import TensorFlow in a process that only forks; a GPU opened here could not be used in its children."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with filtered_stderr():
+    with _filtered_stderr():
         importlib.import_module("tensorflow")
     _silence_python_warnings()
 
 
 def list_devices() -> None:
     """Look for GPUs now, not between progress bars, and filter standard error until this process ends."""
-    with filtered_stderr():
+    with _filtered_stderr():
         sys.modules["tensorflow"].config.list_physical_devices()
     original, _ = _start_filter()
     with contextlib.suppress(AttributeError, OSError, ValueError):  # sys.stderr has no descriptor
@@ -88,7 +88,7 @@ def list_devices() -> None:
 
 
 @contextlib.contextmanager
-def filtered_stderr() -> Iterator[None]:
+def _filtered_stderr() -> Iterator[None]:
     """Drop the lines that match ``DROPPED`` from file descriptor 2 during the block."""
     original, process = _start_filter()
     try:

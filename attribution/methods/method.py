@@ -14,6 +14,8 @@ from attribution.errors import BadInput, listed
 from attribution.methods.completeness import SumLaw
 from attribution.methods.queries import RequiredQueries
 
+DETERMINISTIC = "None: same input, same map."
+SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references", "low", "high")  # parameters that may be arrays
 
 

@@ -25,7 +25,7 @@ def guided_backprop(queries: ModelQueries) -> np.ndarray:
 
 def deconvnet(queries: ModelQueries) -> np.ndarray:
     """Deconvnet (Zeiler and Fergus 2014): ReLU passes max(g, 0) back, without the forward gate."""
-    return queries.input_gradient(deconvnet_rules)
+    return queries.input_gradient(_deconvnet_rules)
 
 
 def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     return {name: f"AttributionGuided{kind}" for name, kind in rectifiers.items()}
 
 
-def deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
+def _deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Deconvnet's gradient for every rectifier between two nodes; see ``ModelQueries.input_gradient``."""
     from attribution.graph.rectifiers import PRELU, prelu_halves
 

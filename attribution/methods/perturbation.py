@@ -81,7 +81,7 @@ def rise(
     return total
 
 
-def _rise_of_groups(coalitions: Coalitions, masks: int, probability: float) -> np.ndarray:
+def _rise_of_groups(coalitions: _Coalitions, masks: int, probability: float) -> np.ndarray:
     """Return the maps of ``rise`` by masks of groups, the same for all inputs of as many groups."""
     seed = coalitions.queries.seed
     kept, weights = {}, {}
@@ -165,7 +165,7 @@ def occlusion(
     return drops
 
 
-def _occlusion_of_groups(coalitions: Coalitions) -> np.ndarray:
+def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
     """Return the maps of ``occlusion`` by one pass for each group."""
     counts, labels, queries = coalitions.counts, coalitions.labels, coalitions.queries
 
@@ -201,7 +201,7 @@ def _axis_windows(size: int, patch: int | None, stride: int | None) -> list[slic
 
 
 @dataclasses.dataclass(frozen=True)
-class Coalitions:
+class _Coalitions:
     """Groups of a batch of inputs, and inputs in which only some of them are kept.
 
     Attributes
@@ -253,7 +253,7 @@ class Coalitions:
         return maps
 
 
-def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitions:
+def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> _Coalitions:
     """Return the groups of a batch of inputs.
 
     Parameters
@@ -282,7 +282,7 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitio
         known, inverse = np.unique(one, return_inverse=True)
         numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
-    return Coalitions(queries, numbered, counts, start)
+    return _Coalitions(queries, numbered, counts, start)
 
 
 def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:

@@ -26,12 +26,10 @@ from attribution.methods import (
     modified_relu,
     perturbation,
 )
-from attribution.methods import third_party as libraries
-from attribution.methods.method import Method, MethodCard
+from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
+from attribution.methods.third_party import LIBRARY_METHODS
 from attribution.plugins import imported, refuse_file_alone
 
-_SEED_PER_INPUT = "from the run's seed and each input's key"
-_DETERMINISTIC = "None: same input, same map."
 _DIFFERENTIABLE = "Any model differentiable in its input."
 _PATH = f"{_DIFFERENTIABLE} A baseline that represents the absence of signal."
 _RECTIFIERS = (
@@ -60,12 +58,12 @@ def _method(
     cost: str,
     weaknesses: str,
     requirements: str = _DIFFERENTIABLE,
-    randomness: str = _DETERMINISTIC,
+    randomness: str = DETERMINISTIC,
     **traits: Any,
 ) -> Method:
     """Return the entry of a function, which gives the method its name."""
     card = MethodCard(citation, requirements, cost, randomness, weaknesses)
-    is_random = randomness is not _DETERMINISTIC
+    is_random = randomness is not DETERMINISTIC
     return Method(function.__name__, title, function, card, is_random=is_random, family=family, **traits)
 
 
@@ -140,7 +138,7 @@ _METHODS = [
         "and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
         cost="1 gradient per sample, and 1 more to predict the target",
         weaknesses="Explains the model around the input rather than at it; the result depends on the noise level.",
-        randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
+        randomness=f"Gaussian noise, {SEED_PER_INPUT}.",
     ),
     _method(
         gradients.vargrad,
@@ -149,7 +147,7 @@ _METHODS = [
         citation="Adebayo, Gilmer, Goodfellow and Kim, Local Explanation Methods, ICLR workshop 2018",
         cost="as SmoothGrad; none in addition to SmoothGrad with the same noise",
         weaknesses="Has no sign; zero for a model that is linear around the input.",
-        randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
+        randomness=f"Gaussian noise, {SEED_PER_INPUT}.",
         query="squared gradients",
     ),
     _method(
@@ -162,7 +160,7 @@ _METHODS = [
         weaknesses="Explains the difference from the references: with the default, zero, it is Integrated Gradients "
         "at random points, and noisier. The sum is correct only in expectation.",
         requirements=f"{_DIFFERENTIABLE} References to compare inputs with, preferably training data.",
-        randomness=f"References and points on the paths, {_SEED_PER_INPUT}.",
+        randomness=f"References and points on the paths, {SEED_PER_INPUT}.",
         sum_law=completeness.BY_SAMPLES,
     ),
     _method(
@@ -482,7 +480,7 @@ _METHODS = [
         weaknesses="Slow; noisy with few permutations where groups interact. Depends on the baseline and the groups; "
         "mixtures of input and baseline are unlike any input the model was trained on.",
         requirements="Scores only.",
-        randomness=f"Permutations, {_SEED_PER_INPUT}.",
+        randomness=f"Permutations, {SEED_PER_INPUT}.",
         drops_channels=True,
         sum_law=completeness.BY_CONSTRUCTION,
     ),
@@ -495,7 +493,7 @@ _METHODS = [
         cost="1 forward pass per sample, and 2 more",
         weaknesses="Noisy where the samples are few for the number of groups; otherwise as Shapley sampling.",
         requirements="Scores only.",
-        randomness=f"Coalitions, {_SEED_PER_INPUT}; none where all are scored.",
+        randomness=f"Coalitions, {SEED_PER_INPUT}; none where all are scored.",
         drops_channels=True,
         sum_law=completeness.BY_CONSTRUCTION,
     ),
@@ -508,7 +506,7 @@ _METHODS = [
         weaknesses="Depends on the groups, the kernel's width and the penalty, for which there is no rule; with many "
         "groups nearly all samples have the same weight.",
         requirements="Scores only.",
-        randomness=f"Samples, {_SEED_PER_INPUT}.",
+        randomness=f"Samples, {SEED_PER_INPUT}.",
         drops_channels=True,
     ),
     _method(
@@ -519,74 +517,11 @@ _METHODS = [
         cost="none",
         weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
         requirements="Nothing.",
-        randomness=f"All values, {_SEED_PER_INPUT}.",
+        randomness=f"All values, {SEED_PER_INPUT}.",
         drops_channels=True,
     ),
 ]
-_FAMILIES = {method.name: method.family for method in _METHODS}
-_LIBRARIES = {"tf-keras-vis": "version 0.8", "tf-explain": "version 0.3"}
-_SCALED = "Each map is scaled to [0, 1], so that the sizes of two models' maps cannot be compared."
-_SPLINES = f"Upsampled by cubic splines. {_SCALED}"
-_ABSOLUTE = "Absolute values, summed over channels."
-
-
-def _library_method(
-    library: str,
-    function: Callable[..., Any],
-    title: str,
-    cost: str,
-    difference: str,
-    randomness: str = _DETERMINISTIC,
-) -> Method:
-    """Return a method of another library; its weakness is its difference from the method that it is named after."""
-    prefix = library.replace("-", "_")
-    method = function.__name__.removeprefix(f"{prefix}_")
-    images = " Images." if library == "tf-explain" else ""
-    requirements = f"The live Keras network (attribution.methods.third_party.attach).{images}"
-    card = MethodCard(f"{library}, {_LIBRARIES[library]}", requirements, cost, randomness, difference)
-    return Method(
-        f"{prefix}.{method}",
-        f"{title} ({library})",
-        function,
-        card,
-        library,
-        is_random=randomness is not _DETERMINISTIC,
-        family=_FAMILIES[method],
-        needs_positions=True,
-    )
-
-
-_LIBRARY_METHODS = [
-    _library_method(library, function, title, cost, difference, *randomness)
-    for library, function, title, cost, difference, *randomness in (
-        ("tf-keras-vis", libraries.tf_keras_vis_gradient, "Saliency", "1 gradient",
-         f"The largest channel of |gradient|. {_SCALED}"),
-        ("tf-keras-vis", libraries.tf_keras_vis_smoothgrad, "SmoothGrad", "1 gradient per sample",
-         f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
-         "Gaussian noise, from a seed per batch of inputs."),
-        ("tf-keras-vis", libraries.tf_keras_vis_guided_backprop, "Guided Backprop", "1 gradient",
-         f"The largest channel of |guided gradient|. {_SCALED}"),
-        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam, "Grad-CAM", "1 forward and 1 backward pass", _SPLINES),
-        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam_plus_plus, "Grad-CAM++", "1 forward and 1 backward pass",
-         _SPLINES),
-        ("tf-keras-vis", libraries.tf_keras_vis_score_cam, "Score-CAM", "1 forward pass per channel", _SPLINES),
-        ("tf-explain", libraries.tf_explain_gradient, "Vanilla Gradient", "1 gradient", _ABSOLUTE),
-        ("tf-explain", libraries.tf_explain_gradient_x_input, "Gradient x Input", "1 gradient", _ABSOLUTE),
-        ("tf-explain", libraries.tf_explain_integrated_gradients, "Integrated Gradients", "1 gradient per point",
-         "Never multiplied by the input, hence not complete; absolute values, summed over channels."),
-        ("tf-explain", libraries.tf_explain_smoothgrad, "SmoothGrad", "1 gradient per sample",
-         "Differentiates the cross-entropy instead of the score; the noise has a fixed standard deviation, whatever "
-         "the input's range.", f"Gaussian noise, {_SEED_PER_INPUT}."),
-        ("tf-explain", libraries.tf_explain_grad_cam, "Grad-CAM", "1 forward and 1 backward pass",
-         "Gradients count only where activation and gradient are positive, before they are averaged; the map has no "
-         "final ReLU."),
-        ("tf-explain", libraries.tf_explain_occlusion, "Occlusion", "1 forward pass per patch",
-         "Covers with the value 127.5 whatever the input's range, and returns 1 - score, as if scores were "
-         "probabilities."),
-    )
-]  # fmt: skip
-
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_METHODS, *_LIBRARY_METHODS)})
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_METHODS, *LIBRARY_METHODS)})
 
 
 def resolve_method(name: str) -> Method:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
 from attribution.plugins import imported
@@ -82,12 +83,14 @@ def take(
     """
     import keras
 
+    from attribution.model.inspection import random_feed
+
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1
     has_names = set(names) == set(model.inputs) if several else len(model.inputs) == 1
     if not has_names:
         raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
-    feed = _sample(model) if sample is None else sample
+    feed = random_feed(model, 4) if sample is None else sample
     scores = model.scores(feed)
     live = np.asarray(network([feed[name] for name in names] if several else next(iter(feed.values()))))
     if scores.shape != live.shape or np.abs(scores - live).max() > tolerance * np.abs(scores).max():
@@ -100,18 +103,6 @@ def take(
 def _ignore_list_warnings() -> None:
     """Silence the warning of Keras at each call of a library that wraps inputs in a list, which Keras accepts."""
     warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-
-
-def _sample(model: ScoredModel, rows: int = 4) -> dict[str, np.ndarray]:
-    """Return random inputs for a model, zeros for inputs of integers."""
-    generator, feed = np.random.default_rng(0), {}
-    for name, spec in model.inputs.items():
-        shape = (rows, *spec.shape[1:])
-        if spec.dtype.is_floating:
-            feed[name] = generator.random(shape, dtype=np.float32)
-        else:
-            feed[name] = np.zeros(shape, spec.dtype.as_numpy_dtype)
-    return feed
 
 
 def offer(model: ScoredModel, source: Any) -> None:
@@ -164,59 +155,59 @@ def _read(path: str) -> Any:
         raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
-def tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
+def _tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency: |gradient|, largest channel, each map scaled to [0, 1]."""
     return _saliency(queries)
 
 
-def tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+def _tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
     return _saliency(queries, smooth_samples=samples, smooth_noise=noise)
 
 
-def tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
+def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
     return _saliency(queries, modifier=GuidedBackpropagation())
 
 
-def tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
+def _tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
     return _cam(queries, Gradcam)
 
 
-def tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
+def _tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
 
     return _cam(queries, GradcamPlusPlus)
 
 
-def tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
+def _tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.scorecam import Scorecam
 
     return _cam(queries, Scorecam)
 
 
-def tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
+def _tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
     return _by_class(queries, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
 
 
-def tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
+def _tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
     return _by_class(queries, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
 
 
-def tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
+def _tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
@@ -227,7 +218,7 @@ def tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) 
     return _by_class(queries, run)
 
 
-def tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
+def _tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
@@ -242,7 +233,7 @@ def tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: flo
     return _by_class(queries, run, with_rows=True)
 
 
-def tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
+def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
     """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
 
     ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
@@ -263,7 +254,7 @@ def tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> n
     return _by_class(queries, run)
 
 
-def tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
+def _tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
     """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
     from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
 
@@ -343,3 +334,71 @@ def _by_class(queries: ModelQueries, run: Callable[..., Any], with_rows: bool = 
             result = np.asarray(run(queries.inputs[rows], target, network, *([rows] if with_rows else [])))
         maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
     return maps
+
+
+def _library_method(
+    function: Callable[..., Any], family: str, title: str, cost: str, difference: str, randomness: str = DETERMINISTIC
+) -> Method:
+    """Return a method of another library; its weakness is its difference from the method that it is named after."""
+    library, version, images = "tf-keras-vis", "version 0.8", ""
+    if function.__name__.startswith("_tf_explain_"):
+        library, version, images = "tf-explain", "version 0.3", " Images."
+    prefix = library.replace("-", "_")
+    requirements = f"The live Keras network (attribution.methods.third_party.attach).{images}"
+    return Method(
+        f"{prefix}.{function.__name__.removeprefix(f'_{prefix}_')}",
+        f"{title} ({library})",
+        function,
+        MethodCard(f"{library}, {version}", requirements, cost, randomness, difference),
+        library,
+        is_random=randomness is not DETERMINISTIC,
+        family=family,
+        needs_positions=True,
+    )
+
+
+_SCALED = "Each map is scaled to [0, 1], so that the sizes of two models' maps cannot be compared."
+_SPLINES = f"Upsampled by cubic splines. {_SCALED}"
+_ABSOLUTE = "Absolute values, summed over channels."
+_BOTH_PASSES = "1 forward and 1 backward pass"
+LIBRARY_METHODS = (
+    _library_method(
+        _tf_keras_vis_gradient, "gradient", "Saliency", "1 gradient", f"The largest channel of |gradient|. {_SCALED}"
+    ),
+    _library_method(
+        _tf_keras_vis_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
+        f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
+        "Gaussian noise, from a seed per batch of inputs.",
+    ),
+    _library_method(
+        _tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient",
+        f"The largest channel of |guided gradient|. {_SCALED}",
+    ),
+    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES, _SPLINES),
+    _library_method(_tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES, _SPLINES),
+    _library_method(
+        _tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel", _SPLINES
+    ),
+    _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient", _ABSOLUTE),
+    _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient", _ABSOLUTE),
+    _library_method(
+        _tf_explain_integrated_gradients, "path", "Integrated Gradients", "1 gradient per point",
+        "Never multiplied by the input, hence not complete; absolute values, summed over channels.",
+    ),
+    _library_method(
+        _tf_explain_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
+        "Differentiates the cross-entropy instead of the score; the noise has a fixed standard deviation, whatever "
+        "the input's range.",
+        f"Gaussian noise, {SEED_PER_INPUT}.",
+    ),
+    _library_method(
+        _tf_explain_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES,
+        "Gradients count only where activation and gradient are positive, before they are averaged; the map has no "
+        "final ReLU.",
+    ),
+    _library_method(
+        _tf_explain_occlusion, "masks", "Occlusion", "1 forward pass per patch",
+        "Covers with the value 127.5 whatever the input's range, and returns 1 - score, as if scores were "
+        "probabilities.",
+    ),
+)  # fmt: skip

@@ -157,7 +157,7 @@ def fill_sentence(
         relation, description = choices[int(slot)]
         if lead == "R":
             return rng.choice(SYNONYMS[relation])
-        phrase = noun_phrase(description, rng) + (ending or "")
+        phrase = _noun_phrase(description, rng) + (ending or "")
         if lead in ("other", "another") and other(choices[1][1], description):
             return f"{lead} {phrase}"
         if lead in ("a", "another"):
@@ -167,7 +167,7 @@ def fill_sentence(
     return " ".join(_PLACE.sub(place, text).split())
 
 
-def noun_phrase(description: tuple, rng: random.Random) -> str:
+def _noun_phrase(description: tuple, rng: random.Random) -> str:
     """Return a description (size, color, material, shape) in words, as in "tiny red shiny block"."""
     *adjectives, shape = description
     words = [value for value in (*adjectives, shape or "thing") if value is not None]

@@ -50,7 +50,7 @@ def directions(position: Sequence[float]) -> dict[str, list[float]]:
     return named
 
 
-def pixels_per_tangent(width: int, height: int) -> float:
+def _pixels_per_tangent(width: int, height: int) -> float:
     """Return the distance in pixels between the image's centre and a ray at 45 degrees to the camera's axis."""
     return max(width, height) * FOCAL_LENGTH / SENSOR_WIDTH
 
@@ -66,7 +66,7 @@ def project(position: Sequence[float], point: Sequence[float], width: int, heigh
     forward, right, up = axes(position)
     offset = [point[i] - position[i] for i in range(3)]
     depth, across, upward = (sum(axis[i] * offset[i] for i in range(3)) for axis in (forward, right, up))
-    scale = pixels_per_tangent(width, height) / depth
+    scale = _pixels_per_tangent(width, height) / depth
     return width / 2 + scale * across, height / 2 - scale * upward, depth
 
 
@@ -117,7 +117,7 @@ def seen_objects(scene: dict, width: int = 480, height: int = 320) -> np.ndarray
     """
     position = np.array(scene["camera"])
     forward, right, up = map(np.array, axes(scene["camera"]))
-    focal = pixels_per_tangent(width, height)
+    focal = _pixels_per_tangent(width, height)
     nearest = np.full((height, width), np.inf)
     seen = np.full((height, width), -1, np.int8)
     for index, item in enumerate(scene["objects"]):

@@ -82,7 +82,7 @@ def _process() -> concurrent.futures.Executor:
 def _render(scene, width, height, samples, look):
     world = _load(_lit_world(scene, looks.LOOKS[look]), _sensor(scene, width, height, samples))
     light = _rendered(world, world.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
-    image = np.round(_srgb(denoise(light)) * 255).astype(np.uint8)
+    image = np.round(_srgb(_denoise(light)) * 255).astype(np.uint8)
     return image, _render_indices(scene, width, height)
 
 
@@ -140,7 +140,7 @@ def mask_image(indices: np.ndarray) -> Image.Image:
     return Image.fromarray(palette[indices + 1])
 
 
-def denoise(light: np.ndarray) -> np.ndarray:
+def _denoise(light: np.ndarray) -> np.ndarray:
     """Return an (H, W, 3) float32 image of linear light without its Monte Carlo noise, deterministically."""
     import oidn
 

@@ -85,7 +85,7 @@ def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> 
         x, y, depth = geometry.project(position, item["3d_coords"], width, height)
         item["pixel_coords"] = [round(x), round(y), depth]
         item["mask_color"] = [linear(component) for component in color]
-    scene["relationships"] = relationships(scene)
+    scene["relationships"] = _relationships(scene)
     return scene
 
 
@@ -129,7 +129,7 @@ def _apart(dx: float, dy: float, radii: float, directions: dict) -> bool:
     return all(abs(dx * directions[name][0] + dy * directions[name][1]) >= MARGIN for name in ("right", "behind"))
 
 
-def relationships(scene: dict) -> dict[str, list[list[int]]]:
+def _relationships(scene: dict) -> dict[str, list[list[int]]]:
     """Return for each relation and object the sorted indices of the objects in that relation to it.
 
     Object j is listed under ``["left"][i]`` when it lies more than 0.2 to the left of object i.

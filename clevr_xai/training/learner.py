@@ -10,8 +10,7 @@ import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network
-from clevr_xai.training.batches import LENGTHS, MIRRORED_TOKENS
-from clevr_xai.training.targets import CENTRE, OPERANDS, SLOT_SIZES, SLOTS
+from clevr_xai.training.batches import CENTRE, LENGTHS, MIRRORED_TOKENS, OPERANDS, SLOT_SIZES, SLOTS
 from clevr_xai.training.training_set import MAX_NODES, MAX_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
@@ -166,7 +165,7 @@ def by_length(words: np.ndarray) -> dict[int, np.ndarray]:
     return {int(length): np.flatnonzero(lengths == length) for length in np.unique(lengths)}
 
 
-def cell_loss(targets, logits):
+def _cell_loss(targets, logits):
     """Return the mean loss of an image's cells: whether one shows an object and, where one does, its attributes."""
     present = ops.cast(targets[..., 0] >= 0, logits.dtype)
     presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
@@ -180,29 +179,29 @@ def cell_loss(targets, logits):
     return ops.mean(presence, axis=-1) + ops.sum(attributes * weight, axis=-1) / total
 
 
-def member_loss(targets, logits):
+def _member_loss(targets, logits):
     """Return the mean loss over an image's questions, their nodes that find sets, and its objects."""
     losses = ops.binary_crossentropy(ops.cast(ops.maximum(targets, 0), logits.dtype), logits, from_logits=True)
     return _mean(losses, targets >= 0) * 4.0
 
 
-def compared_loss(targets, logits):
+def _compared_loss(targets, logits):
     """Return the mean loss over an image's compared pairs, plus the mean over its other pairs."""
     losses = _crossentropy(targets, logits)
     return _mean(losses, targets > 0) + _mean(losses, targets == 0)
 
 
-def operand_loss(targets, logits):
+def _operand_loss(targets, logits):
     """Return the mean loss over both operands of an image's questions that compare."""
     return _mean(_crossentropy(targets, logits), targets >= 0)
 
 
-def program_loss(targets, logits):
+def _program_loss(targets, logits):
     """Return the mean loss of a question over the nodes of its program and their padding."""
     return ops.mean(_crossentropy(targets, logits), axis=-1) * 4.0
 
 
-def phrase_loss(targets, logits):
+def _phrase_loss(targets, logits):
     """Return the mean loss of a question over the slots of phrases, summed over a slot's entries."""
     parts = _split(logits, SLOT_SIZES)
     return ops.mean(sum(_crossentropy(targets[..., entry], part) for entry, part in enumerate(parts)), axis=-1) * 4.0
@@ -225,11 +224,11 @@ def _mean(losses, known):
 
 LOSSES = {  # output -> loss and its weight
     "answer": (keras.losses.SparseCategoricalCrossentropy(from_logits=True), 1.0),
-    "cells": (cell_loss, 0.5),
-    "members": (member_loss, 1.0),
-    "compared": (compared_loss, 2.0),
-    "operands": (operand_loss, 1.0),
-    "program": (program_loss, 1.0),
-    "phrases": (phrase_loss, 1.0),
+    "cells": (_cell_loss, 0.5),
+    "members": (_member_loss, 1.0),
+    "compared": (_compared_loss, 2.0),
+    "operands": (_operand_loss, 1.0),
+    "program": (_program_loss, 1.0),
+    "phrases": (_phrase_loss, 1.0),
     "given": ("mean_squared_error", 1.0),
 }

@@ -28,7 +28,7 @@ from attribution.file_io.paths import check_directory
 from clevr_xai import relation_network
 from clevr_xai.dataset import KINDS
 from clevr_xai.generation.questions import WORDINGS
-from clevr_xai.training import batches, evaluation, loop, model_card, training_set, warm_start
+from clevr_xai.training import batches, loop, model_card, training_set, warm_start
 from clevr_xai.training.learner import PAIR_SCALE, Learner
 from clevr_xai.training.training_set import TrainingSet
 
@@ -118,7 +118,7 @@ def train(options: flags.FlagValues, command: str) -> None:
         )
         return
     plain = relation_network.fold_pair_scale(network)
-    correct = evaluation.correct_answers(plain, counted, np.arange(len(counted.answers)))
+    correct = model_card.correct_answers(plain, counted, np.arange(len(counted.answers)))
     if data is None:
         settings = model_card.describe_rewording(options, SENTENCES)
     else:
@@ -228,7 +228,7 @@ class _Trainer:
             "reading",
             model,
             lambda rng: batches.reading_batch(self.data, rng, QUESTIONS_READ),
-            lambda: evaluation.reading_accuracy(model, self.validation),
+            lambda: model_card.reading_accuracy(model, self.validation),
         )
 
     def _see(self) -> None:
@@ -237,7 +237,7 @@ class _Trainer:
             "seeing",
             model,
             lambda rng: batches.seeing_batch(self.data, rng, NUM_IMAGES),
-            lambda: evaluation.cell_accuracy(model, self.validation),
+            lambda: model_card.cell_accuracy(model, self.validation),
         )
 
     def _answer(self, name: str, data: TrainingSet) -> None:
@@ -247,8 +247,8 @@ class _Trainer:
             self.learner.answering(number, pairs, auxiliary=name != "small", precision=self.options.precision),
             lambda rng: batches.answering_batch(data, rng, NUM_IMAGES, number, pairs),
             lambda: (
-                evaluation.cell_accuracy(self.learner.seeing, self.validation)
-                | evaluation.accuracy_by_kind(self.network, self.validation, self.validation_rows)
+                model_card.cell_accuracy(self.learner.seeing, self.validation)
+                | model_card.accuracy_by_kind(self.network, self.validation, self.validation_rows)
             ),
         )
 
@@ -280,13 +280,13 @@ def _error_section(
     network: keras.Model, data: TrainingSet | None, counted: TrainingSet, correct: np.ndarray
 ) -> list[str]:
     simple = counted.rows_of_kind()["simple"]
-    some = {} if data is None else evaluation.spread_rows(data, NUM_TRAINING)
-    trained = {kind: evaluation.correct_answers(network, data, rows) for kind, rows in some.items()}
-    return model_card.error_section(evaluation.by_visible_pixels(counted, simple, correct[simple]), trained)
+    some = {} if data is None else model_card.spread_rows(data, NUM_TRAINING)
+    trained = {kind: model_card.correct_answers(network, data, rows) for kind, rows in some.items()}
+    return model_card.error_section(model_card.by_visible_pixels(counted, simple, correct[simple]), trained)
 
 
 def _blank_section(network: keras.Model, counted: TrainingSet) -> list[str]:
-    some = evaluation.spread_rows(counted, NUM_BLANK)
+    some = model_card.spread_rows(counted, NUM_BLANK)
     return model_card.blank_section(
-        {kind: evaluation.blank_logits(network, counted, rows) for kind, rows in some.items()}
+        {kind: model_card.blank_logits(network, counted, rows) for kind, rows in some.items()}
     )

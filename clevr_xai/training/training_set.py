@@ -24,7 +24,7 @@ from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import inside, opened, read_picture
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from clevr_xai import layout, masks, programs, tokens
+from clevr_xai import layout, masks, programs, vocabulary
 from clevr_xai.generation import families, questions
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 
@@ -283,7 +283,7 @@ def _question_arrays(asked: list[dict], position: dict[int, int]) -> dict[str, n
     nodes = [question["program"] for question in asked]
     names = [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
     return {
-        "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS, MAX_WORDS),
+        "tokens": vocabulary.encode([question["question"] for question in asked], QUESTION_WORDS, MAX_WORDS),
         "answers": np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
         "programs": np.array(list(map(program_nodes, nodes))),
         "sets": np.array(list(map(found_sets, nodes)), np.int16),

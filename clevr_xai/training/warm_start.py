@@ -22,7 +22,7 @@ from keras import layers
 from attribution.errors import BadInput
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from clevr_xai import relation_network, tokens
+from clevr_xai import relation_network, vocabulary
 from clevr_xai.answering import variable_name
 from clevr_xai.generation import families, questions, scenes
 from clevr_xai.training.batches import Batch
@@ -98,14 +98,14 @@ def load_exported(directory: str | pathlib.Path) -> keras.Model:
     return network
 
 
-class Sentences(NamedTuple):
+class _Sentences(NamedTuple):
     """The same questions in several wordings: (wordings, Q, 48) uint8, and the (Q,) files of their families."""
 
     tokens: np.ndarray
     files: np.ndarray
 
 
-def sample_sentences(wordings: Sequence[str], seed: int, blocks: Sequence[int], rounds: int) -> Sentences:
+def sample_sentences(wordings: Sequence[str], seed: int, blocks: Sequence[int], rounds: int) -> _Sentences:
     """Ask rounds of questions of each kind about blocks of 250 scenes, sampled but not rendered, in every wording."""
     import tqdm
 
@@ -113,17 +113,17 @@ def sample_sentences(wordings: Sequence[str], seed: int, blocks: Sequence[int], 
     with processes(available_cores() if len(blocks) > 1 else 1) as mapped:
         parts = list(tqdm.tqdm(mapped(ask, blocks, 1), "sentences", len(blocks), mininterval=1.0, leave=False))
     words, files = zip(*parts, strict=True)
-    return Sentences(np.concatenate(words, axis=1), np.concatenate(files))
+    return _Sentences(np.concatenate(words, axis=1), np.concatenate(files))
 
 
-def cached_sentences(file: pathlib.Path, *arguments) -> Sentences:
+def cached_sentences(file: pathlib.Path, *arguments) -> _Sentences:
     """Return ``sample_sentences`` of the arguments from ``file`` if it holds exactly that, otherwise write it."""
     code = code_fingerprint("clevr_xai.training.warm_start:sample_sentences", files=[families.FOLDER])
     described = json.dumps([*map(list, arguments[:1]), *map(str, arguments[1:]), code])
-    return Sentences(**cached_arrays(file, described, lambda: sample_sentences(*arguments)._asdict()))
+    return _Sentences(**cached_arrays(file, described, lambda: sample_sentences(*arguments)._asdict()))
 
 
-def _sentences_of_block(wordings: Sequence[str], seed: int, rounds: int, block: int) -> Sentences:
+def _sentences_of_block(wordings: Sequence[str], seed: int, rounds: int, block: int) -> _Sentences:
     first = block * questions.BLOCK
     found = [scenes.sample_scene(seed, index) for index in range(first, first + questions.BLOCK)]
     sentences: list[list[str]] = [[] for _ in wordings]
@@ -134,11 +134,11 @@ def _sentences_of_block(wordings: Sequence[str], seed: int, rounds: int, block: 
                 asked = questions.generate_block(found, kind, seed + 1000 * again, wording)
                 sentences[place] += [question["question"] for question in asked]
             files += [question["template_filename"].removesuffix(".json") for question in asked]
-    words = [tokens.encode(of_wording, QUESTION_WORDS, MAX_WORDS) for of_wording in sentences]
-    return Sentences(np.array(words, np.uint8), np.array(files))
+    words = [vocabulary.encode(of_wording, QUESTION_WORDS, MAX_WORDS) for of_wording in sentences]
+    return _Sentences(np.array(words, np.uint8), np.array(files))
 
 
-def encode_questions(network: keras.Model, words: np.ndarray) -> np.ndarray:
+def _encode_questions(network: keras.Model, words: np.ndarray) -> np.ndarray:
     """Return the questions' input to the first layer of g, (N, 256) float32, from their tokens, (N, L) int."""
     kernel, bias = network.get_layer("relations").parts[2].get_weights()
     return encode(network.get_layer("question_encoder"), words) @ kernel + bias
@@ -157,9 +157,9 @@ class Rewording:
         Root mean square of its deviation from its mean; a loss of 1 is that of a constant.
     """
 
-    def __init__(self, network: keras.Model, sentences: Sentences, num_questions: int):
+    def __init__(self, network: keras.Model, sentences: _Sentences, num_questions: int):
         self.sentences, self.num_questions = sentences, num_questions
-        self.wanted = encode_questions(network, sentences.tokens[0])
+        self.wanted = _encode_questions(network, sentences.tokens[0])
         self.scale = float(np.sqrt(self.wanted.var(axis=0).mean()))
         self._words = sentences.tokens.reshape(-1, sentences.tokens.shape[-1])
         self._rows = by_length(self._words)
@@ -176,7 +176,7 @@ class Rewording:
         """Return the mean squared error over the variance, by wording, and of the last by file of families."""
         files = self.sentences.files
         errors = [
-            np.square(encode_questions(network, words) - self.wanted).mean(axis=1) / self.scale**2
+            np.square(_encode_questions(network, words) - self.wanted).mean(axis=1) / self.scale**2
             for words in self.sentences.tokens
         ]
         found: dict = {f"wording {place}": round(float(values.mean()), 4) for place, values in enumerate(errors)}

@@ -30,9 +30,8 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats import correlation, statistics
 from clevr_xai import paper_table
 from clevr_xai.methods import BASELINES
-from clevr_xai.metrics import ACCURACIES
+from clevr_xai.metrics import ACCURACIES, HEADING
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import HEADING
 from clevr_xai.table import TRUTH_TITLES, titled
 
 DRAWS = 1000  # of images, for the intervals of tau

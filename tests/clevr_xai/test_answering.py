@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from clevr_xai import tokens
+from clevr_xai import vocabulary
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.vocabulary import ANSWERS
 
@@ -15,7 +15,7 @@ def write(path, answers, words=("red",), image=(None, 8, 8, 3)):
     path.mkdir()
     module = tf.Module()
     module.assets = []
-    for name, entries in ((tokens.WORDS_FILE, words), (tokens.ANSWERS_FILE, answers)):
+    for name, entries in ((vocabulary.WORDS_FILE, words), (vocabulary.ANSWERS_FILE, answers)):
         (path / name).write_text("".join(f"{entry}\n" for entry in entries))
         module.assets.append(tf.saved_model.Asset(str(path / name)))
     module.call = tf.function(
@@ -50,6 +50,6 @@ def test_what_is_no_such_network_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"takes image \(None, 8, 6, 3\), question .*; a network for CLEVR-XAI takes"):
         Answering(write(tmp_path / "oblong", ["yes", "no", "2"], image=(None, 8, 6, 3)))
     network = Answering(write(tmp_path / "good", ["yes", "no", "2"]))
-    network.model.path.joinpath("assets", tokens.ANSWERS_FILE).unlink()
+    network.model.path.joinpath("assets", vocabulary.ANSWERS_FILE).unlink()
     with pytest.raises(BadInput, match=r"no readable .*answers\.txt"):
         Answering(tmp_path / "good")

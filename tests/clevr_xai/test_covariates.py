@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from clevr_xai import covariates
+from clevr_xai import commentary
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import HEADING, METRICS
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import HEADING
 
 ROWS = np.arange(40)
 MASS = list(METRICS).index("mass"), list(POOLINGS).index(HEADING["mass"])
@@ -48,7 +47,7 @@ def measured(data):
 
 
 def test_correlations_are_those_of_the_questions_that_count(measured, data):
-    (found,) = covariates.correlations(measured, data, "single_object", ["mass"])
+    (found,) = commentary.correlations(measured, data, "single_object", ["mass"])
     assert found.n == len(ROWS) - 2
     assert list(found.columns) == ["answer's softmax", "mask's pixels", "objects in scene"]
     assert list(found.rows) == ["gradient", "grad_cam", "edge_detector"]
@@ -60,8 +59,8 @@ def test_correlations_are_those_of_the_questions_that_count(measured, data):
 
 
 def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
-    found = covariates.correlations(measured, data, "single_object", ["mass"])
-    text, markdown = covariates.correlations_text(found), covariates.correlations_text(found, markdown=True)
+    found = commentary.correlations(measured, data, "single_object", ["mass"])
+    text, markdown = commentary.correlations_text(found), commentary.correlations_text(found, markdown=True)
     title = "What the relevance mass accuracy goes with, ground truth Single Object: Spearman's correlation over 38"
     assert title in text and title in markdown
     (line,) = [line for line in markdown.splitlines() if line.startswith("| Edge detector")]
@@ -69,13 +68,13 @@ def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
 
 
 def test_without_a_network_no_softmax_is_there(measured, data):
-    (found,) = covariates.correlations(
+    (found,) = commentary.correlations(
         dataclasses.replace(measured, confidence=None), data, "single_object", ["mass"]
     )  # fmt: skip
     assert list(found.columns) == ["mask's pixels", "objects in scene"]
 
 
 def test_few_questions_have_no_table(measured, data):
-    few = dataclasses.replace(measured, right=ROWS < covariates.FEWEST - 1)
-    assert covariates.correlations(few, data, "single_object", ["mass", "rank"]) == []
-    assert covariates.correlations_text([]) == ""
+    few = dataclasses.replace(measured, right=ROWS < commentary.FEWEST - 1)
+    assert commentary.correlations(few, data, "single_object", ["mass", "rank"]) == []
+    assert commentary.correlations_text([]) == ""

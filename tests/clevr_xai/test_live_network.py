@@ -60,12 +60,14 @@ def test_the_command_offers_it(method, small_network, answered, tmp_path, capsys
 def test_another_network_is_refused_in_words(tmp_path):
     import tensorflow as tf
 
-    from clevr_xai import tokens
+    from clevr_xai import vocabulary
 
-    for name in (tokens.WORDS_FILE, tokens.ANSWERS_FILE):
+    for name in (vocabulary.WORDS_FILE, vocabulary.ANSWERS_FILE):
         (tmp_path / name).write_text("yes\nno\n")
     module = tf.Module()
-    module.lists = [tf.saved_model.Asset(str(tmp_path / name)) for name in (tokens.WORDS_FILE, tokens.ANSWERS_FILE)]
+    module.lists = [
+        tf.saved_model.Asset(str(tmp_path / name)) for name in (vocabulary.WORDS_FILE, vocabulary.ANSWERS_FILE)
+    ]
     module.weights = tf.Variable(tf.ones((3, 2)))
 
     def logits(image, question):

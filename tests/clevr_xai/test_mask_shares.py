@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from clevr_xai import covariates
+from clevr_xai import commentary
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS, relevance_mass_accuracy
@@ -35,7 +35,7 @@ def measured(data):
 
 
 def test_shares_are_those_of_the_masks(measured, data):
-    (union, unique) = covariates.mask_shares(measured, data, ["union", "unique"])
+    (union, unique) = commentary.mask_shares(measured, data, ["union", "unique"])
     counted = [row for row in ROWS[:-1] if data.objects("union", row)]
     assert len(union.objects) == len(counted) and len(unique.objects) <= len(counted)
     row = counted[3]
@@ -49,13 +49,13 @@ def test_shares_are_those_of_the_masks(measured, data):
 
 
 def test_the_table_has_a_line_a_family_and_one_of_all(measured, data):
-    shares = covariates.mask_shares(measured, data, ["union"])
-    text = covariates.shares_text(shares)
+    shares = commentary.mask_shares(measured, data, ["union"])
+    text = commentary.shares_text(shares)
     families = set(shares[0].families)
     assert len(families) > 3 and all(f"\n{name} " in text for name in (*families, "all"))
     assert "Share of the scene in the mask, ground truth Union" in text
-    assert "| all | " in covariates.shares_text(shares, markdown=True)
-    (note,) = covariates.edges_explained(shares)
+    assert "| all | " in commentary.shares_text(shares, markdown=True)
+    (note,) = commentary.edges_explained(shares)
     mean = shares[0].edges.mean()
     assert f"so {mean:.2f} is expected of it and it has {mean:.2f} (Spearman's correlation over questions 1.00)" in note
 
@@ -64,8 +64,8 @@ def test_without_an_edge_detector_the_masks_alone_are_told(measured, data):
     import dataclasses
 
     bare = dataclasses.replace(measured, sources=(MapSource("gradient"),))
-    shares = covariates.mask_shares(bare, data, ["union"])
-    assert covariates.edges_explained(shares) == [] and "edge detector" not in covariates.shares_text(shares)
+    shares = commentary.mask_shares(bare, data, ["union"])
+    assert commentary.edges_explained(shares) == [] and "edge detector" not in commentary.shares_text(shares)
 
 
 def test_one_family_has_no_table():
@@ -76,4 +76,4 @@ def test_one_family_has_no_table():
         {name: mask.sum(axis=(1, 2)) for name, mask in batch.masks.items()}, "f", (MapSource("gradient"),),
         lambda label: None,
     )  # fmt: skip
-    assert covariates.shares_text(covariates.mask_shares(measured, data, ["single_object"])) == ""
+    assert commentary.shares_text(commentary.mask_shares(measured, data, ["single_object"])) == ""

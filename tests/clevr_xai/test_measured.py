@@ -18,9 +18,8 @@ from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions, draw_rows
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import collect, sharded_run
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import HEADING, METRICS
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import HEADING
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attribution
-from clevr_xai import relation_network, tokens
+from clevr_xai import relation_network, vocabulary
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
 SMALL = {"widths": (8, 6), "head_widths": (7, 5), "channels": 4, "image_size": 64}
@@ -95,7 +95,7 @@ def test_the_saved_model_gives_the_same_logits_and_carries_its_lists(tmp_path):
     image, question = inputs()
     found = model.scores({"image": image, "question": question})
     np.testing.assert_allclose(found, network([image, question]), rtol=1e-5, atol=1e-5)
-    assert tokens.read_assets(tmp_path / "network") == (list(QUESTION_WORDS), list(ANSWERS))
+    assert vocabulary.read_assets(tmp_path / "network") == (list(QUESTION_WORDS), list(ANSWERS))
     assert sorted(path.name for path in (tmp_path / "network").iterdir()) == ["1", "MODEL_CARD.md"]
 
 

@@ -7,9 +7,9 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import correlation, statistics
-from clevr_xai import commentary, methods, paper_table, subsets, table
+from clevr_xai import commentary, methods, paper_table, table
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import METRICS, subset_members
 from clevr_xai.pooling import POOLINGS
 
 N = 12
@@ -68,13 +68,13 @@ def find(rows, **where):
 
 
 def test_who_belongs_to_which_subset(measured):
-    everyone = subsets.members(measured, "all", "single_object", 0.99999, 1000)
+    everyone = subset_members(measured, "all", "single_object", 0.99999, 1000)
     assert everyone.tolist() == [False] + [True] * 9 + [False] * 2
-    confident = subsets.members(measured, "confident", "single_object", 0.99999, 1000)
+    confident = subset_members(measured, "confident", "single_object", 0.99999, 1000)
     assert (confident == everyone & (measured.confidence > 0.99999)).all() and 0 < confident.sum() < 9
-    large = subsets.members(measured, "large_mask", "single_object", 0.99999, 1000)
+    large = subset_members(measured, "large_mask", "single_object", 0.99999, 1000)
     assert np.flatnonzero(large).tolist() == [7, 8, 9]  # 1,000 pixels are not more than 1,000
-    assert subsets.members(made_up(confidence=None), "confident", "single_object", 0.9, 1000) is None
+    assert subset_members(made_up(confidence=None), "confident", "single_object", 0.9, 1000) is None
 
 
 def test_a_row_for_every_method_metric_pooling_and_subset(measured, rows):

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from clevr_xai.generation import looks, meshes, render, scenes
+from clevr_xai.generation import looks, render, scenes
 
 
 def light(shapes: dict, camera: list[float], max_depth: int, samples: int = 64) -> list[float]:
@@ -37,7 +37,7 @@ def furnace(material: str) -> list[float]:
 def frames(shape: str) -> dict:
     """Return tangents and normals of an oriented solid, (50, 3) each, where rays meet its cap and its side."""
     mitsuba = render._mitsuba()
-    solid = {"type": "ply", "filename": meshes.files()[f"oriented_{shape}"]}
+    solid = {"type": "ply", "filename": looks.files()[f"oriented_{shape}"]}
     world = mitsuba.load_dict({"type": "scene", "solid": solid})
     found: dict = {part: {"tangents": [], "normals": []} for part in ("cap", "side")}
     for turn in np.linspace(0, 2 * np.pi, 50):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from clevr_xai import tokens, vocabulary
-from clevr_xai.generation import families, official_wording, questions
+from clevr_xai import vocabulary
+from clevr_xai.generation import families, questions
 
 SYNONYM_OF = {word: value for value, words in vocabulary.SYNONYMS.items() for word in words}
 ATTRIBUTE_OF = {value: name for name, values in vocabulary.ATTRIBUTES.items() for value in values}
@@ -264,8 +264,8 @@ def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_pl
 def test_every_sentence_is_read_without_an_unknown_word(official):
     for kind in official.values():
         sentences = [question["question"] for question in kind]
-        numbers = tokens.encode(sentences, vocabulary.QUESTION_WORDS)
-        assert not (numbers == tokens.UNKNOWN).any()
+        numbers = vocabulary.encode(sentences, vocabulary.QUESTION_WORDS)
+        assert not (numbers == vocabulary.UNKNOWN).any()
     assert numbers.max() == len(vocabulary.QUESTION_WORDS) + 1
 
 
@@ -279,7 +279,7 @@ def test_frames_are_drawn_equally_often_and_one_listed_twice_twice_as_often(embe
         attribute = family.steps[-1].kind.removeprefix("query_")
         listed = collections.Counter(
             text.lower().removesuffix("?").replace("{1}", "N").replace("{a1}", "a N")
-            for text in official_wording.texts(family)
+            for text in questions.texts(family)
         )
         counts = {text: many.count(text) for text in listed}
         total = sum(counts.values())

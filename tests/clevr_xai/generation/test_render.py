@@ -12,7 +12,7 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import masks, vocabulary
-from clevr_xai.generation import geometry, looks, meshes, render, scenes
+from clevr_xai.generation import geometry, looks, render, scenes
 
 DIGEST = """
 import hashlib
@@ -204,11 +204,11 @@ def test_the_first_tangent_is_horizontal_around_the_axis(shape, of_mitsuba):
     assert along.shape == (50,) and along.min() > np.cos(np.deg2rad(28))
 
 
-MESHES = {"cube": meshes.cube_mesh, "cylinder": meshes.cylinder_mesh}
+MESHES = {"cube": looks.cube_mesh, "cylinder": looks.cylinder_mesh}
 
 
 def test_the_backdrop_faces_the_camera():
-    vertices, normals, faces = meshes.backdrop_mesh()
+    vertices, normals, faces = looks.backdrop_mesh()
     corners = vertices[faces]
     area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     area /= np.linalg.norm(area, axis=1, keepdims=True)
@@ -217,8 +217,8 @@ def test_the_backdrop_faces_the_camera():
     assert (np.einsum("fi,fi->f", area, toward) > 0).all()
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, rtol=1e-4)  # the turn has four digits
     # The objects lie within 3 of the origin; there the ground is level and at most 0.035 high.
-    ahead = (vertices[:, :2] - meshes._BACKDROP_PLACE) @ meshes._BACKDROP_TURN[:, 0]
-    objects = -meshes._BACKDROP_PLACE @ meshes._BACKDROP_TURN[:, 0]
+    ahead = (vertices[:, :2] - looks._BACKDROP_PLACE) @ looks._BACKDROP_TURN[:, 0]
+    objects = -looks._BACKDROP_PLACE @ looks._BACKDROP_TURN[:, 0]
     assert np.interp(objects + 3 * 2**0.5, ahead[:25], vertices[:25, 2]) < 0.035 and vertices[:, 2].max() > 20
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clevr_xai.training import batches, targets
+from clevr_xai.training import batches
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -90,7 +90,7 @@ def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data, monkeypa
     np.testing.assert_array_equal(bits, np.maximum(sets, 0))
     for image in range(4):
         assert not inputs["rows"][image, ~known[image]].any()
-        cells = np.flatnonzero(wanted["cells"][image, :, 4] == targets.CENTRE)
+        cells = np.flatnonzero(wanted["cells"][image, :, 4] == batches.CENTRE)
         for pairs in inputs["rows"][image, known[image]]:
             first, second = inputs["pairs"][image, pairs > 0].T
             assert len(set(first)) == 1 and first[0] in cells

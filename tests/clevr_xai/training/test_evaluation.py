@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from clevr_xai.training import evaluation, model_card, targets, training_set
-from clevr_xai.training.evaluation import BlankLogits
+from clevr_xai.training import batches, model_card, training_set
+from clevr_xai.training.model_card import BlankLogits
 from clevr_xai.training.training_set import NODES
 from clevr_xai.vocabulary import ANSWERS
 
@@ -19,15 +19,15 @@ def test_accuracies_are_counted_by_kind(training_data, small_network):
     images = training_data.images[training_data.image_of].astype(np.float32) / 255
     logits = small_network.predict([images, training_data.tokens.astype(np.int32)], verbose=0)
     right = logits.argmax(axis=1) == training_data.answers
-    np.testing.assert_array_equal(evaluation.correct_answers(small_network, training_data, rows, batch_size=50), right)
-    found = evaluation.accuracy_by_kind(small_network, training_data, rows)
+    np.testing.assert_array_equal(model_card.correct_answers(small_network, training_data, rows, batch_size=50), right)
+    found = model_card.accuracy_by_kind(small_network, training_data, rows)
     kinds = training_data.rows_of_kind()
     for kind in kinds:
         assert found[kind] == pytest.approx(right[kinds[kind]].mean(), abs=1e-4)
     assert found["families"]["simple"] == pytest.approx(found["simple"], abs=1e-3)
     assert set(found) == {*kinds, "families"}
     wordings = np.where(np.arange(len(rows)) % 3, "plain", "official")
-    found = evaluation.accuracy_by_kind(small_network, dataclasses.replace(training_data, wordings=wordings), rows)
+    found = model_card.accuracy_by_kind(small_network, dataclasses.replace(training_data, wordings=wordings), rows)
     for kind, chosen in kinds.items():
         for wording in ("plain", "official"):
             expected = right[chosen][wordings[chosen] == wording].mean()
@@ -37,14 +37,14 @@ def test_accuracies_are_counted_by_kind(training_data, small_network):
 def test_a_perfect_eye_sees_every_attribute(training_data):
     class Perfect:
         def predict(self, inputs, **_):
-            wanted = targets.cell_targets(training_data.centres, training_data.segmentation, training_data.attributes)
+            wanted = batches.cell_targets(training_data.centres, training_data.segmentation, training_data.attributes)
             logits = np.zeros((*wanted.shape[:2], 16))
             logits[..., 0] = np.where(wanted[..., 0] >= 0, 1, -1)
             for position, start in enumerate((1, 3, 11, 13)):
                 np.put_along_axis(logits, start + np.maximum(wanted[..., position : position + 1], 0), 1, axis=-1)
             return {"cells": logits}
 
-    found = evaluation.cell_accuracy(Perfect(), training_data)
+    found = model_card.cell_accuracy(Perfect(), training_data)
     assert found == dict.fromkeys(["presence", "size", "color", "material", "shape"], 1.0)
 
 
@@ -55,11 +55,11 @@ def test_programs_and_phrases_count_as_read_when_all_of_them_is_right(training_d
             programs = training_data.programs[[row[tuple(words)] for words in inputs["question"]]]
             program = np.eye(len(NODES))[programs]
             program[::4, 2] = 1  # one node of every fourth question undecided, and the first of equals is taken
-            wanted = targets.phrase_targets(programs)
-            phrases = [np.eye(size)[wanted[..., entry]] for entry, size in enumerate(targets.SLOT_SIZES)]
+            wanted = batches.phrase_targets(programs)
+            phrases = [np.eye(size)[wanted[..., entry]] for entry, size in enumerate(batches.SLOT_SIZES)]
             return {"program": program, "phrases": np.concatenate(phrases, axis=-1)}
 
-    found = evaluation.reading_accuracy(Reader(), training_data)
+    found = model_card.reading_accuracy(Reader(), training_data)
     assert 0.7 < found["programs"] < 0.8 and found["phrases"] == dict.fromkeys(np.unique(training_data.files), 1.0)
 
 
@@ -70,7 +70,7 @@ def data(training_dir):
 
 def test_the_object_asked_for_is_the_one_the_program_ends_at(data):
     rows = data.rows_of_kind()["simple"]
-    pixels = evaluation.visible_pixels(data, rows)
+    pixels = model_card.visible_pixels(data, rows)
     for row, count in zip(rows, pixels, strict=True):
         asked, unique = data.programs[row][:2]
         assert training_set.NODES[asked].startswith("query_") and training_set.NODES[unique] == "unique"
@@ -82,8 +82,8 @@ def test_the_object_asked_for_is_the_one_the_program_ends_at(data):
 def test_simple_questions_are_split_by_visible_pixels(data):
     rows = data.rows_of_kind()["simple"]
     correct = np.arange(len(rows)) % 3 > 0
-    found = evaluation.by_visible_pixels(data, rows, correct)
-    pixels = evaluation.visible_pixels(data, rows)
+    found = model_card.by_visible_pixels(data, rows, correct)
+    pixels = model_card.visible_pixels(data, rows)
     bounds = {"0 to 39": (0, 40), "40 to 99": (40, 100), "100 to 199": (100, 200), "200 or more": (200, 1e9)}
     assert list(found) == list(bounds)
     for name, (low, high) in bounds.items():
@@ -92,9 +92,9 @@ def test_simple_questions_are_split_by_visible_pixels(data):
 
 def test_rows_are_spread_over_all_images(data):
     every = data.rows_of_kind()
-    for kind, rows in evaluation.spread_rows(data, 5).items():
+    for kind, rows in model_card.spread_rows(data, 5).items():
         assert len(set(rows)) == 5 and rows[0] == every[kind][0] and rows[-1] == every[kind][-1]
-        np.testing.assert_array_equal(evaluation.spread_rows(data, 10**6)[kind], every[kind])
+        np.testing.assert_array_equal(model_card.spread_rows(data, 10**6)[kind], every[kind])
 
 
 class Linear:
@@ -116,11 +116,11 @@ def test_logits_on_blank_images_are_those_of_the_correct_answer():
     data = SimpleNamespace(images=images, image_of=np.arange(5))
     data.tokens, data.answers = np.array([0, 1, 0, 1, 2])[:, None], np.array([1, 1, 1, 0, 0])
     for size in (1, 2, 64):
-        found = evaluation.blank_logits(Linear(30.0, -20.0), data, np.arange(5), size)
+        found = model_card.blank_logits(Linear(30.0, -20.0), data, np.arange(5), size)
         assert found == BlankLogits(5, 4, 11.0, 0.0, 20.0, 5.0, 2)
     data.tokens, data.answers = np.zeros((5, 1), int), np.array([1, 1, 0, 0, 0])
     for bias, confident in ((12.0, 2), (11.0, 0)):  # 1 - 6e-6 and 1 - 1.7e-5
-        found = evaluation.blank_logits(Linear(0.0, bias), data, np.arange(5))
+        found = model_card.blank_logits(Linear(0.0, bias), data, np.arange(5))
         assert (found.correct, found.confident) == (2, confident)
 
 

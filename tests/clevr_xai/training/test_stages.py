@@ -6,7 +6,7 @@ import pytest
 
 import attribution
 from attribution import cli
-from clevr_xai import layout, relation_network, tokens
+from clevr_xai import layout, relation_network, vocabulary
 from clevr_xai.generation import questions
 from clevr_xai.training import stages
 from clevr_xai.vocabulary import ANSWERS
@@ -97,7 +97,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     assert np.abs(first - second).max() > 0
     # One step at the beginning of the warm-up changes little of what it starts from.
     assert 0 < np.abs(first - third).max() < 0.1 * np.abs(first).max()
-    assert tokens.read_assets(tmp_path / "first")[1] == list(ANSWERS)
+    assert vocabulary.read_assets(tmp_path / "first")[1] == list(ANSWERS)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clevr_xai import relation_network, tokens
+from clevr_xai import relation_network, vocabulary
 from clevr_xai.generation import questions, scenes
 from clevr_xai.training import loop, warm_start
 from clevr_xai.training.learner import by_length, encode
@@ -55,7 +55,7 @@ def test_sentences_ask_the_same_in_every_wording(sentences):
     found = [scenes.sample_scene(5, index) for index in range(8)]
     for wording, asked in (("plain", plain), ("official", official)):
         simple = questions.generate_block(found, "simple", 5, wording)
-        assert asked[: len(simple)] == [" ".join(tokens.words_of(one["question"])) for one in simple]
+        assert asked[: len(simple)] == [" ".join(vocabulary.words_of(one["question"])) for one in simple]
         assert set(sentences.files[: len(simple)]) == {"simple"}
 
 

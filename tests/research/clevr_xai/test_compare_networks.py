@@ -10,8 +10,8 @@ from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats.correlation import kendall_tau
 from clevr_xai import evaluate, paper_table
+from clevr_xai.metrics import HEADING
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import HEADING
 from research.clevr_xai import compare_networks
 
 PAPER = {
