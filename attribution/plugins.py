@@ -114,15 +114,18 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
     except (SyntaxError, ValueError) as error:
         raise BadInput(f"{what} '{name}': this file is not valid Python ({error})") from error
     kind = "function" if functions else "object of this kind"
-    if functions:
-        defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-    else:
-        made = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
-        defined = [target.id for node in made for target in node.targets if isinstance(target, ast.Name)]
-    public = [each for each in defined if not each.startswith("_")]
+    public = [each for each in _defined_in(body, functions) if not each.startswith("_")]
     if not public:
         raise BadInput(f"{what} '{name}': this file defines no {kind}; write file.py:NAME")
     raise BadInput(f"{what} '{name}': this file defines {', '.join(public)}; write {name}:{public[-1]}")
+
+
+def _defined_in(body: list[ast.stmt], functions: bool) -> list[str]:
+    """Return the names of a module's functions, or of the objects that it makes by a call."""
+    if functions:
+        return [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    made = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+    return [target.id for node in made for target in node.targets if isinstance(target, ast.Name)]
 
 
 def _module_at(place: str, known_as: str | None = None) -> ModuleType:

@@ -7,7 +7,7 @@ here, is printed where it was chosen for the user, and is never part of a method
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -107,6 +107,14 @@ def preprocessing_named(name: str) -> Preprocessing:
     return PREPROCESSINGS[name]
 
 
+# Operations that scale or centre pixels, and which magnitudes of their constant say that it is meant for pixels.
+_SCALES_PIXELS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Mul": lambda value: value < 0.1,
+    "RealDiv": lambda value: value > 10,
+    "Sub": lambda value: value > 10,
+}
+
+
 def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Preprocessing, str]:
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
@@ -123,25 +131,14 @@ def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Prepro
     graph, name = model.graph, model.input_node(explain_input)
     if not model.inputs[explain_input].dtype.is_floating:
         return PREPROCESSINGS["0..255"], f"the input is of type {model.inputs[explain_input].dtype.name}"
-    while True:
-        following = graph.uses(name)
-        if len(following) != 1 or graph.nodes[following[0]].op not in ("Identity", "Cast"):
-            break
+    while len(following := graph.uses(name)) == 1 and graph.nodes[following[0]].op in ("Identity", "Cast"):
         name = following[0]
     for step in following:
         node = graph.nodes[step]
-        others = [entry.split(":")[0] for entry in node.input if entry.split(":")[0] != name]
-        if node.op not in ("Mul", "RealDiv", "Sub") or len(others) != 1:
+        others = {entry.split(":")[0] for entry in node.input} - {name}
+        if node.op not in _SCALES_PIXELS or len(others) != 1:
             continue
-        value = np.abs(graph.constant_values(others).get(others[0], np.zeros(0)))
-        scales = (
-            value.size
-            and {
-                "Mul": (value < 0.1).all(),
-                "RealDiv": (value > 10).all(),
-                "Sub": (value > 10).all(),
-            }[node.op]
-        )
-        if scales:
+        value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
+        if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
     return PREPROCESSINGS["0..1"], "the file does not say how its inputs were scaled"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import pathlib
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
 _INSTALLED = [pathlib.Path(__file__).resolve().parents[2] / name for name in _PACKAGES]
-
-
+_Chosen = dict[str, tuple[Method, dict[str, Any]]]
 _Maps = np.ndarray | Any  # an array; dict[str, np.ndarray] of several inputs
 
 
@@ -131,11 +132,15 @@ def explain(
     resolved = _resolve(method)
     if resize is not None and "resize" in resolved.defaults:
         overrides["resize"] = resize
-    maps, residuals = _explained(
+    found: Any = explain_many(
         {resolved.name: (resolved, overrides)},
-        model, inputs, targets, explain_input, batch_size, seed, keys, progress, bool(resize), return_residuals,
+        model, inputs, targets, explain_input=explain_input, batch_size=batch_size, seed=seed, keys=keys,
+        progress=progress, resize=bool(resize), return_residuals=return_residuals,  # type: ignore[call-overload]
     )  # fmt: skip
-    return (maps[resolved.name], residuals.get(resolved.name)) if return_residuals else maps[resolved.name]
+    if not return_residuals:
+        return found[resolved.name]
+    maps, residuals = found
+    return maps[resolved.name], residuals.get(resolved.name)
 
 
 @overload
@@ -189,26 +194,8 @@ def explain_many(
     residuals : dict[str, attribution.methods.completeness.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
-    found = _explained(
-        methods, model, inputs, targets, explain_input, batch_size, seed, keys, progress, resize, return_residuals
-    )
-    return found if return_residuals else found[0]
+    import tqdm
 
-
-def _explained(
-    methods: Any,
-    model: Any,
-    inputs: Inputs,
-    targets: Any,
-    explain_input: str | None,
-    batch_size: int,
-    seed: int,
-    keys: Sequence[Any] | None,
-    progress: bool,
-    resize: bool,
-    with_residuals: bool,
-) -> tuple[dict[str, _Maps], dict[str, Residuals]]:
-    """Return maps, and residuals where they are requested; parameters as in ``explain_many``."""
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
@@ -224,14 +211,22 @@ def _explained(
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    batches = _queries_by_batch(
-        chosen, model, feed, targets, name, batch_size, seed, keys, progress,
-        channels_first=explained is not None and explained.channels_first,
-    )  # fmt: skip
-    maps, residuals = _run(chosen, batches, feed[name].shape, resize, with_residuals)
+    queries = (method.required_queries(parameters) for method, parameters in chosen.values())
+    required = functools.reduce(operator.or_, queries, RequiredQueries())
+    size, channels_first = model.batch_size(batch_size), explained is not None and explained.channels_first
+
+    def queries_of(rows: slice) -> ModelQueries:
+        batch = {name: array[rows] if array.ndim else array for name, array in feed.items()}
+        position = BatchPosition(rows, total, channels_first)
+        given = None if targets is None else targets[rows]
+        return ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
+
+    starts = tqdm.tqdm(range(0, total, size), unit="batch", disable=not progress)
+    batches = ((rows, queries_of(rows)) for rows in (slice(start, start + size) for start in starts))
+    maps, residuals = _run(chosen, batches, feed[name].shape, resize, return_residuals)
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
-    return maps, residuals
+    return (maps, residuals) if return_residuals else maps
 
 
 def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any) -> Any:
@@ -285,46 +280,6 @@ def _no_maps(method: Method, shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
 
 
-def _queries_by_batch(
-    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
-    model: Any,
-    feed: Mapping[str, np.ndarray],
-    targets: np.ndarray | None,
-    explain_input: str,
-    batch_size: int,
-    seed: int,
-    keys: Sequence[Any],
-    progress: bool,
-    channels_first: bool,
-) -> Iterator[tuple[slice, ModelQueries]]:
-    """Yield the rows of each batch of inputs with the queries that methods make of it."""
-    required = RequiredQueries()
-    for method, parameters in chosen.values():
-        required |= method.required_queries(parameters)
-    total, size = len(feed[explain_input]), model.batch_size(batch_size)
-    starts: Any = range(0, total, size)
-    if progress:
-        from tqdm import tqdm
-
-        starts = tqdm(starts, unit="batch")
-    for start in starts:
-        rows = slice(start, start + size)
-        yield (
-            rows,
-            ModelQueries(
-                model,
-                {name: array[rows] if array.ndim else array for name, array in feed.items()},
-                explain_input,
-                None if targets is None else targets[rows],
-                size,
-                seed,
-                keys[rows],
-                required,
-                BatchPosition(rows, total, channels_first),
-            ),
-        )
-
-
 def _resolve(method: Any) -> Method:
     if isinstance(method, Method):
         return method
@@ -344,6 +299,24 @@ def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
         method = _resolve(method)
         chosen[label] = method, method.parameters(overrides)
     return chosen
+
+
+def with_layer(chosen: _Chosen, layer: str) -> _Chosen:
+    """Return methods with the layer that the user chose, in those that explain one; unchanged without a layer.
+
+    Raises
+    ------
+    BadInput
+        If none of them explains a layer.
+    """
+    if not layer:
+        return chosen
+    if not any("layer" in method.defaults for method, _ in chosen.values()):
+        raise BadInput(f"--layer={layer}: none of {listed(chosen)} uses a layer")
+    return {
+        label: (method, {**parameters, **({"layer": layer} if "layer" in method.defaults else {})})
+        for label, (method, parameters) in chosen.items()
+    }
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:

@@ -41,7 +41,7 @@ from absl import flags
 from attribution import cli, image_io, plotting
 from attribution.cli.flags import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import explain_many, with_parameters
+from attribution.explain import explain_many, with_layer, with_parameters
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_file
 from attribution.methods.completeness import Residuals, SumLaw
@@ -144,7 +144,7 @@ def main(flag_values: flags.FlagValues) -> None:
     suffix = _suffix("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _suffix("maps", flag_values.maps, (".npz",))
-    methods = _with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
+    methods = with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
     table = _table(flag_values.image)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
@@ -476,18 +476,6 @@ def _percent(share: float) -> str:
     if share < 1e-4:
         return "less than 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def _with_layer(methods: _Chosen, layer: str) -> _Chosen:
-    """Return methods with the layer that the user chose, in those that explain one."""
-    if not layer:
-        return methods
-    if not any("layer" in method.defaults for method, _ in methods.values()):
-        raise BadInput(f"--layer={layer}: none of {listed(methods)} uses a layer")
-    return {
-        label: (method, {**parameters, **({"layer": layer} if "layer" in method.defaults else {})})
-        for label, (method, parameters) in methods.items()
-    }
 
 
 def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarray, explain_input: str) -> _Chosen:

@@ -34,7 +34,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, renamed_arguments
-from attribution.explain import explain_many, with_parameters
+from attribution.explain import explain_many, with_layer, with_parameters
 from attribution.export import names as names
 from attribution.file_io.files import atomic_directory
 from attribution.file_io.paths import writing
@@ -72,13 +72,8 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    methods = {}
-    for name, (method, parameters) in with_parameters(flag_values.methods).items():
-        own_layer = flag_values.layer and "layer" in method.defaults
-        label = name.rpartition(":")[2]  # of module:function, the function
-        methods[label] = method, {**parameters, **({"layer": flag_values.layer} if own_layer else {})}
-    if flag_values.layer and not any("layer" in method.defaults for method, _ in methods.values()):
-        raise BadInput(f"--layer={flag_values.layer}: none of {listed(methods)} uses a layer")
+    chosen = with_layer(with_parameters(flag_values.methods), flag_values.layer)
+    methods = {name.rpartition(":")[2]: entry for name, entry in chosen.items()}  # of module:function, the function
     left_out: dict[str, str] = {}
     differences = export(
         flag_values.model,

@@ -220,19 +220,24 @@ def multiplications(operation):
     return math.prod(sizes[1]) if operation.type == "MatMul" else 0
 
 
+def reached(operations):
+    """Return some operations and those that they depend on."""
+    found = set()
+    while operations:
+        found.update(operations)
+        before = [[*(tensor.op for tensor in one.inputs), *one.control_inputs] for one in operations]
+        operations = set().union(*before) - found
+    return found
+
+
 def count(graph):
     """Return the multiplications, convolutions and bytes written for one input by the operations of a result."""
-    found, stack = {}, [tensor.op for tensor in graph.outputs]
-    while stack:
-        operation = stack.pop()
-        if operation.name not in found:
-            found[operation.name] = operation
-            stack += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
-    shapes = [tensor.shape for operation in found.values() for tensor in operation.outputs]
+    found = reached([tensor.op for tensor in graph.outputs])
+    shapes = [tensor.shape for operation in found for tensor in operation.outputs]
     per_input = [shape[1:] for shape in shapes if shape.rank and shape[0] is None]
     values = sum(math.prod(shape) for shape in per_input if shape.is_fully_defined())
-    convolutions = sum(operation.type.startswith("Conv2D") for operation in found.values())
-    return sum(map(multiplications, found.values())), convolutions, 4 * values
+    convolutions = sum(operation.type.startswith("Conv2D") for operation in found)
+    return sum(map(multiplications, found)), convolutions, 4 * values
 
 
 def operations_part(builds):
