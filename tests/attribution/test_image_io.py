@@ -262,19 +262,6 @@ def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
         image_io.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
 
 
-@pytest.mark.parametrize("name", ["names.txt", "names.json"])
-def test_class_names_in_a_pipe_are_refused(name, tmp_path):
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(BadInput, match="is not a regular file"):
-        image_io.read_class_names(tmp_path / name)
-
-
-def test_class_names_nested_deeply_are_refused(tmp_path):
-    (tmp_path / "names.json").write_text("[" * 100_000)
-    with pytest.raises(BadInput, match="nested too deeply"):
-        image_io.read_class_names(tmp_path / "names.json")
-
-
 def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
     Image.fromarray(np.zeros((1, 2_000_000), np.uint16)).save(tmp_path / "wide.png")
     Image.fromarray(RAMP // 257).convert("L").save(tmp_path / "x.ppm")
@@ -282,12 +269,6 @@ def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
     for name, message in {"wide": "cannot decode its 16-bit samples", "other": "not a BMP, GIF, JPEG, PNG"}.items():
         with pytest.raises(BadInput, match=message):
             image_io.read_pictures([tmp_path / f"{name}.png"], (8, 8, 3))
-
-
-def test_an_array_that_begins_like_an_archive_is_refused(tmp_path):
-    (tmp_path / "x.npy").write_bytes(b"PK\x03\x04" + bytes(60))
-    with pytest.raises(BadInput, match="is not a readable array"):
-        image_io.read_array(tmp_path / "x.npy", (8,))
 
 
 @pytest.mark.parametrize(

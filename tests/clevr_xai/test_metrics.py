@@ -26,13 +26,6 @@ def by_sorting(row, mask, kind="stable"):
     return mask.ravel()[order].mean()
 
 
-def test_by_hand():
-    pooled = np.array([[[4.0, 3.0], [2.0, 1.0]]])
-    mask = np.array([[[True, False], [True, False]]])
-    assert relevance_mass_accuracy(pooled, mask) == [0.6]
-    assert relevance_rank_accuracy(pooled, mask) == [0.5]
-
-
 @pytest.mark.parametrize("size", [(12, 11), (128, 128)])
 def test_without_ties_it_is_a_sort(size):
     pooled, mask = drawn(130, size)  # more than a block, at every size of mask

@@ -33,22 +33,6 @@ def test_a_linear_model_needs_one_sample(from_function):
     np.testing.assert_allclose(maps, (POINTS - REFERENCES[2]) * weights[:, 1], rtol=1e-5)
 
 
-def test_each_sample_costs_one_gradient(models, inputs):
-    model, x = models["image"], inputs["image"]
-    model.counts.clear()
-    attribution.explain("expected_gradients", model, x, 0, samples=6, batch_size=7)
-    assert model.counts == {"backward": 42, "backward_passes": 6}
-
-
-def test_an_inputs_numbers_come_from_its_key(models, inputs):
-    model, x = models["signal"], inputs["signal"]
-    together = attribution.explain("expected_gradients", model, x, 0, samples=3, keys=list("abcdefg"))
-    alone = attribution.explain("expected_gradients", model, x[4:5], 0, samples=3, keys=["e"])
-    np.testing.assert_allclose(together[4], alone[0], atol=1e-6)
-    other = attribution.explain("expected_gradients", model, x[4:5], 0, samples=3, keys=["f"])
-    assert np.abs(other - alone).max() > 1e-4
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -38,24 +38,6 @@ def test_integrated_gradients_are_complete(baseline, closed_form):
     np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["image", "signal"])
-def test_a_path_from_the_median_starts_at_the_medians_of_each_input(kind, models, inputs):
-    """The map is that of each input alone with its channels' medians given, and is complete."""
-    model, x = models[kind], inputs[kind]
-    maps = attribution.explain("integrated_gradients", model, x, 1, points=11, baseline="median")
-    starts = np.stack([np.median(each.reshape(-1, each.shape[-1]), axis=0) for each in x])
-    for row, start in enumerate(starts):
-        alone = attribution.explain("integrated_gradients", model, x[row : row + 1], 1, points=11, baseline=start)
-        np.testing.assert_allclose(maps[row], alone[0], rtol=1e-3, atol=1e-5)
-
-
-def test_the_median_of_plain_values_is_over_all_of_them(closed_form):
-    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, points=301, baseline="median")
-    start = np.repeat(np.median(POINTS, axis=1, keepdims=True), 3, axis=1).astype(np.float32)
-    difference = closed_form.scores(POINTS)[:, 0] - closed_form.scores(start)[:, 0]
-    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
-
-
 def test_an_unknown_word_as_baseline_raises(closed_form):
     with pytest.raises(BadInput, match="no baseline 'mean'; give a number, an array or 'median'"):
         attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline="mean")
@@ -112,7 +94,7 @@ def test_squared_smoothgrad_and_vargrad_are_the_moments_of_the_same_gradients(cl
     assert (variance[:, 1] > 0).all()
 
 
-@pytest.mark.parametrize("method", ["smoothgrad", "vargrad", "random"])
+@pytest.mark.parametrize("method", ["smoothgrad", "vargrad", "expected_gradients", "random"])
 def test_noise_depends_on_the_key_not_on_batch_or_order(method, closed_form):
     names = [f"image-{i}" for i in range(9)]
     whole = attribution.explain(method, closed_form, POINTS, 0, keys=names, batch_size=32)
@@ -131,6 +113,8 @@ def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
         ("integrated_gradients", {"points": 10}, 10),
         ("smoothgrad", {"samples": 8}, 8),
         ("vargrad", {"samples": 8}, 8),
+        ("expected_gradients", {"samples": 6}, 6),
+        ("guided_integrated_gradients", {"steps": 4}, 4),
     ):
         model.counts.clear()
         attribution.explain(name, model, x, 0, batch_size=7, **overrides)
@@ -138,17 +122,8 @@ def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
         # Where targets have to be predicted, a gradient at the input predicts them: itself, or a path's end.
         model.counts.clear()
         attribution.explain(name, model, x, batch_size=7, **overrides)
-        predicting = 7 if name in ("smoothgrad", "vargrad") else 0
+        predicting = 0 if name in ("gradient", "gradient_x_input", "integrated_gradients") else 7
         assert (model.counts["backward"], model.counts["forward"]) == (7 * samples + predicting, 0), name
-
-
-def test_predicted_targets_cost_no_additional_pass(closed_form):
-    closed_form.counts.clear()
-    attribution.explain("integrated_gradients", closed_form, POINTS, points=51, batch_size=3)
-    assert closed_form.counts["backward"] == 51 * len(POINTS)
-    given = attribution.explain("integrated_gradients", closed_form, POINTS, closed_form.predict(POINTS), batch_size=3)
-    predicted = attribution.explain("integrated_gradients", closed_form, POINTS, batch_size=3)
-    np.testing.assert_allclose(predicted, given, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("batch_size", [2, 32])

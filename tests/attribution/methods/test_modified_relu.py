@@ -52,55 +52,6 @@ def test_of_two_inputs_only_the_explained_branch_is_changed(method, with_relu, m
     np.testing.assert_allclose(maps, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_guided_backprop_equals_tf_keras_vis(live, by_score, inputs):
-    from tf_keras_vis.saliency import Saliency
-    from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
-    from tf_keras_vis.utils.scores import CategoricalScore
-
-    # Its scores are what the live network ends in: probabilities.
-    peer = Saliency(live["signal"], model_modifier=GuidedBackpropagation(), clone=True)
-    expected = peer(
-        CategoricalScore(TARGETS.tolist()), inputs["signal"], keepdims=True, normalize_map=False, gradient_modifier=None
-    )
-    maps = attribution.explain("guided_backprop", by_score["probabilities", "signal"], inputs["signal"], TARGETS)
-    np.testing.assert_allclose(maps, expected, atol=1e-6 * np.abs(maps).max())
-
-
-def test_integrated_gradients_and_grad_cam_equal_saliency(live, models, inputs):
-    import saliency.core as saliency
-
-    network, x = live["image"], inputs["image"]
-    layer = [layer for layer in network.layers if isinstance(layer, keras.layers.Activation)][-1]
-    both = keras.Model(network.inputs, [layer.output, network.outputs[0]])
-
-    @tf.function
-    def run(images):
-        with tf.GradientTape(persistent=True) as tape:
-            tape.watch(images)
-            values, scores = both(images)
-            score = scores[:, 2]
-        return values, tape.gradient(score, values), tape.gradient(score, images)
-
-    def call(images, call_model_args=None, expected_keys=None):
-        values, value_gradients, gradients = (x.numpy() for x in run(tf.constant(images, tf.float32)))
-        if saliency.INPUT_OUTPUT_GRADIENTS in expected_keys:
-            return {saliency.INPUT_OUTPUT_GRADIENTS: gradients}
-        return {
-            saliency.CONVOLUTION_LAYER_VALUES: values,
-            saliency.CONVOLUTION_OUTPUT_GRADIENTS: value_gradients,
-        }
-
-    # Its path has both ends and, in effect, a plain mean.
-    own = attribution.explain("integrated_gradients", models["image"], x[:2], 2, points=11, quadrature="uniform")
-    for row in range(2):
-        theirs = saliency.IntegratedGradients().GetMask(x[row], call, x_steps=11, x_baseline=0 * x[row], batch_size=4)
-        np.testing.assert_allclose(own[row], theirs, rtol=1e-4, atol=1e-7)
-    own = attribution.explain("grad_cam", models["image"], x[:2], 2, resize=False)
-    for row in range(2):
-        theirs = saliency.GradCam().GetMask(x[row], call, should_resize=False, three_dims=False)
-        np.testing.assert_allclose(own[row], theirs, rtol=1e-4, atol=1e-7)
-
-
 def test_guided_grad_cam_is_the_product_of_its_parts(models, inputs):
     model, x = models["image"], inputs["image"]
     product = attribution.explain("grad_cam", model, x, 1)[..., np.newaxis] * attribution.explain(
@@ -208,9 +159,3 @@ def test_every_other_nonlinear_operation_is_refused_by_name(name, from_function)
 def test_a_network_without_relu_is_refused(from_function):
     with pytest.raises(BadInput, match="this model has none; use gradient"):
         attribution.explain("guided_backprop", from_function(lambda x: 2 * x, 3), np.ones((1, 3), np.float32))
-
-
-def test_an_activation_beside_the_explained_input_does_not_matter(models, inputs):
-    """The LSTM's tanh and sigmoid lie beside the image, not between it and the score."""
-    x = inputs["two_inputs"]
-    assert attribution.explain("deconvnet", models["two_inputs"], x, explain_input="image").shape == x["image"].shape

@@ -102,7 +102,8 @@ def test_a_parameter_without_default_must_be_given():
 
 
 @pytest.mark.parametrize(
-    "imported", ["attribution", "attribution_benchmarks.report.reproduce", "bim.metrics", "clevr_xai.evaluate"]
+    "imported",
+    ["attribution.explain.command", "attribution_benchmarks.report.reproduce", "bim.metrics", "clevr_xai.evaluate"],
 )
 def test_help_and_checks_of_flags_import_no_tensorflow(imported):
     code = (
