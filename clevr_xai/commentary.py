@@ -21,21 +21,17 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import Estimate
-from clevr_xai import controls, paper_table
+from clevr_xai import methods, table
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.methods import BASELINES, title
-from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, subset_members, summary
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, subset_members, summary
 from clevr_xai.table import TRUTH_TITLES, titled
 
 
 def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     """Return sentences computed from a run's rows; none where what they would compare was not scored."""
-    wanted = {
-        "metric": paper_table.METRIC, "questions": paper_table.QUESTIONS, "ground_truth": paper_table.GROUND_TRUTH,
-        "pooling": HEADING["mass"], "subset": "all",
-    }  # fmt: skip
+    wanted = {**table.POSTER, "pooling": HEADING["mass"], "subset": "all"}
     main = {row["method"]: row for row in rows if wanted.items() <= row.items() and np.isfinite(row["mean"])}
     columns = _columns(measured, main) if main else {}
     return _completeness(measured) + _compared(main, columns) + _kept(main, columns) + _networks(main)
@@ -58,9 +54,9 @@ def _compared(main: Mapping[str, Mapping], columns: Mapping[str, np.ndarray]) ->
 
 def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.ndarray]:
     """Return the values behind the rows, name -> one a question that counts, NaN where it is left out."""
-    truth = measured.ground_truths.index(paper_table.GROUND_TRUTH)
-    place = list(METRICS).index(paper_table.METRIC), list(POOLINGS).index(HEADING[paper_table.METRIC])
-    counted = subset_members(measured, "all", paper_table.GROUND_TRUTH, 1, 0)
+    truth = measured.ground_truths.index(table.POSTER["ground_truth"])
+    place = list(METRICS).index(table.POSTER["metric"]), list(POOLINGS).index(HEADING[table.POSTER["metric"]])
+    counted = subset_members(measured, "all", table.POSTER["ground_truth"], 1, 0)
     return {
         label.name: np.mean([measured.counted(member)[(counted, truth, *place)] for member in members], axis=0)
         for label, members in by_kind(measured.sources).items()
@@ -142,7 +138,7 @@ def _edges(plain, means) -> list[str]:
 def _kept(main, columns) -> list[str]:
     """Return which methods keep their accuracy under a control, each over the questions that have both maps."""
     notes = []
-    for control in controls.OF_METHODS:
+    for control in methods.OF_METHODS:
         insensitive = []
         for name, row in main.items():
             if row.get("control") != control or row["of"] not in main:
@@ -152,7 +148,7 @@ def _kept(main, columns) -> list[str]:
                 insensitive.append(titled(main[row["of"]]))
         if insensitive:
             notes.append(
-                f"Keeps more than nine tenths of its mass accuracy under the control '{controls.OF_METHODS[control]}': "
+                f"Keeps more than nine tenths of its mass accuracy under the control '{methods.OF_METHODS[control]}': "
                 f"{', '.join(insensitive)}."
             )
     return notes

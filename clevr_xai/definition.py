@@ -27,10 +27,9 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
-from clevr_xai import controls, masks, methods
+from clevr_xai import masks, methods
 from clevr_xai.methods import BASELINES, TITLES
-from clevr_xai.metrics import ACCURACIES, CONFIDENCE, HEADING, MASK_PIXELS, SUBSETS
-from clevr_xai.pooling import POOLINGS, pool
+from clevr_xai.metrics import ACCURACIES, CONFIDENCE, HEADING, MASK_PIXELS, POOLINGS, SUBSETS, pool
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun
@@ -111,7 +110,7 @@ class _ClevrXai(Benchmark):
         chosen = methods.settings(
             run.method_names, given.steps, given.samples, given.noise, given.batch_norm, given.layer, given.tolerance
         )
-        if not chosen and not set(given.controls) & set(controls.MAPS):
+        if not chosen and not set(given.controls) & set(methods.MAPS):
             raise BadInput("--methods is empty and there are no controls; name at least one method")
         unknown = [name for name in given.control_methods if name not in chosen]
         if unknown:
@@ -127,8 +126,7 @@ class _ClevrXai(Benchmark):
         if run.flags.precomputed_maps:
             run.data = self._questions_with_maps(run)
             return
-        from clevr_xai.answering import Answering, attach_live_network
-        from clevr_xai.blocks import Questions
+        from clevr_xai.answering import Answering, Questions, attach_live_network
         from clevr_xai.dataset import Dataset, wording
 
         # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
@@ -151,7 +149,7 @@ class _ClevrXai(Benchmark):
 
     def _sample(self, run: Run, dataset: Any, network: Any) -> Sequence[int]:
         """Return the rows of the questions to score; in a worker all, since its tasks name theirs."""
-        from clevr_xai.blocks import draw_rows, rows_until_right
+        from clevr_xai.answering import draw_rows, rows_until_right
 
         wanted = run.flags.num_correct
         if run.flags.questions == "complex" and not wanted and not run.flags["num_questions"].present:
@@ -165,12 +163,12 @@ class _ClevrXai(Benchmark):
     def _questions_with_maps(self, run: Run) -> Any:
         """Return those of the sampled questions that have a precomputed map of every method."""
         from attribution_benchmarks.core.saved_maps import with_all_maps
-        from clevr_xai import blocks
-        from clevr_xai.blocks import Questions, draw_rows
+        from clevr_xai import answering
+        from clevr_xai.answering import Questions, draw_rows
         from clevr_xai.dataset import Dataset
 
         folders = run.explainer(None).folders
-        dataset = Dataset(run.flags.questions, run.flags.data_dir, blocks.side(folders))
+        dataset = Dataset(run.flags.questions, run.flags.data_dir, answering.side(folders))
         rows = draw_rows(len(dataset), run.flags.num_questions, run.flags.seed)
         available = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)
         if not any(available):
@@ -200,10 +198,10 @@ class _ClevrXai(Benchmark):
 
     def sharded_run(self, run: Run, name: str) -> ShardedRun:
         """Return the run through the questions, whose name is their kind."""
-        from clevr_xai import blocks, measured
+        from clevr_xai import answering, measured
 
         given = run.flags
-        predictions = blocks.read_predictions(given.precomputed_maps) if given.precomputed_maps else None
+        predictions = answering.read_predictions(given.precomputed_maps) if given.precomputed_maps else None
         return measured.sharded_run(
             run.data, self._explainer(run), predictions, run.shared_metrics, run.store, given.batch_size,
             self._maps_directory(run), given.degenerate_maps,
@@ -215,9 +213,9 @@ class _ClevrXai(Benchmark):
         if run.shared_metrics and names == run.flags["controls"].default:
             names.append(GROUND_TRUTH.name)  # trivially maximal on the benchmark's own metrics only
         if run.flags.precomputed_maps:
-            return run.explainer(None, [control for name, control in controls.MAPS.items() if name in names])
+            return run.explainer(None, [control for name, control in methods.MAPS.items() if name in names])
         questions = run.data
-        chosen = controls.asked_of(questions.dataset, questions.network, names, run.flags.random_networks)
+        chosen = methods.asked_of(questions.dataset, questions.network, names, run.flags.random_networks)
         controlled = {each.name: run.flags.control_methods or _affordable(each, run.methods) for each in chosen}
         return run.explainer(questions.network.model, chosen, controlled)
 
@@ -242,7 +240,7 @@ class _ClevrXai(Benchmark):
 
     def evaluate(self, run: Run) -> _Results:
         """Explain and measure; save the explained answers next to saved maps."""
-        from clevr_xai import blocks, commentary, measured
+        from clevr_xai import answering, commentary, measured
 
         questions = run.data
         dataset, truths = questions.dataset, _ground_truths(run)
@@ -252,7 +250,7 @@ class _ClevrXai(Benchmark):
             raise BadInput(f"none of the {len(found.rows)} questions is answered correctly; there is nothing to score")
         if run.flags.save_maps:
             explained = zip(found.indices[found.right], found.rows[found.right], strict=True)
-            blocks.save_predictions(
+            answering.save_predictions(
                 run.flags.save_maps, [(index, dataset.answers[row]) for index, row in explained]
             )  # fmt: skip
         if found.confidence is None and "confident" in run.flags.subset:
@@ -379,8 +377,8 @@ def _define_questions(flag_values: flags.FlagValues) -> None:
 
 def _define_controls(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_list(
-        "controls", list(controls.BY_DEFAULT),
-        f"of {', '.join(controls.CONTROLS)}; the last by default only with metrics of all benchmarks",
+        "controls", list(methods.BY_DEFAULT),
+        f"of {', '.join(methods.CONTROLS)}; the last by default only with metrics of all benchmarks",
         flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_list(
@@ -399,7 +397,7 @@ def _check_names(run: Run) -> None:
     for flag, names, known in (
         ("ground_truth", _ground_truths(run), masks.GROUND_TRUTHS[given.questions]),
         ("subset", given.subset, SUBSETS),
-        ("controls", given.controls, controls.CONTROLS),
+        ("controls", given.controls, methods.CONTROLS),
         ("pooling", poolings, POOLINGS),
     ):
         unknown = [name for name in names if name not in known]
@@ -407,7 +405,7 @@ def _check_names(run: Run) -> None:
             raise BadInput(f"--{flag} has no {unknown[0]!r}; choose of {listed(known)}")
     if not given.subset:
         raise BadInput(f"--subset is empty; choose of {listed(SUBSETS)}")
-    misplaced = [name for name in given.methods if name in controls.MAPS]
+    misplaced = [name for name in given.methods if name in methods.MAPS]
     if misplaced:
         raise BadInput(f"'{misplaced[0]}' is a control; select it with --controls={misplaced[0]}")
 
@@ -507,7 +505,7 @@ BENCHMARK = _ClevrXai(
     "about, and the scene which pixels these are: that is where a map should be.",
     paper="Arras, Osman and Samek, Information Fusion 81, 2022",
     metrics=tuple(ACCURACIES.values()),
-    controls=tuple(controls.CONTROLS.values()),
+    controls=tuple(methods.CONTROLS.values()),
     methods=tuple(TITLES),
     method_titles=TITLES,
     method_families=dict.fromkeys(BASELINES, METHODS["integrated_gradients"].family),

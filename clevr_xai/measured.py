@@ -14,10 +14,9 @@ from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
 from attribution_benchmarks.core.metric import DROP, UNIFORM, Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import masks
-from clevr_xai.blocks import Questions
+from clevr_xai.answering import Questions
 from clevr_xai.methods import BASELINES
-from clevr_xai.metrics import DIGITS, METRICS, path_gap, relevance_accuracy
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import DIGITS, METRICS, POOLINGS, path_gap, relevance_accuracy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +108,7 @@ def sharded_run(
     explainer
         Makes the maps: ``Explainer`` of the questions' network, or ``SavedMaps``.
     predictions
-        Answers that saved maps explain, from ``blocks.read_predictions``; None counts all as right. Where the
+        Answers that saved maps explain, from ``answering.read_predictions``; None counts all as right. Where the
         questions have a network, its answers are used instead.
     shared
         Metrics of all benchmarks to compute besides, by name; against the questions' first ground truth.

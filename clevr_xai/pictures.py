@@ -14,12 +14,11 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import methods, paper_table
-from clevr_xai.blocks import Questions
+from clevr_xai import methods, table
+from clevr_xai.answering import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import ACCURACIES, HEADING, METRICS
-from clevr_xai.pooling import POOLINGS, pool
+from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, pool
 from clevr_xai.table import TRUTH_TITLES, titled
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
@@ -151,7 +150,7 @@ def _box_plot(measured: Measured, ground_truth: str, metric: str):
     for box, label in zip(boxes["boxes"], shown, strict=True):
         box.set(facecolor=_CONTROL if label.control else _OURS, alpha=0.75)
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
-    figures = [paper_table.figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
+    figures = [table.poster_figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
     if any(figures):
         published = [getattr(found, "mean", np.nan) for found in figures]
         legend += axis.plot(published, heights, "D", color=_POSTER, markersize=5, zorder=5, label="poster's mean")

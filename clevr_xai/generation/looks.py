@@ -8,7 +8,7 @@ ambient light. ``matched`` has the lamps at their places in the authors' scene, 
 anisotropic GGX lobes. Its four powers and the two free parameters of its rubber were fitted to Blender's renders of
 20 scenes; docs/clevr_xai_data.md has its distance from Blender's and the networks' accuracy on it.
 
-The meshes are the bevelled cube and cylinder, of the form of ``geometry.distance``, and the backdrop. A bevelled solid
+The meshes are the bevelled cube and cylinder, of the form of ``scenes.distance``, and the backdrop. A bevelled solid
 is a smaller one with a ball rolled over it: every surface point is a point of the smaller solid plus the bevel's radius
 along the normal. So positions follow from normals, and normals are exact.
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from attribution.file_io.files import temporary_directory
 from clevr_xai import vocabulary
-from clevr_xai.generation import geometry
+from clevr_xai.generation import scenes
 
 _ARC = 8  # segments of a bevel's quarter circle
 _TURN = 96  # segments around the cylinder
@@ -135,7 +135,7 @@ def cube_mesh(cells: int = 1) -> Mesh:
 
     ``cells`` is the number of cells along each side of a face's flat part.
     """
-    bevel = geometry.BEVEL["cube"]
+    bevel = scenes.BEVEL["cube"]
     angles = np.linspace(0, np.pi / 4, _ARC + 1)
     # Along each axis of a face: the flat part's two ends, and beyond each the bevel up to its middle.
     core = np.r_[-np.ones(_ARC), np.linspace(-1, 1, cells + 1), np.ones(_ARC)] * (1 - bevel)
@@ -169,7 +169,7 @@ def cube_mesh(cells: int = 1) -> Mesh:
 
 def cylinder_mesh() -> Mesh:
     """Return vertices (V, 3), normals (V, 3) and faces (F, 3) of the cylinder of radius and half height 1."""
-    bevel = geometry.BEVEL["cylinder"]
+    bevel = scenes.BEVEL["cylinder"]
     arc = np.linspace(np.pi / 2, 0, _ARC + 1)
     # The outline from the top's centre over its bevel, down the side, over the lower bevel to the centre.
     across = np.r_[0.0, np.cos(arc), np.cos(arc[::-1]), 0.0]
@@ -264,7 +264,7 @@ def world(scene: dict, look: Look, transform) -> dict:
         "integrator": {"type": "volpath", "max_depth": 9}  # the only integrator that sees lamps through lamps
     }
     for index, item in enumerate(scene["objects"]):
-        size = geometry.solid_scale(item["shape"], vocabulary.SIZES[item["size"]])
+        size = scenes.solid_scale(item["shape"], vocabulary.SIZES[item["size"]])
         place = transform().translate(item["3d_coords"]).rotate([0, 0, 1], item["rotation"]).scale(size)
         if item["shape"] == "sphere":
             solid = {"type": "sphere"}

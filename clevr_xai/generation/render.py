@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from clevr_xai.generation import geometry, looks, scenes
+from clevr_xai.generation import looks, scenes
 
 SAMPLES = 16  # a pixel; four scenes of 192 x 128 came within 41 to 46 dB of their renders with 256
 LOOK = "kubric"  # of the embedded images
@@ -212,7 +212,7 @@ def _sensor(scene, width, height, samples) -> dict:
     mitsuba = _mitsuba()
     return {
         "type": "perspective",
-        "fov": geometry.FIELD_OF_VIEW,
+        "fov": scenes.FIELD_OF_VIEW,
         "fov_axis": "larger",
         "near_clip": 0.1,
         "far_clip": 200.0,

@@ -28,10 +28,9 @@ from attribution.file_io.reading import read_json
 from attribution_benchmarks.core import input_scores, tables
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats import correlation, statistics
-from clevr_xai import paper_table
+from clevr_xai import table
 from clevr_xai.methods import BASELINES
-from clevr_xai.metrics import ACCURACIES, HEADING
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import ACCURACIES, HEADING, POOLINGS
 from clevr_xai.table import TRUTH_TITLES, titled
 
 DRAWS = 1000  # of images, for the intervals of tau
@@ -116,7 +115,7 @@ def compare(networks: Sequence[Scored]) -> Iterator[str]:
     for truth in truths:
         yield f"### Ground truth {TRUTH_TITLES[truth]}\n"
         for subset, title in POSTER_SUBSETS.items():
-            if subset == FIRST_SUBSET or paper_table.figure("gradient", "mass", kind, truth, subset):
+            if subset == FIRST_SUBSET or table.poster_figure("gradient", "mass", kind, truth, subset):
                 counts = " and ".join(str(one.row(truth, "mass", "uniform", subset).get("n", 0)) for one in networks)
                 yield f"Mean with its 95 % interval over images, {title} ({counts} questions).\n"
                 yield _means(networks, truth, subset)
@@ -146,7 +145,7 @@ def _means(networks: Sequence[Scored], truth: str, subset: str) -> str:
     body, poster = [], {}
     for name in _names(networks[0]):
         cells = [_number(one.row(truth, metric, name, subset), True) for metric in ACCURACIES for one in networks]
-        published = networks[0].row(truth, paper_table.METRIC, name, subset).get("paper")
+        published = networks[0].row(truth, table.POSTER["metric"], name, subset).get("paper")
         poster[name] = "–" if published is None else f"{published:.2f}"
         body.append([titled({"method": name}), *cells])
     if set(poster.values()) != {"–"}:
@@ -170,7 +169,7 @@ def _agreement(kind: str, networks: Sequence[Scored], truth: str) -> str:
         for metric, accuracy in ACCURACIES.items()
         for (first, one), (second, other) in itertools.combinations(numbered, 2)
     ]
-    title = ACCURACIES[paper_table.METRIC].title
+    title = ACCURACIES[table.POSTER["metric"]].title
     body += [
         [title, f"network {number} and poster, {titled({'method': path})}", *cells]
         for number, one in numbered
@@ -191,12 +190,13 @@ def _of_two(one: Scored, other: Scored, metric: str, truth: str) -> tuple[str, s
 def _of_poster(one: Scored, kind: str, truth: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield each path that may be the poster's, with the number of methods and the tau; none without three methods."""
     figures = {
-        name: paper_table.figure(name, paper_table.METRIC, kind, truth, FIRST_SUBSET) for name in _names(one, "method")
+        name: table.poster_figure(name, table.POSTER["metric"], kind, truth, FIRST_SUBSET)
+        for name in _names(one, "method")
     }
     known = {name: figure.mean for name, figure in figures.items() if figure}
     for path in sorted({*BASELINES} & {*known}):
         names = [name for name in known if name not in BASELINES or name == path]
-        group = one.inputs[paper_table.METRIC, truth]
+        group = one.inputs[table.POSTER["metric"], truth]
         values = np.stack([group.by_network(name)[:, 0] for name in names], axis=1)
         yield (
             path,

@@ -29,7 +29,7 @@ from attribution.file_io.reading import inside, read_picture
 from attribution_benchmarks.core import tables
 from clevr_xai import layout, masks
 from clevr_xai.dataset import EMBEDDED, KINDS, Dataset
-from clevr_xai.generation import geometry
+from clevr_xai.generation import scenes
 from clevr_xai.vocabulary import ATTRIBUTES
 
 NEAR = 8  # grey levels by which a background may differ from the real one and pass for it
@@ -172,9 +172,9 @@ def hidden_shares(scene: Mapping) -> np.ndarray:
     What lies beyond the image's border is not counted as hidden.
     """
     objects = scene["objects"]
-    seen = geometry.seen_objects(scene, *_TRACED)
+    seen = scenes.seen_objects(scene, *_TRACED)
     whole = np.array([(seen == number).sum() for number in range(len(objects))])
-    alone = np.array([(geometry.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in objects])
+    alone = np.array([(scenes.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in objects])
     return 1 - np.divide(whole, alone, out=np.ones(len(alone)), where=alone > 0)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch
-from clevr_xai import controls
-from clevr_xai.answering import Answering
-from clevr_xai.blocks import Questions
+from clevr_xai import methods
+from clevr_xai.answering import Answering, Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.metrics import METRICS
 
@@ -28,13 +27,13 @@ def batch(count=3, seeds=("a", "b", "c")):
 
 def test_the_uniform_map_scores_the_masks_share_of_the_image():
     mask = np.random.default_rng(1).random((3, 12, 10)) < 0.3
-    found = controls.CONTROLS["uniform"].maps(batch(), 0)
+    found = methods.CONTROLS["uniform"].maps(batch(), 0)
     for metric in METRICS.values():
         np.testing.assert_allclose(metric(found, mask), mask.mean(axis=(1, 2)), rtol=1e-12)
 
 
 def test_the_random_map_is_each_questions_own():
-    random = controls.CONTROLS["random"].maps
+    random = methods.CONTROLS["random"].maps
     found = random(batch(), 0)
     assert found.shape == (3, 12, 10) and (found >= 0).all() and (found < 1).all()
     np.testing.assert_array_equal(random(batch(1, ["c"]), 0)[0], found[2])
@@ -43,7 +42,7 @@ def test_the_random_map_is_each_questions_own():
 
 
 def test_the_edge_detector_finds_an_edge_and_nothing_else():
-    edges = controls.CONTROLS["edge_detector"].maps
+    edges = methods.CONTROLS["edge_detector"].maps
     step = np.zeros((1, 8, 8, 3), np.float32)
     step[:, :, 4:] = 0.5
     found = edges(Batch({"image": step}, ["a"], explained="image"), 0)[0]
@@ -56,7 +55,7 @@ def test_the_edge_detector_finds_an_edge_and_nothing_else():
 def test_the_wrong_class_is_the_best_of_the_others(network, data):
     (part,) = Questions(data, range(12), network).batches(12)
     asked = part.load()
-    model, disturbed = controls.CONTROLS["wrong_class"].disturb(network.model, asked, 0)
+    model, disturbed = methods.CONTROLS["wrong_class"].disturb(network.model, asked, 0)
     logits = network.model.scores(asked.inputs)
     assert model is network.model and disturbed.inputs is asked.inputs
     for scores, target, found in zip(logits, asked.targets, disturbed.targets, strict=True):
@@ -66,24 +65,24 @@ def test_the_wrong_class_is_the_best_of_the_others(network, data):
 def test_another_question_has_other_words():
     sentences = ["What is it?", "what is it", "How big is the cube?", "What is it?"]
     for seed in range(5):
-        assert controls.other_questions(sentences, [0, 1, 3], seed) == [2, 2, 2]
-    assert set(controls.other_questions(sentences, [2], 0)) <= {0, 1, 3}
-    assert controls.other_questions(["same", "same"], [1], 0) == [1]
+        assert methods.other_questions(sentences, [0, 1, 3], seed) == [2, 2, 2]
+    assert set(methods.other_questions(sentences, [2], 0)) <= {0, 1, 3}
+    assert methods.other_questions(["same", "same"], [1], 0) == [1]
     many = [f"question number {number}" for number in range(50)]
     rows = list(range(50))
-    drawn = controls.other_questions(many, rows, 0)
+    drawn = methods.other_questions(many, rows, 0)
     assert all(row != other for row, other in zip(rows, drawn, strict=True)) and len(set(drawn)) > 20
-    assert controls.other_questions(many, [7, 3], 0) == [drawn[7], drawn[3]]  # whatever else is asked
-    assert controls.other_questions(many, rows, 1) != drawn
+    assert methods.other_questions(many, [7, 3], 0) == [drawn[7], drawn[3]]  # whatever else is asked
+    assert methods.other_questions(many, rows, 1) != drawn
 
 
 def test_the_other_question_is_put_in_place_of_the_words_alone(network, data):
-    (asked,) = controls.asked_of(data, network, ["permuted_question"])
+    (asked,) = methods.asked_of(data, network, ["permuted_question"])
     (part,) = Questions(data, [3, 8, 9], network).batches(5)
     batch = part.load()
     model, disturbed = asked.disturb(network.model, batch, 4)
     sentences = [question["question"] for question in data.questions]
-    others = [sentences[row] for row in controls.other_questions(sentences, [3, 8, 9], 4)]
+    others = [sentences[row] for row in methods.other_questions(sentences, [3, 8, 9], 4)]
     assert model is network.model
     np.testing.assert_array_equal(disturbed.targets, batch.targets)
     np.testing.assert_array_equal(disturbed.pictures, batch.pictures)
@@ -91,11 +90,11 @@ def test_the_other_question_is_put_in_place_of_the_words_alone(network, data):
 
 
 def test_the_controls_of_a_run_stand_in_the_order_of_the_tables(network, data):
-    chosen = controls.asked_of(data, network, ["random", "permuted_question", "wrong_class"])
+    chosen = methods.asked_of(data, network, ["random", "permuted_question", "wrong_class"])
     assert [control.name for control in chosen] == ["wrong_class", "permuted_question", "random"]
     assert all(control.maps or control.disturb for control in chosen)
     other = Dataset("simple", data.data_dir, size=64)
     first, *rest = other.questions
     other.questions = [dict(first, question="What color is the ball?"), *rest]
-    (changed,) = controls.asked_of(other, network, ["permuted_question"])
+    (changed,) = methods.asked_of(other, network, ["permuted_question"])
     assert changed.depends_on != chosen[1].depends_on  # what was stored of other questions is not found again

@@ -9,8 +9,7 @@ from attribution_benchmarks.core.batch import MapSource
 from clevr_xai import commentary
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import HEADING, METRICS
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import HEADING, METRICS, POOLINGS
 
 ROWS = np.arange(40)
 MASS = list(METRICS).index("mass"), list(POOLINGS).index(HEADING["mass"])

@@ -12,8 +12,7 @@ from attribution_benchmarks.core.registry import benchmark_named
 from clevr_xai import evaluate, masks, methods, table
 from clevr_xai.definition import BENCHMARK
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import METRICS, POOLINGS
 
 
 def parsed(task, command):

@@ -7,8 +7,7 @@ from attribution_benchmarks.core.batch import MapSource
 from clevr_xai import commentary
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS, relevance_mass_accuracy
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import METRICS, POOLINGS, relevance_mass_accuracy
 
 ROWS = np.arange(0, 60, 3)
 

@@ -13,13 +13,11 @@ from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import controls, methods
-from clevr_xai.answering import Answering
-from clevr_xai.blocks import Questions, draw_rows
+from clevr_xai import methods
+from clevr_xai.answering import Answering, Questions, draw_rows
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import collect, sharded_run
-from clevr_xai.metrics import HEADING, METRICS
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import HEADING, METRICS, POOLINGS
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions
@@ -36,13 +34,13 @@ def data(answered):
 
 
 def measurement(
-    network, data, directory, names=NAMES, rows=None, batch_size=5, seed=0, asked=tuple(controls.CONTROLS), truth="",
+    network, data, directory, names=NAMES, rows=None, batch_size=5, seed=0, asked=tuple(methods.CONTROLS), truth="",
     chosen=None, shared=None, degenerate_maps="uniform", **more,
 ):  # fmt: skip
     """Explain and score, by default all twelve questions with five methods and all controls."""
     chosen = chosen or methods.settings(names, steps=3, samples=2)
     explainer = Explainer(
-        network.model, chosen, controls.asked_of(data, network, asked, 2), names[:2], seed, batch_size
+        network.model, chosen, methods.asked_of(data, network, asked, 2), names[:2], seed, batch_size
     )  # fmt: skip
     questions = Questions(data, np.arange(12) if rows is None else rows, network, truth)
     store, treated = ScoreStore(str(directory)), {"shared": shared, "degenerate_maps": degenerate_maps}
@@ -93,7 +91,7 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
     inputs, targets = network.inputs(batch.images, batch.questions), network.targets(batch.answers)
     wrong = runner_up(network.model.scores(inputs), targets)
     sentences = [question["question"] for question in data.questions]
-    others = [sentences[row] for row in controls.other_questions(sentences, range(RIGHT), 0)]
+    others = [sentences[row] for row in methods.other_questions(sentences, range(RIGHT), 0)]
     asked = {
         MapSource("lrp_clevr_xai"): (network.model, inputs, targets),
         MapSource("gradient"): (network.model, inputs, targets),

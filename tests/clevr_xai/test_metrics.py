@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from clevr_xai.metrics import METRICS, relevance_mass_accuracy, relevance_rank_accuracy, summary
-from clevr_xai.pooling import pool
+from clevr_xai.metrics import METRICS, pool, relevance_mass_accuracy, relevance_rank_accuracy, summary
 
 GENERATOR = np.random.default_rng(6)
 

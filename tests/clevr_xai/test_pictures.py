@@ -5,8 +5,7 @@ import pytest
 
 from clevr_xai import pictures
 from clevr_xai.dataset import Dataset
-from clevr_xai.metrics import METRICS
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import METRICS, POOLINGS
 
 
 def texts(figure):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attribution.errors import BadInput
-from clevr_xai.pooling import POOLINGS, pool
+from clevr_xai.metrics import POOLINGS, pool
 
 # One pixel of three relevances, by hand: sum -1, positive part 2 + 1.
 BY_HAND = {

@@ -8,8 +8,8 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
-from clevr_xai import blocks, controls
-from clevr_xai.blocks import Questions
+from clevr_xai import answering, methods
+from clevr_xai.answering import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import collect, sharded_run
 from clevr_xai.metrics import score_maps
@@ -25,22 +25,22 @@ def test_the_side_of_maps_is_read_from_them(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         np.save(folder / "0.npy", np.ones(shape))
-        assert blocks.side({"rise": folder}) == 9
+        assert answering.side({"rise": folder}) == 9
     np.save(tmp_path / "0" / "0.npy", np.ones((9, 8)))
     with pytest.raises(BadInput, match="is no map of a square image"):
-        blocks.side({"rise": tmp_path / "0"})
+        answering.side({"rise": tmp_path / "0"})
 
 
 def test_predictions_are_written_and_read(tmp_path):
-    assert blocks.read_predictions(tmp_path) is None
-    blocks.save_predictions(tmp_path / "maps", [(7, "red"), (np.int64(12), "yes")])
+    assert answering.read_predictions(tmp_path) is None
+    answering.save_predictions(tmp_path / "maps", [(7, "red"), (np.int64(12), "yes")])
     written = json.loads((tmp_path / "maps" / "predictions.json").read_text())
     assert written == [{"answer": "red", "question_index": 7}, {"answer": "yes", "question_index": 12}]
-    assert blocks.read_predictions(tmp_path / "maps") == {"7": "red", "12": "yes"}
+    assert answering.read_predictions(tmp_path / "maps") == {"7": "red", "12": "yes"}
     for content in ('{"answer": 1}', '[{"answer": "red"}]', '[{"answer": "mauve", "question_index": 1}]', "{"):
         (tmp_path / "predictions.json").write_text(content)
         with pytest.raises(BadInput, match="is no list of answers"):
-            blocks.read_predictions(tmp_path)
+            answering.read_predictions(tmp_path)
 
 
 def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
@@ -51,7 +51,7 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
         (tmp_path / name).mkdir()
         for index, one in zip(indices, found, strict=True):
             np.save(tmp_path / name / f"{index}.npy", one)
-    explainer = SavedMaps(saved_methods(str(tmp_path)), [controls.MAPS["edge_detector"]])
+    explainer = SavedMaps(saved_methods(str(tmp_path)), [methods.MAPS["edge_detector"]])
     given = {str(index): answer for index, answer in zip(indices, data.answers, strict=True)}
     given[str(indices[4])] = "purple" if data.answers[4] != "purple" else "red"
     del given[str(indices[5])]

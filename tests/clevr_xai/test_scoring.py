@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch, MapSource
-from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, path_gap, relevance_accuracy, score_maps
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, path_gap, relevance_accuracy, score_maps
 
 
 def test_every_pooling_under_every_metric_and_mask():

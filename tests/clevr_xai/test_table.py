@@ -7,10 +7,9 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import correlation, statistics
-from clevr_xai import commentary, methods, paper_table, table
+from clevr_xai import commentary, methods, table
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS, subset_members
-from clevr_xai.pooling import POOLINGS
+from clevr_xai.metrics import METRICS, POOLINGS, subset_members
 
 N = 12
 LABELS = (
@@ -23,7 +22,7 @@ LABELS = (
 MASS, SQUARED = list(METRICS).index("mass"), list(POOLINGS).index("l2-norm,sq")
 PLACE = (0, MASS, SQUARED)
 OTHER_PATHS = ("integrated_gradients_gray", "integrated_gradients_median")
-PAPER = {name: paper_table.figure(name, "mass", "simple", "single_object", "all").mean for name in methods.TITLES}
+PAPER = {name: table.poster_figure(name, "mass", "simple", "single_object", "all").mean for name in methods.TITLES}
 
 
 def made_up(**changes):

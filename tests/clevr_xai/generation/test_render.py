@@ -12,7 +12,7 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import masks, vocabulary
-from clevr_xai.generation import geometry, looks, render, scenes
+from clevr_xai.generation import looks, render, scenes
 
 DIGEST = """
 import hashlib
@@ -36,7 +36,7 @@ def test_masks_agree_with_the_ray_marcher(index):
     """Two programs trace the same pixel centres; they may differ where a ray grazes a rim."""
     scene = scenes.sample_scene(3, index)
     rendered = render.render_indices(scene, 480, 320)
-    marched = geometry.seen_objects(scene, 480, 320)
+    marched = scenes.seen_objects(scene, 480, 320)
     differ = rendered != marched
     assert differ.mean() < 0.001
     y, x = np.nonzero(differ)
@@ -48,7 +48,7 @@ def test_masks_agree_with_the_ray_marcher(index):
 
 def test_a_mask_image_is_read_back():
     scene = scenes.sample_scene(3, 2)
-    indices = geometry.seen_objects(scene, 480, 320)
+    indices = scenes.seen_objects(scene, 480, 320)
     picture = np.asarray(render.mask_image(indices).convert("RGB"))
     colors = [item["mask_color"] for item in scene["objects"]]
     np.testing.assert_array_equal(masks.object_indices(picture, colors), indices)
@@ -213,7 +213,7 @@ def test_the_backdrop_faces_the_camera():
     area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     area /= np.linalg.norm(area, axis=1, keepdims=True)
     assert (np.einsum("fi,fi->f", area, normals[faces].mean(axis=1)) > 0.95).all()
-    toward = np.array(geometry.CAMERA) - corners.mean(axis=1)
+    toward = np.array(scenes.CAMERA) - corners.mean(axis=1)
     assert (np.einsum("fi,fi->f", area, toward) > 0).all()
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, rtol=1e-4)  # the turn has four digits
     # The objects lie within 3 of the origin; there the ground is level and at most 0.035 high.
@@ -225,9 +225,9 @@ def test_the_backdrop_faces_the_camera():
 @pytest.mark.parametrize("shape", ["cube", "cylinder"])
 def test_a_mesh_lies_on_the_surface_with_its_normals(shape):
     vertices, normals, _ = MESHES[shape]()
-    np.testing.assert_allclose(geometry.distance(shape, vertices), 0, atol=1e-12)
+    np.testing.assert_allclose(scenes.distance(shape, vertices), 0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1)
-    np.testing.assert_allclose(geometry.distance(shape, vertices + 0.1 * normals), 0.1, atol=1e-12)
+    np.testing.assert_allclose(scenes.distance(shape, vertices + 0.1 * normals), 0.1, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", ["cube", "cylinder"])
@@ -239,7 +239,7 @@ def test_a_mesh_is_closed_and_turned_outward(shape):
     real = np.linalg.norm(area, axis=1) > 1e-9
     assert (np.einsum("fi,fi->f", area, normals[faces].mean(axis=1))[real] > 0).all()
     # Steiner's formula: a solid widened by a ball has the volume V + A b + M b^2 + 4/3 pi b^3.
-    bevel = geometry.BEVEL[shape]
+    bevel = scenes.BEVEL[shape]
     core = 1 - bevel
     if shape == "cube":
         volume, surface, curvature = 8 * core**3, 24 * core**2, 6 * np.pi * core

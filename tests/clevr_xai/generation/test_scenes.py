@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clevr_xai import vocabulary
-from clevr_xai.generation import geometry, scenes
+from clevr_xai.generation import scenes
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_objects_stand_on_the_ground_within_the_area(sampled):
 
 def test_every_object_shows_200_pixels(sampled):
     for scene in sampled:
-        assert geometry.visible_pixels(scene).min() >= 200
+        assert scenes.visible_pixels(scene).min() >= 200
 
 
 def test_relations_have_a_margin_and_opposites(sampled):

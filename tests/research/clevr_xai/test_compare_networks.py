@@ -9,13 +9,12 @@ from attribution.cli.run import execute
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats.correlation import kendall_tau
-from clevr_xai import evaluate, paper_table
-from clevr_xai.metrics import HEADING
-from clevr_xai.pooling import POOLINGS
+from clevr_xai import evaluate, table
+from clevr_xai.metrics import HEADING, POOLINGS
 from research.clevr_xai import compare_networks
 
 PAPER = {
-    name: paper_table.figure(name, "mass", "simple", "single_object", "all").mean
+    name: table.poster_figure(name, "mass", "simple", "single_object", "all").mean
     for name in ("lrp_clevr_xai", "excitation_backprop", "integrated_gradients", "gradient", "deconvnet")
 }
 N = 12
@@ -32,7 +31,7 @@ def written(tmp_path):
         for metric in ("mass", "rank"):
             for pooling in POOLINGS:
                 for method, level in levels.items():
-                    published = paper_table.figure(method, metric, kind, truth, "all")
+                    published = table.poster_figure(method, metric, kind, truth, "all")
                     for subset in ("all", "confident"):
                         rows.append({
                             "method": method, "metric": metric, **where, "pooling": pooling, "subset": subset,

@@ -1,1 +1,0 @@
-"""Analyses that no command needs; not installed."""

@@ -1,1 +1,0 @@
-"""Analyses of the Relation Networks and of the rendered images."""
