@@ -74,7 +74,7 @@ def costs_of(door: str, name: str, given: list[str], items: range, rows: int) ->
 def alone() -> dict[str, float]:
     """Return seconds that one process needs to read a question for the plan, and to merge the numbers of one."""
     from attribution_benchmarks.core.store import ScoreStore
-    from clevr_xai.blocks import Questions
+    from clevr_xai.answering import Questions
     from clevr_xai.dataset import Dataset
 
     dataset = Dataset("simple")
