@@ -11,7 +11,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line
-from attribution_benchmarks.beam.flags import check_precompute_flags
+from attribution_benchmarks.beam.precompute import check_precompute_flags
 from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.definition import Benchmark, ReportTask, Section, Trend, metrics_named
 from attribution_benchmarks.core.evaluator import ShardedRun

@@ -28,8 +28,8 @@ from bim.scores import METRICS
 
 if TYPE_CHECKING:
     from attribution_benchmarks import serving
+    from attribution_benchmarks.core.explainer import MapsDirectory, SavedMaps
     from attribution_benchmarks.core.runner import Run
-    from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
 
 PATCH_SET = "bamboo_forest_patch"
 PAIRS = {  # (model, set) of the first and of the second member
@@ -108,7 +108,7 @@ def map_folders(run: Run) -> dict[str, pathlib.Path]:
     """Return the folders of ``--precomputed_maps`` by method; empty without it."""
     if not run.flags.precomputed_maps:
         return {}
-    from attribution_benchmarks.core.saved_maps import saved_methods
+    from attribution_benchmarks.core.explainer import saved_methods
 
     return saved_methods(run.flags.precomputed_maps, run.method_names)
 
@@ -285,7 +285,7 @@ class BimRun:
         """
         member = self.member(model_name, set_name)
         if self.map_folders:
-            from attribution_benchmarks.core.saved_maps import with_all_maps
+            from attribution_benchmarks.core.explainer import with_all_maps
 
             files = [member.file(row) for row in rows]
             there = with_all_maps(files, self.map_folders)

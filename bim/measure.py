@@ -23,7 +23,7 @@ from bim.layout import CHANNEL_MEANS, SCENES
 from bim.scores import object_attribution, place_mask, two_dimensional
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
+    from attribution_benchmarks.core.explainer import MapsDirectory, SavedMaps
 
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models
 

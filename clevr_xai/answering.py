@@ -28,7 +28,7 @@ from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import read_json
 from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.evaluator import PredictionFilter
-from attribution_benchmarks.core.saved_maps import load_array
+from attribution_benchmarks.core.explainer import load_array
 from clevr_xai.dataset import Dataset, QuestionBatch
 from clevr_xai.vocabulary import answer_text
 

@@ -162,7 +162,7 @@ class _ClevrXai(Benchmark):
 
     def _questions_with_maps(self, run: Run) -> Any:
         """Return those of the sampled questions that have a precomputed map of every method."""
-        from attribution_benchmarks.core.saved_maps import with_all_maps
+        from attribution_benchmarks.core.explainer import with_all_maps
         from clevr_xai import answering
         from clevr_xai.answering import Questions, draw_rows
         from clevr_xai.dataset import Dataset

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attribution.plotting import no_mathtext
-from attribution_benchmarks.cli.figures import save_figure
-from attribution_benchmarks.cli.picture_grid import PictureGrid
+from attribution_benchmarks.cli.figures import PictureGrid, save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores

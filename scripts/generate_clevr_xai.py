@@ -35,7 +35,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.beam.flags import define_beam_flags
+from attribution_benchmarks.beam.precompute import define_beam_flags
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)

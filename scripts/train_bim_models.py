@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
 from bim.layout import MODEL_NAMES
-from bim.train import train_models
+from bim.models import train_models
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -190,7 +190,7 @@ def _fit(name: str, model: Any, run: Run) -> str:
 
 
 def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> None:
-    from attribution_benchmarks.core.saved_maps import with_all_maps
+    from attribution_benchmarks.core.explainer import with_all_maps
     from svea import scoring
 
     names = [scoring.file_of(row) for row in range(scoring.SIGNALS)]

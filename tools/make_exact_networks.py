@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, Problem
+from attribution_benchmarks.exact.definition import FEATURES, HAND_SET, Problem
 from attribution_benchmarks.exact.xai_units import PROBLEMS
 
 FLAGS = flags.FlagValues()

@@ -22,7 +22,7 @@ from typing import Any
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.flags import import_beam
+from attribution_benchmarks.beam.precompute import import_beam
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
 from attribution_benchmarks.cli.workers import processes
 

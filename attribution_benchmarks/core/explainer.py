@@ -1,7 +1,15 @@
-"""Make the maps of a run: of methods, of methods under controls, and of model-independent controls."""
+"""Make the maps of a run: of methods, of methods under controls, and of model-independent controls.
+
+Maps on disk are one ``.npy`` per input: ``DIRECTORY/METHOD/INPUT.npy``, with their origin in ``origin.json``. The
+format is the same in every benchmark, so maps of other software can be scored. Maps are (positions..., channels)
+float32, or (positions...) where channels are pooled.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +17,10 @@ import numpy as np
 
 import attribution
 from attribution import Method
+from attribution.errors import BadInput, listed
 from attribution.explain import with_parameters
+from attribution.file_io import reading
+from attribution.file_io.files import atomic_write
 from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
@@ -147,3 +158,184 @@ def _definition(function: Callable) -> Callable | str:
     if not getattr(function, "__closure__", None):
         return function
     return f"{function.__module__}:{function.__qualname__.partition('.')[0]}"
+
+
+_ORIGIN = "origin.json"
+_LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
+
+
+class MapsDirectory:
+    """A directory that maps are written to, created when the first map is written.
+
+    ``origin`` is what the maps depend on besides method and input, plain JSON; ``BadInput`` if the directory holds maps
+    of another origin. ``reduced`` makes the array to write of a map, (positions..., channels); None writes whole maps.
+    """
+
+    def __init__(
+        self, directory: str, origin: Mapping[str, Any], reduced: Callable[[np.ndarray], np.ndarray] | None = None
+    ):
+        self.directory, self._reduced = pathlib.Path(directory), reduced
+        self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
+        known = self.directory / _ORIGIN
+        if known.exists():
+            with reading.opened(known, "origin of maps") as file:
+                same = file.read().decode("utf-8") == self._origin
+            if not same:
+                raise BadInput(f"{directory} holds maps of another network, seed or setting; name another directory")
+
+    def path(self, method: str, name: str) -> pathlib.Path:
+        """Return the file of an input's map."""
+        return self.directory / _folder_of(method) / f"{name}.npy"
+
+    def has(self, method: str, name: str) -> bool:
+        """Return whether a map is saved."""
+        return self.path(method, name).exists()
+
+    def save(self, method: str, name: str, found: np.ndarray) -> None:
+        """Write a map, whole or not at all."""
+        content = io.BytesIO()
+        written = _in_single_precision(self._reduced(found) if self._reduced else found)
+        if not np.isfinite(written).all():
+            raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
+        np.save(content, written, allow_pickle=False)
+        path = self.path(method, name)
+        if not (self.directory / _ORIGIN).exists():
+            atomic_write(self.directory / _ORIGIN, self._origin)
+        atomic_write(path, content.getvalue(), durable=False)
+
+
+class SavedMaps:
+    """Precomputed maps of a directory; replaces ``explainer.Explainer`` in a run.
+
+    Parameters
+    ----------
+    folders
+        Method -> folder, from ``saved_methods``.
+    controls, seed
+        Of these the model-independent baselines are scored, with this seed.
+    scores
+        Function from inputs to the model's scores, for metrics that need a model; None for a run without one.
+    """
+
+    lasting = False  # the files may change at any time
+
+    def __init__(
+        self,
+        folders: Mapping[str, pathlib.Path],
+        controls: Sequence[Control] = (),
+        seed: int = 0,
+        scores: Callable[[Inputs], np.ndarray] | None = None,
+    ):
+        self.folders, self.seed, self._scores = dict(folders), seed, scores
+        self._baselines = {control.name: control.maps for control in controls if control.maps}
+        self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self._baselines))
+
+    def scores(self, inputs: Inputs) -> np.ndarray:
+        """Return the model's scores of inputs, (N, classes); raise ``BadInput`` if the run has no model."""
+        if self._scores is None:
+            raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
+        return self._scores(inputs)
+
+    def with_targets(self, batch: Batch) -> Batch:
+        """Return a batch with its targets set where the run has a model, by default the classes that it predicts."""
+        return batch if self._scores is None else with_targets(batch, self._scores)
+
+    def explain_function(self, source: MapSource) -> Any:
+        """Raise ``BadInput``: precomputed maps cannot be recomputed."""
+        raise BadInput("--precomputed_maps computes no maps, and a metric needs more of them; remove it from --metrics")
+
+    def key(self, source: MapSource) -> dict[str, Any]:
+        """Return the source's name and the seed; scores of maps that may change are stored in memory only."""
+        return {"method": source.name, "seed": self.seed}
+
+    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
+        """Yield the maps of some sources; ``batch.truth["file"]`` holds the inputs' names in the directory."""
+        spatial = batch.pictures.shape[1:-1]
+        for source in sources:
+            if source.control:
+                yield source, self._baselines[source.control](batch, self.seed)
+                continue
+            files = [self.folders[source.method] / f"{name}.npy" for name in batch.truth["file"]]
+            maps = [read_map(file, spatial) for file in files]
+            if len({one.shape for one in maps}) > 1:
+                odd = next(file for file, one in zip(files, maps, strict=True) if one.shape != maps[0].shape)
+                raise BadInput(f"{odd} and {files[0]} hold maps of different shapes; one shape a method is needed")
+            yield source, np.stack(maps)
+
+
+def _folder_of(method: str) -> str:
+    """Return the folder of a method's maps: "function" for a custom ``module:function``."""
+    return method.rpartition(":")[2]
+
+
+def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, pathlib.Path]:
+    """Return the folders of maps in a directory by method: a folder per method, or the directory itself.
+
+    ``methods`` are their names; all that are found when empty. Raises ``BadInput`` if there is no such directory, no
+    map in it, or none of a method.
+    """
+    root = pathlib.Path(directory)
+    if not root.is_dir():
+        raise BadInput(f"no directory {directory}; name one that holds METHOD/INPUT.npy")
+    found = _folders_with_maps(root)
+    if not found:
+        raise BadInput(f"no maps in {directory}; expected METHOD/INPUT.npy")
+    for name in methods:
+        if _folder_of(name) not in found:
+            raise BadInput(f"no maps of '{name}' in {directory}; there are {listed(found)}")
+    return {name: found[_folder_of(name)] for name in methods} if methods else found
+
+
+def _folders_with_maps(root: pathlib.Path) -> dict[str, pathlib.Path]:
+    found = {child.name: child for child in sorted(root.iterdir()) if child.is_dir() and any(child.rglob("*.npy"))}
+    if not found and any(root.glob("*.npy")):
+        return {root.resolve().name: root}
+    return found
+
+
+def with_all_maps(names: Sequence[str], folders: Mapping[str, pathlib.Path]) -> list[bool]:
+    """Return which inputs have a map of every method."""
+    return [all((folder / f"{name}.npy").exists() for folder in folders.values()) for name in names]
+
+
+def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
+    """Return the map of a ``.npy`` file as (positions..., channels) or (positions...).
+
+    Leading axes of size one are dropped, and channels may come first, as in PyTorch. ``spatial`` are the required
+    positions, such as (128, 128). Raises ``BadInput`` if the file cannot be read, is of another size, or contains
+    values that are not finite numbers.
+    """
+    stored = load_array(path)
+    spatial = tuple(spatial)
+    found = _channels_last(stored, spatial)
+    if found.shape[: len(spatial)] != spatial or found.ndim > len(spatial) + 1 or found.dtype.kind not in "fiub":
+        wanted = ", ".join(map(str, spatial))
+        raise BadInput(
+            f"{path} holds {stored.dtype} of shape {stored.shape}; numbers of shape ({wanted}, C) are needed"
+        )
+    if not np.isfinite(_in_single_precision(found)).all():
+        raise BadInput(f"{path} has NaN or infinite values, or values too large for float32")
+    return found
+
+
+def _channels_last(found: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
+    while found.ndim > len(spatial) and found.shape[0] == 1 and found.shape != (*spatial, 1):
+        found = found[0]
+    if found.ndim == len(spatial) + 1 and found.shape[1:] == spatial and found.shape[:-1] != spatial:
+        return np.moveaxis(found, 0, -1)
+    return found
+
+
+def _in_single_precision(found: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
+
+
+def load_array(path: pathlib.Path) -> np.ndarray:
+    """Return the array of an untrusted ``.npy`` file, of at most 64 MiB and without running code; else ``BadInput``."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise BadInput(f"{path} has more than {_LARGEST // 2**20} MB; a map of one input is needed")
+    except OSError as error:
+        raise BadInput(f"{path} is not a readable map: {error}") from None
+    return reading.read_array(path)

@@ -49,7 +49,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.file_io.paths import check_directory, find_saved_model
-from attribution_benchmarks.beam.flags import check_precompute_flags, define_precompute_flags
+from attribution_benchmarks.beam.precompute import check_precompute_flags, define_precompute_flags
 from attribution_benchmarks.cli.figures import FORMATS
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.controls import Control
@@ -151,7 +151,7 @@ class Run:
         and need no model. ``methods`` are those of the run where None.
         """
         if self.flags.precomputed_maps:
-            from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
+            from attribution_benchmarks.core.explainer import SavedMaps, saved_methods
 
             folders = saved_methods(self.flags.precomputed_maps, self.method_names)
             scores = functools.partial(model.scores, batch_size=self.flags.batch_size) if model else None
@@ -169,7 +169,7 @@ class Run:
         """
         if not self.flags.save_maps:
             return None
-        from attribution_benchmarks.core.saved_maps import MapsDirectory
+        from attribution_benchmarks.core.explainer import MapsDirectory
 
         described = {"benchmark": self.benchmark.name, **origin, "seed": self.flags.seed}
         return MapsDirectory(self.flags.save_maps, described, reduce)

@@ -1,11 +1,17 @@
-"""Exact truth as a definition: networks whose right attributions are counted, not argued for."""
+"""Exact truth as a definition: networks whose right attributions are counted, not argued for.
+
+The problems are posed after XAI-Units (Lee et al., FAccT 2025) and XAI-TRIS (Clark et al., Machine Learning 113, 2024),
+in our own words and numbers. All of them share one network of twelve features, one class a problem; features that a
+problem does not name are noise that its answer does not depend on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +22,146 @@ from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.exact.metrics import OVERALL, SUPPRESSOR_SHARE, of_problem
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES, TRAINED, Problem
+
+FEATURES = 12
+_STEEPNESS = 50.0  # of the step in "discontinuity"
+
+_Unit = tuple[Mapping[int, float], float, float]  # rectified unit: weights of features, bias, weight of its output
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A function of twelve features that is known in closed form."""
+
+    name: str
+    about: str  # what makes it hard, in plain sentences
+    # Closed form of the Shapley values: (N, 12) inputs -> feature -> (N,).
+    truth: Callable[[np.ndarray], Mapping[int, np.ndarray]]
+    units: tuple[_Unit, ...] = ()  # f(x) = Σ weight · relu(w · x + bias) + ``linear`` · x + ``bias``
+    linear: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    bias: float = 0.0
+    # Feature -> ends of the interval its values are drawn from; the others are standard normal.
+    lows: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    highs: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    # Changes drawn inputs, such as by making two features the same.
+    prepare: Callable[[np.ndarray], np.ndarray] = lambda inputs: inputs
+    suppressors: tuple[int, ...] = ()  # features that the function uses and that say nothing about what is asked
+
+    def draw(self, generator: np.random.Generator, count: int) -> np.ndarray:
+        """Return inputs, (count, 12) float32."""
+        inputs = generator.normal(size=(count, FEATURES))
+        for feature in self.lows:
+            inputs[:, feature] = generator.uniform(self.lows[feature], self.highs[feature], count)
+        return self.prepare(inputs).astype(np.float32)
+
+    def attributions(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the exact Shapley values, (N, 12) float64, zero where nothing else is known."""
+        found = np.zeros(inputs.shape)
+        for feature, values in self.truth(np.asarray(inputs, np.float64)).items():
+            found[:, feature] = values
+        return found
+
+
+def _relu(values):
+    return np.maximum(values, 0.0)
+
+
+def between(features: Sequence[int], low: float, high: float) -> dict[str, Any]:
+    """Return ``lows`` and ``highs`` of a ``Problem`` for some features."""
+    return {"lows": dict.fromkeys(features, low), "highs": dict.fromkeys(features, high)}
+
+
+def _interaction(x):
+    alone = _relu(x[:, :2] - 1)
+    both = _relu(x[:, 0] + x[:, 1] - 1)
+    return {0: (alone[:, 0] + both - alone[:, 1]) / 2, 1: (alone[:, 1] + both - alone[:, 0]) / 2}
+
+
+def _saturation(x):
+    def worth(*features):
+        return np.minimum(sum(x[:, feature] for feature in features), 1.0)
+
+    return {
+        i: worth(i) / 3 + (worth(i, j) - worth(j) + worth(i, k) - worth(k)) / 6 + (worth(0, 1, 2) - worth(j, k)) / 3
+        for i, j, k in ((0, 1, 2), (1, 0, 2), (2, 0, 1))
+    }
+
+
+def _same(inputs):
+    inputs[:, 1] = inputs[:, 0]
+    return inputs
+
+
+def _disturbed(inputs):
+    inputs[:, 0] += inputs[:, 1]  # the signal and what lies over it; the second feature is the latter alone
+    return inputs
+
+
+_LINEAR = {0: 1.0, 1: -2.0, 2: 0.5, 3: 1.5, 4: -1.0}
+HAND_SET = (
+    Problem(
+        "linear",
+        "A weighted sum. Every method that claims contributions should be right here.",
+        lambda x: {feature: weight * x[:, feature] for feature, weight in _LINEAR.items()},
+        linear=_LINEAR,
+    ),
+    Problem(
+        "interaction",
+        "relu(a + b - 1): neither feature alone does much, both together do. The answer is owed to both.",
+        _interaction,
+        units=(({0: 1.0, 1: 1.0}, -1.0, 1.0),),
+        **between((0, 1), 0.4, 1.6),
+    ),
+    Problem(
+        "cancellation",
+        "2 relu(a) - 2 relu(b) + relu(c), with a equal to b: two strong features cancel, and each is owed its part, "
+        "one of them negative. Who lets only positive signals back never sees the second.",
+        lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1], 2: x[:, 2]},
+        units=(({0: 1.0}, 0.0, 2.0), ({1: 1.0}, 0.0, -2.0), ({2: 1.0}, 0.0, 1.0)),
+        prepare=_same,
+        **between((0, 1, 2), 0.5, 1.5),
+    ),
+    Problem(
+        "saturation",
+        "min(a + b + c, 1), reached by far: no small change of one feature changes the answer, so that gradients are "
+        "zero.",
+        _saturation,
+        units=(({0: -1.0, 1: -1.0, 2: -1.0}, 1.0, -1.0),),
+        bias=1.0,
+        **between((0, 1, 2), 0.6, 1.4),
+    ),
+    Problem(
+        "discontinuity",
+        "A steep step of a, and a little of b: where the step was taken the function is flat, and what it gave is "
+        "found only by going back over it.",
+        lambda x: {0: np.ones(len(x)), 1: 0.25 * x[:, 1]},
+        units=(({0: _STEEPNESS}, -0.5 * _STEEPNESS, 1.0), ({0: _STEEPNESS}, -0.5 * _STEEPNESS - 1, -1.0)),
+        linear={1: 0.25},
+        **between((0,), 0.7, 1.3),
+    ),
+    Problem(
+        "suppressor",
+        "a - b, where a is a signal with something over it, and b is that something alone: the network needs b to "
+        "clean a, while b says nothing about what is asked.",
+        lambda x: {0: x[:, 0], 1: -x[:, 1]},
+        linear={0: 1.0, 1: -1.0},
+        prepare=_disturbed,
+        suppressors=(1,),
+    ),
+    Problem(
+        "uncertainty",
+        "The log-odds of two answers, relu(2a + c) - relu(2b + c): c raises both alike and decides nothing.",
+        lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1]},
+        units=(({0: 2.0, 2: 1.0}, 0.0, 1.0), ({1: 2.0, 2: 1.0}, 0.0, -1.0)),
+        **between((0, 1, 2), 0.2, 1.2),
+    ),
+)
+TRAINED = {
+    "trained_relu": "A network of two rectified layers, trained on a function with products and a sine.",
+    "trained_leaky": "The same with leaky rectifiers, whose gradients never stop.",
+}
+NAMES = (*(problem.name for problem in HAND_SET), *TRAINED)
+
 
 METHODS = (
     "gradient", "gradient_x_input", "integrated_gradients", "expected_gradients", "guided_integrated_gradients",

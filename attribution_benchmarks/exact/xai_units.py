@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution_benchmarks.exact.definition import define
-from attribution_benchmarks.exact.problems import Problem, between
+from attribution_benchmarks.exact.definition import Problem, between, define
 
 _GATE = 4.0  # more than any value that a gate closes
 _TEETH = 12  # of the wave in "shattered_gradients", each a tenth long and of slopes 1 + 10 and 1 - 10

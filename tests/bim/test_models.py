@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from bim import layout, measure, models, train
+from bim import layout, measure, models
 
 
 def small(normalized=True):
@@ -123,7 +123,7 @@ def train_under_a_strategy():
 def train_two(sets, directory):
     models.ARCHITECTURES["tiny"] = shallow
     tf.config.run_functions_eagerly(True)
-    train.train_models(sets, directory, ["obj", "scene2"], "tiny", epochs=0.4, batch_size=20)
+    models.train_models(sets, directory, ["obj", "scene2"], "tiny", epochs=0.4, batch_size=20)
 
 
 def train_all(sets, directory):
@@ -139,12 +139,12 @@ def test_training_learns_repeats_and_leaves_what_is_there(sets, tmp_path, capsys
     monkeypatch.setitem(models.ARCHITECTURES, "tiny", shallow)
     card = (tmp_path / "scene2" / "MODEL_CARD.md").read_text()
     assert "A dog in the scenes bedroom, bamboo_forest" in card and "seed: 0" in card
-    train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
+    models.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
     assert not capsys.readouterr().out
     with pytest.raises(BadInput, match="no model 'scen'"):
-        train.train_models(sets, str(tmp_path), ["scen"])
+        models.train_models(sets, str(tmp_path), ["scen"])
     with pytest.raises(BadInput, match="no architecture 'resnet51'"):
-        train.train_models(sets, str(tmp_path), ["scene"], "resnet51")
+        models.train_models(sets, str(tmp_path), ["scene"], "resnet51")
 
 
 @pytest.mark.parametrize("name", layout.MODEL_NAMES)
@@ -155,7 +155,7 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name):
     for word in ("**Data.**", "**Recipe.**", "seed: 0", "**Validation accuracy.**", "channel_means"):
         assert word in card
     chosen = name in layout.CONTRAST_SETS  # by looking at their scores
-    assert (train.CHOICE_OF_WINDOWS in card) == chosen and (train.ACCURACY_OF_UNSEEN in card) != chosen
+    assert (models.CHOICE_OF_WINDOWS in card) == chosen and (models.ACCURACY_OF_UNSEEN in card) != chosen
     accuracy = float(re.search(r"accuracy\.\*\* ([\d.]+) %", card).group(1))
     assert accuracy >= (90 if name in ("obj", "scene", "scene_only") else 0)
     size = sum(os.path.getsize(os.path.join(folder, f)) for folder, _, files in os.walk(directory) for f in files)

@@ -7,7 +7,7 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
+from attribution_benchmarks.core.explainer import SavedMaps, saved_methods
 from clevr_xai import answering, methods
 from clevr_xai.answering import Questions
 from clevr_xai.dataset import Dataset

@@ -332,7 +332,10 @@ class Oracle:
         """Return a relevance method's map by its definition on the live network; see ``relevance_oracle``."""
         numbers = {key: options[key] for key in ("epsilon", "gamma", "low", "high") if key in options}
         definition = dataclasses.replace(DEFINITIONS[name], **numbers)
-        values = {**{key: array.numpy() for key, array in self._others.items()}, self._name: self._as_given(self.values)}
+        values = {
+            **{key: array.numpy() for key, array in self._others.items()},
+            self._name: self._as_given(self.values),
+        }
         names = [tensor.name for tensor in network.inputs] if self._others else [self._name]
 
         def scores(outputs):

@@ -313,7 +313,9 @@ class Network:
         grouped = self.step("move", lambda x: ops.reshape(x, (*shape[:-1], layer.groups, -1)), [x])
         axes = [*range(1, len(shape) - 1), len(shape)]
         gamma, beta = (tf.reshape(_double(one), broadcast) for one in (layer.gamma, layer.beta))
-        return self.step("move", lambda x: ops.reshape(x, shape), [self._centred(grouped, axes, layer.epsilon, gamma, beta)])
+        return self.step(
+            "move", lambda x: ops.reshape(x, shape), [self._centred(grouped, axes, layer.epsilon, gamma, beta)]
+        )
 
     def _centred(self, x, axes, epsilon, gamma, beta):
         mean = self.step("mean", lambda x: tf.reduce_mean(x, axes, keepdims=True), [x])
@@ -385,7 +387,9 @@ def _fold(steps: Sequence[Step]) -> None:
             step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
             users = x.inputs[0].users
             users[users.index(x)] = step
-        elif all(user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D") for user in step.users):
+        elif all(
+            user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D") for user in step.users
+        ):
             for user in step.users:
                 shift = user.function(tf.broadcast_to(step.bias, x.values.shape), user.kernel)
                 user.bias = shift if user.bias is None else shift + user.bias
@@ -571,7 +575,12 @@ class Rules:
     def _is_shared_by_value(self, step):
         """Return whether a step is a sum of branches that are more than parts of one dense layer."""
         moving = [one for one in step.inputs if one.varies]
-        return not self._definition.joint and step.kind == "sum" and len(moving) > 1 and not all(map(self._is_dense, moving))
+        return (
+            not self._definition.joint
+            and step.kind == "sum"
+            and len(moving) > 1
+            and not all(map(self._is_dense, moving))
+        )
 
     def _is_dense(self, step):
         if step.kind == "layer":

@@ -182,7 +182,13 @@ def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule, is_nonnegative: b
 
 
 def share_with_constant(
-    walk: Walk, rule: Rule, source: tf.Tensor, varying: tf.Tensor, constant: tf.Tensor, given: tf.Tensor, output: tf.Tensor
+    walk: Walk,
+    rule: Rule,
+    source: tf.Tensor,
+    varying: tf.Tensor,
+    constant: tf.Tensor,
+    given: tf.Tensor,
+    output: tf.Tensor,
 ) -> None:
     """Give ``source`` the relevance of ``varying`` in ``varying + constant``, the output of an elementwise function."""
     for part in parts(rule):

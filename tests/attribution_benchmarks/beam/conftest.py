@@ -20,9 +20,9 @@ from absl import flags
 
 from attribution import cli
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.beam.flags import check_precompute_flags
+from attribution_benchmarks.beam.precompute import check_precompute_flags
 from attribution_benchmarks.beam.precompute import precompute_from_flags
-from attribution_benchmarks.beam.flags import define_precompute_flags
+from attribution_benchmarks.beam.precompute import define_precompute_flags
 from attribution_benchmarks.beam.work import Computed, MissingWork
 
 FLAGS = flags.FlagValues()

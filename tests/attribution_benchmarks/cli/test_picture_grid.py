@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from attribution_benchmarks.cli.picture_grid import PictureGrid
+from attribution_benchmarks.cli.figures import PictureGrid
 
 LINES, COLUMNS = 3, 4
 

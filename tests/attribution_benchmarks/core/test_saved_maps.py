@@ -4,42 +4,42 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core import saved_maps
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.explainer import MapsDirectory, SavedMaps, read_map, saved_methods
 from attribution_benchmarks.core.metric import PerSampleMetric
 
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 
 
 def test_whole_maps_and_reduced_ones(tmp_path):
-    whole = saved_maps.MapsDirectory(str(tmp_path / "whole"), {})
+    whole = MapsDirectory(str(tmp_path / "whole"), {})
     assert not whole.has("my.py:sharpened", "17")
     whole.save("my.py:sharpened", "17", MAP.astype(np.float64))
     assert whole.has("my.py:sharpened", "17")
     found = np.load(tmp_path / "whole" / "sharpened" / "17.npy", allow_pickle=False)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, MAP)
-    reduced = saved_maps.MapsDirectory(str(tmp_path / "reduced"), {}, lambda one: np.square(one).sum(axis=2))
+    reduced = MapsDirectory(str(tmp_path / "reduced"), {}, lambda one: np.square(one).sum(axis=2))
     reduced.save("gradient", "scene/3", MAP)
     found = np.load(tmp_path / "reduced" / "gradient" / "scene" / "3.npy", allow_pickle=False)
     np.testing.assert_allclose(found, np.square(MAP).sum(axis=2), rtol=1e-6)
 
 
 def test_a_directory_keeps_maps_of_one_origin(tmp_path):
-    saved_maps.MapsDirectory(str(tmp_path), {"model": "a", "seed": 0}).save("gradient", "0", MAP)
-    saved_maps.MapsDirectory(str(tmp_path), {"seed": 0, "model": "a"})
+    MapsDirectory(str(tmp_path), {"model": "a", "seed": 0}).save("gradient", "0", MAP)
+    MapsDirectory(str(tmp_path), {"seed": 0, "model": "a"})
     for other in ({"model": "b", "seed": 0}, {"model": "a"}):
         with pytest.raises(BadInput, match="holds maps of another network, seed or setting"):
-            saved_maps.MapsDirectory(str(tmp_path), other)
+            MapsDirectory(str(tmp_path), other)
 
 
 @pytest.mark.parametrize("reduced", [None, lambda found: found.sum(axis=-1)], ids=["whole", "reduced"])
 def test_maps_too_large_for_single_precision_are_not_saved(reduced, tmp_path):
     large = np.full((4, 4, 2), 1e300 if reduced is None else 3e38)
-    maps = saved_maps.MapsDirectory(str(tmp_path), {"seed": 0}, reduced)
+    maps = MapsDirectory(str(tmp_path), {"seed": 0}, reduced)
     with pytest.raises(BadInput, match="method 'own': the map of input 17 has NaN, infinite or too large values"):
         maps.save("own", "17", large)
     assert not list(tmp_path.rglob("*.npy"))
@@ -50,9 +50,9 @@ def test_maps_too_large_for_single_precision_are_not_saved(reduced, tmp_path):
 )
 def test_every_layout_of_a_map_is_read(stored, tmp_path):
     np.save(tmp_path / "0.npy", stored)
-    np.testing.assert_array_equal(saved_maps.read_map(tmp_path / "0.npy", (64, 64)), MAP)
+    np.testing.assert_array_equal(read_map(tmp_path / "0.npy", (64, 64)), MAP)
     np.save(tmp_path / "1.npy", stored[..., :1] if stored.shape[-1] == 3 else stored[..., :1, :, :])
-    found = saved_maps.read_map(tmp_path / "1.npy", (64, 64))
+    found = read_map(tmp_path / "1.npy", (64, 64))
     np.testing.assert_array_equal(found.reshape(64, 64), MAP[..., 0])
 
 
@@ -73,23 +73,23 @@ def test_what_is_no_map_is_refused(content, message, tmp_path):
     path = tmp_path / "0.npy"
     path.write_bytes(content) if isinstance(content, bytes) else np.save(path, content)
     with pytest.raises(BadInput, match=message):
-        saved_maps.read_map(path, (64, 64))
+        read_map(path, (64, 64))
 
 
 def test_folders_of_methods_are_found(tmp_path):
     with pytest.raises(BadInput, match=r"no directory .*nowhere; name one that holds METHOD/INPUT"):
-        saved_maps.saved_methods(str(tmp_path / "nowhere"))
+        saved_methods(str(tmp_path / "nowhere"))
     with pytest.raises(BadInput, match=r"no maps in .*; expected METHOD/INPUT\.npy"):
-        saved_maps.saved_methods(str(tmp_path))
+        saved_methods(str(tmp_path))
     for name in ("rise", "lime"):
         (tmp_path / name).mkdir()
         np.save(tmp_path / name / "0.npy", MAP)
     (tmp_path / "empty").mkdir()
-    assert list(saved_maps.saved_methods(str(tmp_path))) == ["lime", "rise"]
-    assert list(saved_maps.saved_methods(str(tmp_path), ["rise"])) == ["rise"]
-    assert saved_maps.saved_methods(str(tmp_path / "rise")) == {"rise": tmp_path / "rise"}
+    assert list(saved_methods(str(tmp_path))) == ["lime", "rise"]
+    assert list(saved_methods(str(tmp_path), ["rise"])) == ["rise"]
+    assert saved_methods(str(tmp_path / "rise")) == {"rise": tmp_path / "rise"}
     with pytest.raises(BadInput, match=r"no maps of 'shap' in .*; there are 'lime', 'rise'"):
-        saved_maps.saved_methods(str(tmp_path), ["shap"])
+        saved_methods(str(tmp_path), ["shap"])
 
 
 def test_metrics_of_saved_maps_find_the_predicted_classes_where_the_run_has_a_model(tmp_path):
@@ -104,7 +104,7 @@ def test_metrics_of_saved_maps_find_the_predicted_classes_where_the_run_has_a_mo
 
     examples = Examples(np.zeros((2, 64, 64, 3), np.float32), names=("a", "b"))
     for scores in (None, lambda inputs: np.array([[0.1, 0.9, 0.0], [0.2, 0.3, 0.5]])):
-        explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), scores=scores)
+        explainer = SavedMaps(saved_methods(str(tmp_path)), scores=scores)
         Evaluator(explainer, [PerSampleMetric("targets", targets)], {}).run(examples.batches(2))
     assert seen[0] is None  # nothing predicts a class
     np.testing.assert_array_equal(seen[1], [1, 2])
@@ -114,7 +114,7 @@ def test_saved_maps_take_the_place_of_a_model(tmp_path):
     (tmp_path / "rise").mkdir()
     for name in ("a", "b"):
         np.save(tmp_path / "rise" / f"{name}.npy", MAP + ord(name))
-    explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), [RANDOM, WRONG_CLASS], seed=3)
+    explainer = SavedMaps(saved_methods(str(tmp_path)), [RANDOM, WRONG_CLASS], seed=3)
     assert explainer.sources == (MapSource("rise"), MapSource(control="random"))  # saved maps are of one class
     batch = Batch(np.zeros((2, 64, 64, 3)), ["a", "b"], truth={"file": ["b", "a"]})
     found = dict(explainer.maps(explainer.sources, batch))

@@ -10,7 +10,7 @@ from attribution_benchmarks.core import evaluate as core_evaluate
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.exact import definition, evaluate, metrics, xai_tris, xai_units
-from attribution_benchmarks.exact.problems import FEATURES, NAMES
+from attribution_benchmarks.exact.definition import FEATURES, NAMES
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.exact import metrics, xai_tris, xai_units
+from attribution_benchmarks.exact.definition import FEATURES, HAND_SET
 from attribution_benchmarks.exact.known_networks import known_networks
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET
 from tools import make_exact_networks
 
 SETS = {"problems": HAND_SET, "units": xai_units.PROBLEMS}

@@ -11,10 +11,9 @@ from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.explainer import Explainer, SavedMaps
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, graph_order, networks
-from attribution_benchmarks.core.saved_maps import SavedMaps
 from attribution_benchmarks.metrics import sanity
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 

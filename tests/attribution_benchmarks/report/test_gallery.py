@@ -10,7 +10,7 @@ from PIL import Image
 
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import cards, formatting, gallery, images, matrix, sections, significance, summary
+from attribution_benchmarks.report import formatting, gallery, images, matrix, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names
 from attribution_benchmarks.report.results import Result
 
@@ -137,7 +137,7 @@ def test_signed_maps_keep_their_zero_and_their_sign():
 
 def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     named = Names({"best": "The Best"}, ["twin"])
-    found = cards.cards(built, judged, gallery.examples(built, results, groups), named, {"bim": "BIM"})
+    found = gallery.cards(built, judged, gallery.examples(built, results, groups), named, {"bim": "BIM"})
     assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
@@ -157,7 +157,7 @@ def test_a_family_may_have_the_name_of_a_method(built, judged, results, groups):
     named = Names({}, [], {"good": "good", "best": "good"})
     shown = {
         one["name"]: one["family"]
-        for one in cards.cards(built, judged, gallery.examples(built, results, groups), named, {})
+        for one in gallery.cards(built, judged, gallery.examples(built, results, groups), named, {})
     }
     lines = {one["name"]: one["family"] for one in sections.matrix_lines(built, judged, named)}
     assert (shown["good"], shown["best"], shown["bad"]) == ("good", "good", "")
@@ -205,7 +205,7 @@ def test_no_method_that_keeps_its_score_for_another_class_passes(documents, grou
     def said(**kept):
         judged = significance.compare_columns(built, with_wrong_class(groups, **kept))
         told = summary.headline(built, judged, named, [])[0], summary.advice(built, judged, named)
-        return *told, cards.sentences("best", judged, named)
+        return *told, gallery.sentences("best", judged, named)
 
     every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
     text, _, sentences = said(best=0.5, **every)

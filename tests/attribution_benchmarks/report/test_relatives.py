@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.report import relatives, significance
+from attribution_benchmarks.report import page, significance
 from attribution_benchmarks.report.formatting import Names
 from attribution_benchmarks.stats.comparisons import compare
 
@@ -15,7 +15,7 @@ def lines(found):
 
 
 def test_relatives_are_the_parents_the_family_and_the_strongest_baseline(built, judged):
-    found = relatives.forest("twin", built, judged, Names({}, ["twin"], FAMILIES), ["best"])
+    found = page.forest("twin", built, judged, Names({}, ["twin"], FAMILIES), ["best"])
     assert found["related"]
     shown = [[line["title"] for line in panel["lines"]] for panel in found["panels"]]
     assert shown == [["best", "good", "random"]] * 3  # of BIM it has no score
@@ -27,7 +27,7 @@ def test_relatives_are_the_parents_the_family_and_the_strongest_baseline(built, 
 
 
 def test_differences_are_those_of_a_paired_test_and_positive_where_the_method_is_better(built, judged, groups):
-    found = lines(relatives.forest("twin", built, judged, Names({}, ["twin"], FAMILIES)))
+    found = lines(page.forest("twin", built, judged, Names({}, ["twin"], FAMILIES)))
     for title, group, sign in (("SVEA ROE test %", groups["svea"][0], 1), ("SVEA Drop %", groups["svea"][1], -1)):
         for other in ("good", "random"):
             test = compare(np.asarray(group.values["twin"]), np.asarray(group.values[other]))
@@ -38,7 +38,7 @@ def test_differences_are_those_of_a_paired_test_and_positive_where_the_method_is
 
 
 def test_without_relatives_it_is_compared_with_the_best_method(built, judged):
-    found = relatives.forest("bad", built, judged, Names({}, ["bad"]))
+    found = page.forest("bad", built, judged, Names({}, ["bad"]))
     assert not found["related"]
     assert {line["title"] for line in lines(found).values()} == {"best", "random"}
     assert found["sentences"][0].startswith("Against the best other method: worse on ")
@@ -50,4 +50,4 @@ def test_too_few_inputs_give_no_plot(built, groups):
                for one in members]
         for name, members in groups.items()
     }  # fmt: skip
-    assert relatives.forest("twin", built, significance.compare_columns(built, few), Names({}, ["twin"])) is None
+    assert page.forest("twin", built, significance.compare_columns(built, few), Names({}, ["twin"])) is None

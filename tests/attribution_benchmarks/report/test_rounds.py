@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from attribution_benchmarks.report import scheduler
-from attribution_benchmarks.report.scheduler import Progress
+from attribution_benchmarks.report import rounds
+from attribution_benchmarks.report.rounds import Progress
 
 
 def chains(*rounds_and_costs):
@@ -29,7 +29,7 @@ def test_the_first_round_begins_with_the_cheapest_later_ones_with_the_longest_an
         return task
 
     queue = chains([(0, 2), (1, 1)], [(0, 5), (1, 9)], [(0, 1)], [(1, 3)])
-    found = list(scheduler.run_chains(work, queue, jobs, pytest.fail))
+    found = list(rounds.run_chains(work, queue, jobs, pytest.fail))
     assert sorted(found) == [
         (place, (place, number)) for place, number in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (3, 1)]
     ]
@@ -43,7 +43,7 @@ def test_the_first_round_begins_with_the_cheapest_later_ones_with_the_longest_an
 def test_a_chain_waits_for_its_own_task_and_a_result_is_there_as_soon_as_it_is_finished():
     last = threading.Event()
     queue = chains([(0, 1), (1, 1)], [(0, 9)])
-    results = scheduler.run_chains(lambda task: task if task[0] == 0 else last.wait(20), queue, 2, last.set)
+    results = rounds.run_chains(lambda task: task if task[0] == 0 else last.wait(20), queue, 2, last.set)
     assert [next(results), next(results)] == [(0, (0, 0)), (0, (0, 1))]
     last.set()
     assert list(results) == [(1, True)]
@@ -60,15 +60,15 @@ def test_a_failure_is_raised_at_once_and_stops_the_others(error):
         assert stopped.wait(20)  # as commands that are ended
 
     with pytest.raises(type(error)):
-        list(scheduler.run_chains(work, chains([(0, 1)], [(0, 2)], [(0, 3)]), 3, stopped.set))
+        list(rounds.run_chains(work, chains([(0, 1)], [(0, 2)], [(0, 3)]), 3, stopped.set))
     assert stopped.is_set() and set(begun) >= {0, 1}
 
 
 def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
-    monkeypatch.setattr(scheduler, "available_cores", lambda: 8)
+    monkeypatch.setattr(rounds, "available_cores", lambda: 8)
     for free, units, jobs in ((None, 6, 6), (64 << 30, 6, 6), (64 << 30, 20, 8), (7 << 30, 6, 3), (1 << 20, 6, 1)):
-        monkeypatch.setattr(scheduler, "available_memory", lambda free=free: free)
-        assert scheduler.default_jobs(units) == jobs
+        monkeypatch.setattr(rounds, "available_memory", lambda free=free: free)
+        assert rounds.default_jobs(units) == jobs
 
 
 def test_lines_of_concurrent_tasks_have_their_name_and_bars_are_shown_on_terminals_only(capsys):
@@ -87,7 +87,7 @@ def test_lines_of_concurrent_tasks_have_their_name_and_bars_are_shown_on_termina
 
 def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
     now = 0.0
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now)
+    monkeypatch.setattr(rounds.time, "monotonic", lambda: now)
     progress = Progress([100.0, 300.0], 2)
     assert progress.to_go() == "3 minutes to go"  # 400 CPU seconds on two cores
     progress.start("first", "First", 100.0)
