@@ -27,9 +27,9 @@ from attribution.file_io.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
 from attribution_benchmarks.cli.workers import available_cores
 from bim import layout
+from bim._subsets import link_subsets, origin, write_lists
 from bim.dataset import LISTED, RECORD, completeness, is_whole, link, read_image
 from bim.masks import packed, unpacked
-from bim.subsets import link_subsets, origin, write_lists
 from bim.synthetic.drawings import draw_source, save_picture
 
 CORPORA = "corpora"  # folder of the drawings below that of the sets

@@ -335,7 +335,7 @@ def image_names(data_dir: str, folder: str) -> list[str]:
         return sorted(os.listdir(path)) if os.path.isdir(path) else []
     if set_name != "tcav":
         return sorted(load_set(data_dir, set_name).names)
-    from bim.subsets import TCAV_FOLDERS, tcav_images
+    from bim._subsets import TCAV_FOLDERS, tcav_images
 
     indices = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + _validation_images(data_dir))
     chosen = tcav_images(part, indices, _recorded(data_dir, "seed")) if part in TCAV_FOLDERS else []

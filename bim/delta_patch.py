@@ -18,6 +18,7 @@ from attribution.file_io.files import atomic_directory, atomic_write, locked_dir
 from attribution.file_io.paths import check_directory
 from attribution.file_io.reading import read_json
 from bim import layout
+from bim._subsets import write_boxes, write_list
 from bim.dataset import BimSet, load_set, read_images
 from bim.evaluate import PATCH_SET, BimRun
 from bim.masks import save_masks
@@ -25,7 +26,6 @@ from bim.measure import TENSORS, input_side, load_classifier, network_inputs
 from bim.models import network_input
 from bim.scores import place_mask
 from bim.served import local_twin
-from bim.subsets import write_boxes, write_list
 from bim.synthetic.drawings import save_picture
 
 # The authors take 300 steps of 500 times the raw gradient. These are the best of four settings by the logit distance,

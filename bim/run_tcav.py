@@ -119,7 +119,7 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, rows, description, text="\n".join(printed) + "\n")
 
 
-def _score_rows(model_name: str, found: list[ConceptScores]) -> list[dict]:
+def _score_rows(model_name: str, found: list[_ConceptScores]) -> list[dict]:
     """Return one row a layer in long form; the interval is over the random counterparts."""
     corrected = comparisons.holm([scores.p_value for scores in found])
     rows = []
@@ -184,7 +184,7 @@ def _contrast_table(names, rows) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class ConceptScores:
+class _ConceptScores:
     """TCAV scores of a concept in one layer."""
 
     layer: str
@@ -243,7 +243,7 @@ def two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:
 
 def score_concept(
     model, target: int, images: dict[str, np.ndarray], layers=LAYERS, seed: int = 0, batch_size: int = 32
-) -> list[ConceptScores]:
+) -> list[_ConceptScores]:
     """Score a concept in several layers.
 
     Parameters
@@ -280,7 +280,7 @@ def score_concept(
             random_vector, _ = concept_activation_vector(known[name], known[other], seed + number)
             random_scores.append(tcav_score(gradients[layer], random_vector))
         arrays = [np.array(values) for values in (scores, random_scores, accuracies)]
-        found.append(ConceptScores(layer, *arrays, two_sided_t_test(arrays[0], arrays[1])))
+        found.append(_ConceptScores(layer, *arrays, two_sided_t_test(arrays[0], arrays[1])))
     return found
 
 

@@ -99,7 +99,7 @@ def load() -> Mnist1D:
         with opened(path) as file, np.load(file, allow_pickle=False) as kept:
             splits = [Split(*(kept[f"{split}_{field.name}"] for field in fields(Split))) for split in ("train", "test")]
         data = Mnist1D(*map(_read_only, splits))
-        if fingerprint(data) == FINGERPRINT:
+        if _fingerprint(data) == FINGERPRINT:
             return data
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
         pass  # not there, or damaged
@@ -131,7 +131,7 @@ def generate() -> Mnist1D:
     ):
         splits.append(_read_only(Split(signals.astype(np.float32), labels.astype(np.int64), first[rows], last[rows])))
     data = Mnist1D(*splits)
-    if fingerprint(data) != FINGERPRINT:
+    if _fingerprint(data) != FINGERPRINT:
         raise BadInput(
             "the installed package mnist1d does not generate the published MNIST-1D; install mnist1d==0.0.2.post1"
         )
@@ -144,7 +144,7 @@ def _read_only(split: Split) -> Split:
     return split
 
 
-def fingerprint(data: Mnist1D) -> str:
+def _fingerprint(data: Mnist1D) -> str:
     """Return the SHA-256 of labels and signals rounded to 1e-4, both splits, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for split in (data.train, data.test):

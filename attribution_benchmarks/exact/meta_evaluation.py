@@ -34,8 +34,7 @@ from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_directory
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from attribution_benchmarks.core.metric import Metric, of_maps
-from attribution_benchmarks.exact.known_networks import GRADES, KINDS, KnownNetwork, known_networks
-from attribution_benchmarks.exact.metric_scores import (
+from attribution_benchmarks.exact._metric_scores import (
     MAPS,
     KnownMaps,
     Measured,
@@ -48,6 +47,7 @@ from attribution_benchmarks.exact.metric_scores import (
     true_errors,
     write_measured,
 )
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, KnownNetwork, known_networks
 from attribution_benchmarks.exact.metrics import OVERALL
 from attribution_benchmarks.metrics.faithfulness import SUBSET, SUBSETS
 from attribution_benchmarks.metrics.of_libraries import quantus_metric

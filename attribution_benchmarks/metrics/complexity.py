@@ -18,7 +18,7 @@ from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 _LEAST = 1e-5  # of a map's largest magnitude: what counts in effective complexity
 
 
-def sparseness(values: np.ndarray) -> np.ndarray:
+def _sparseness(values: np.ndarray) -> np.ndarray:
     """Return the Gini index of each map's values, (N,) in [0, 1 - 1 / positions]; NaN for zeros.
 
     0 for equal values, 1 - 1 / positions for a single one (Chalasani et al., ICML 2020). Quantus's ``Sparseness`` adds
@@ -31,11 +31,11 @@ def sparseness(values: np.ndarray) -> np.ndarray:
     return ratio((weights * ranked).sum(axis=1), count * ranked.sum(axis=1))
 
 
-def complexity(values: np.ndarray) -> np.ndarray:
+def _complexity(values: np.ndarray) -> np.ndarray:
     """Return the entropy of each map's shares, (N,) in nats in [0, ln(positions)]; NaN for zeros.
 
     -Σ p ln p, where p is a position's share of the sum (Bhatt, Weller and Moura, IJCAI 2020). Quantus's ``Complexity``
-    adds 1e-12 to p in the logarithm, and is smaller by less than positions · 1e-12. Values are as for ``sparseness``.
+    adds 1e-12 to p in the logarithm, and is smaller by less than positions · 1e-12. Values are as for ``_sparseness``.
     """
     from scipy.special import entr
 
@@ -45,11 +45,11 @@ def complexity(values: np.ndarray) -> np.ndarray:
     return entropy
 
 
-def effective_complexity(values: np.ndarray) -> np.ndarray:
+def _effective_complexity(values: np.ndarray) -> np.ndarray:
     """Return the number of positions above 1e-5 of each map's largest value, (N,) float64; NaN for zeros.
 
     Equal to Quantus's ``EffectiveComplexity``. In its source (Nguyen and Rodríguez Martínez, 2020) positions count
-    until the rest no longer affects the prediction. Values are as for ``sparseness``.
+    until the rest no longer affects the prediction. Values are as for ``_sparseness``.
     """
     rows = flat(values)
     top = rows.max(axis=1, keepdims=True)
@@ -66,7 +66,7 @@ def _metric(name: str, function: Callable[[np.ndarray], np.ndarray], **described
 METRICS = (
     _metric(
         "sparseness",
-        sparseness,
+        _sparseness,
         title="Sparseness",
         about="The Gini index of the map's magnitudes: 0 if all are equal, near 1 if one position holds the map. "
         "Between 0 and 1; more is better.",
@@ -79,7 +79,7 @@ METRICS = (
     ),
     _metric(
         "complexity",
-        complexity,
+        _complexity,
         title="Complexity",
         better="less",
         about="The entropy of the positions' shares of the map's magnitude, in nats: 0 if one position holds the map, "
@@ -93,7 +93,7 @@ METRICS = (
     ),
     _metric(
         "effective_complexity",
-        effective_complexity,
+        _effective_complexity,
         title="Effective complexity",
         better="less",
         about="The number of positions whose magnitude is above 1e-5 of the map's largest. Less is better.",

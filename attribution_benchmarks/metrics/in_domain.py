@@ -64,7 +64,7 @@ class Deletions:
         atomic_write(directory / FILE, json.dumps({"segments": list(self.segments), "fill": self.fill}) + "\n")
 
 
-def deletions_of(model: Any) -> Deletions:
+def _deletions_of(model: Any) -> Deletions:
     """Return the deletions that a model was trained with.
 
     Raises ``BadInput`` if its SavedModel declares none, or the declaration is invalid.
@@ -91,7 +91,7 @@ def deletions_of(model: Any) -> Deletions:
 @memoize_last
 def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
     """Return the segment of each position, and the drop of the target's score without each segment, (N, segments)."""
-    deletions, pictures = deletions_of(explain.model), batch.pictures
+    deletions, pictures = _deletions_of(explain.model), batch.pictures
     spatial = positions(pictures.shape)
     if len(deletions.segments) != len(spatial) or any(
         parts > size for parts, size in zip(deletions.segments, spatial, strict=True)
@@ -108,7 +108,7 @@ def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
     return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - scores[:, rows, targets]).T
 
 
-def in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the rank correlation of a map's sums over segments with the cost of deleting each segment, (N,).
 
     Spearman's correlation in [-1, 1]; 0 for a map of equal sums, NaN where no deletion changes the score.
@@ -129,7 +129,7 @@ METRICS = (
         "when each segment alone is deleted, on a network that was trained with deleted segments. Between -1 and 1; "
         "more is better.",
         source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
-        measure=PerSampleMetric("in_domain_deletion", in_domain_deletion, needs_explainer=True, check=deletions_of),
+        measure=PerSampleMetric("in_domain_deletion", _in_domain_deletion, needs_explainer=True, check=_deletions_of),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost="one pass per input and segment, shared by all maps",

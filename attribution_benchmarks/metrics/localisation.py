@@ -36,7 +36,7 @@ def _defined(function: _Function) -> _Function:
 
 
 @_defined
-def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
+def _pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
     """Return whether the highest position of each map is in its mask, (N,) float64: 1 for a hit, 0 for a miss.
 
     ``values`` are (N, positions...), more is more important, and ``mask`` (N, positions...) bool. Among several highest
@@ -55,8 +55,8 @@ def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLE
 
 
 @_defined
-def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the area under the ROC curve, (N,) in [0, 1]; arguments as for ``pointing_game``.
+def _roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the area under the ROC curve, (N,) in [0, 1]; arguments as for ``_pointing_game``.
 
     It is the share of pairs whose position in the mask is higher, ties counting half: Mann and Whitney's U, divided by
     the number of pairs.
@@ -72,8 +72,8 @@ def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 @_defined
-def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the mean precision at each position of the mask, (N,) in [0, 1]; arguments as for ``pointing_game``.
+def _average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the mean precision at each position of the mask, (N,) in [0, 1]; arguments as for ``_pointing_game``.
 
     The area below the steps of the curve of precision over recall, as scikit-learn's ``average_precision_score``.
     """
@@ -91,11 +91,11 @@ def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 @_defined
-def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def _iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the intersection over union of the mask and as many highest positions as it has, (N,) in [0, 1].
 
     Where equal values compete for the last positions, the intersection is the mean over the choices. Arguments as for
-    ``pointing_game``.
+    ``_pointing_game``.
     """
     inside = flat(mask).sum(axis=1)
     common = shared_with_highest(values, mask, inside)
@@ -103,21 +103,21 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 @_defined
-def top_k_intersection(values: np.ndarray, mask: np.ndarray, k: int | None = None) -> np.ndarray:
+def _top_k_intersection(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the share of the k highest positions that are in the mask (Theiner, Müller-Budack and Ewerth, WACV 2022).
 
-    (N,) in [0, 1]; k is a twentieth of all positions, at least one, where None. Where equal values compete for the last
+    (N,) in [0, 1]; k is a twentieth of all positions, at least one. Where equal values compete for the last
     positions, the mean over the choices. Without ties it is Quantus's ``TopKIntersection``, whose k is 1,000 by
-    default. Arguments as for ``pointing_game``.
+    default. Arguments as for ``_pointing_game``.
     """
-    count = k or max(round(_HIGHEST * flat(mask).shape[1]), 1)
+    count = max(round(_HIGHEST * flat(mask).shape[1]), 1)
     return np.asarray(shared_with_highest(values, mask, np.full(len(mask), count)) / count)
 
 
 def shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return how many of each map's highest positions, (N,) int ``counts``, are in its mask, (N,) float64.
 
-    Where equal values compete for the last ones, the mean over the choices counts. Others are as for ``pointing_game``.
+    Where equal values compete for the last ones, the mean over the choices counts.
     """
     values, mask = flat(values), flat(mask)
     ranked = -np.sort(-values, axis=1)
@@ -130,11 +130,11 @@ def shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray
 
 
 @_defined
-def attribution_localisation(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def _attribution_localisation(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the share of each map that is in its mask, (N,) in [0, 1]; NaN for zeros.
 
     Kohlbrenner et al., IJCNN 2020; the relevance mass accuracy of Arras et al. (2022) under another name. Quantus's
-    ``AttributionLocalisation`` adds 1e-9 to the divisor. Arguments as for ``pointing_game``.
+    ``AttributionLocalisation`` adds 1e-9 to the divisor. Arguments as for ``_pointing_game``.
     """
     return ratio((flat(values) * flat(mask)).sum(axis=1), flat(values).sum(axis=1))
 
@@ -160,7 +160,7 @@ def _metric(
 
 
 def pointing_game_metric(share: str = "") -> Metric:
-    """Return the pointing game, ``pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
+    """Return the pointing game, ``_pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
 
     ``share`` is the tolerance as a share of the longest side, from 0 to 1, as text (else ``BadInput``); empty for 0.03.
     """
@@ -174,7 +174,7 @@ def pointing_game_metric(share: str = "") -> Metric:
     percent = f"{100 * tolerance:g} %"
     return _metric(
         name,
-        functools.partial(pointing_game, tolerance=tolerance),
+        functools.partial(_pointing_game, tolerance=tolerance),
         title=f"Pointing game, {percent}" if share else "Pointing game",
         rate=True,
         about=f"How often the map's highest position lies in the mask, or no farther from it than {percent} of the "
@@ -192,7 +192,7 @@ METRICS = (
     pointing_game_metric(),
     _metric(
         "roc_auc",
-        roc_auc,
+        _roc_auc,
         title="ROC AUC",
         about="How often a position in the mask has a higher value than one outside, all pairs counted, ties as one "
         "half. Between 0 and 1; more is better, one half is chance.",
@@ -203,7 +203,7 @@ METRICS = (
     ),
     _metric(
         "average_precision",
-        average_precision,
+        _average_precision,
         title="Average precision",
         about="From the highest position down, the share of the mask among what was passed, averaged over the mask's "
         "positions. Between 0 and 1; more is better.",
@@ -214,7 +214,7 @@ METRICS = (
     ),
     _metric(
         "iou_at_area",
-        iou_at_area,
+        _iou_at_area,
         title="IoU at the mask's area",
         about="As many of the map's highest positions as the mask has, against the mask: intersection over union. "
         "Between 0 and 1; more is better.",
@@ -225,7 +225,7 @@ METRICS = (
     ),
     _metric(
         "top_k_intersection",
-        top_k_intersection,
+        _top_k_intersection,
         title="Top-k intersection",
         about="The share of the map's highest twentieth of positions that is in the mask. Between 0 and 1; more is "
         "better.",
@@ -236,7 +236,7 @@ METRICS = (
     ),
     _metric(
         "attribution_localisation",
-        attribution_localisation,
+        _attribution_localisation,
         title="Attribution localization",
         about="The share of the map's magnitude that is in the mask. Between 0 and 1; more is better.",
         source="Kohlbrenner et al., Towards Best Practice in Explaining Neural Network Decisions with LRP, IJCNN 2020; "
@@ -246,7 +246,7 @@ METRICS = (
     ),
     _metric(
         "focus",
-        attribution_localisation,
+        _attribution_localisation,
         _positive,
         title="Focus",
         about="The share of the map's positive values that is in the mask. Of a mosaic whose mask is the quadrants of "

@@ -115,7 +115,7 @@ def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndar
     return sets, drops_without(batch, scores, sets)
 
 
-def mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return Spearman's correlation of a map's sums over random fifths of the cells with the drops without them, (N,).
 
     In [-1, 1]; 0 for equal sums, NaN where the score never changes. Xplique's ``MuFidelity`` with another grid, other
@@ -197,7 +197,7 @@ METRICS = (
     ),
     _metric(
         "mu_fidelity",
-        mu_fidelity,
+        _mu_fidelity,
         "μFidelity",
         about=f"How well the sum of the map over a random fifth of the cells of a grid of at most {_CELLS} predicts "
         "the drop of the score without them: Spearman's correlation. Between -1 and 1; more is better.",

@@ -164,7 +164,7 @@ def _other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray
     return spearman(_scaled(maps, batch), _scaled(explain(other), batch))
 
 
-def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
 
     max over ``_DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
@@ -176,12 +176,12 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
     return _where_any(maps, _distances(maps, batch, explain)[0].max(axis=1))
 
 
-def avg_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return the mean of the distances whose largest is ``max_sensitivity``, (N,) in [0, 2]; NaN for a map of zeros."""
+def _avg_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+    """Return the mean of the distances of ``_max_sensitivity``, (N,) in [0, 2]; NaN for a map of zeros."""
     return _where_any(maps, _distances(maps, batch, explain)[0].mean(axis=1))
 
 
-def local_lipschitz(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _local_lipschitz(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the largest distance of a map to those of noisy inputs, divided by that of the inputs, (N,) from 0.
 
     max over the copies x' of ‖a / ‖a‖ - a' / ‖a'‖‖₂ / ‖x - x'‖₂ (Alvarez-Melis and Jaakkola, 2018), per unit of the
@@ -318,7 +318,7 @@ METRICS = (
     ),
     _metric(
         "max_sensitivity",
-        max_sensitivity,
+        _max_sensitivity,
         "Max-Sensitivity",
         better="less",
         about="The largest distance between the map of an input and the maps of noisy copies of it, for the same "
@@ -337,7 +337,7 @@ METRICS = (
     ),
     _metric(
         "avg_sensitivity",
-        avg_sensitivity,
+        _avg_sensitivity,
         "Avg-Sensitivity",
         better="less",
         about="As Max-Sensitivity, with the mean of the distances in place of the largest. Between 0 and 2; less is "
@@ -351,7 +351,7 @@ METRICS = (
     ),
     _metric(
         "local_lipschitz",
-        local_lipschitz,
+        _local_lipschitz,
         "Local Lipschitz estimate",
         better="less",
         about="The largest ratio of the distance between the maps, scaled to norm 1, of an input and of a noisy copy "

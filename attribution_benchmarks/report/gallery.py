@@ -37,7 +37,7 @@ _PANELS = 7  # methods next to the input at the top of the first page
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoredExample:
+class _ScoredExample:
     """An example with its scores.
 
     Attributes
@@ -63,7 +63,7 @@ class ScoredExample:
 
 def examples(
     matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequence[InputScores]]
-) -> list[ScoredExample]:
+) -> list[_ScoredExample]:
     """Return the examples of all tasks, in the order of the tasks."""
     found = []
     for result, (loaded, _) in _loaded(results):
@@ -78,7 +78,7 @@ def examples(
                 place = list(group.inputs).index(one.input)
                 values[column.key] = {name: float(line[place]) for name, line in group.values.items()}
                 shares[column.key] = _shares(group, matrix.methods, column.higher_is_better, place)
-            found.append(ScoredExample(one, result.title, tuple(values), values, shares))
+            found.append(_ScoredExample(one, result.title, tuple(values), values, shares))
     return found
 
 
@@ -110,7 +110,7 @@ def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int
     }
 
 
-def packed(found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int) -> dict:
+def packed(found: Sequence[_ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int) -> dict:
     """Return examples and pictures of inputs as JSON with data URLs, within a budget of characters.
 
     Parameters
@@ -146,7 +146,7 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 8
 
 
-def _example(one: ScoredExample, quality: int) -> dict:
+def _example(one: _ScoredExample, quality: int) -> dict:
     return {
         "unit": one.task, "title": one.example.title, "input": one.example.input, "columns": list(one.columns),
         "values": {key: {name: _plain(value) for name, value in line.items()} for key, line in one.values.items()},
@@ -253,7 +253,7 @@ def _plain(value: float) -> float | None:
     return round(value, 5) if np.isfinite(value) else None
 
 
-def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict | None:
+def hero(examples: Sequence[_ScoredExample], matrix: Matrix, names: Any) -> dict | None:
     """Return one example with maps of methods from the best to the worst; None if there is no example.
 
     It is the one whose scores differ most, an image if there is one.
@@ -266,11 +266,11 @@ def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict 
     view, values = one.example.views[0], _values(one)
     sign = -1 if column.higher_is_better else 1
     picked = _spread_out(sorted(values, key=lambda name: (sign * values[name], name)), names)
-    first = {"inside": inside(view, None), "title": "The input", "text": ""}
+    first = {"inside": _inside(view, None), "title": "The input", "text": ""}
     if view.truth is not None:
         first["text"] = "truth outlined"
     panels = [
-        {"inside": inside(view, name), "title": names(name), "text": score(values[name], column)} for name in picked
+        {"inside": _inside(view, name), "title": names(name), "text": score(values[name], column)} for name in picked
     ]
     return {
         "panels": [first, *panels],
@@ -279,13 +279,13 @@ def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict 
     }
 
 
-def _values(one: ScoredExample) -> dict[str, float]:
+def _values(one: _ScoredExample) -> dict[str, float]:
     """Return the scores of methods with a map, by the example's first column."""
     values = one.values[one.columns[0]]
     return {name: values[name] for name in one.example.views[0].maps if np.isfinite(values.get(name, np.nan))}
 
 
-def _interest(one: ScoredExample) -> tuple[bool, bool, float]:
+def _interest(one: _ScoredExample) -> tuple[bool, bool, float]:
     """Return a sort key: a single image, an image, the spread of the scores."""
     views = one.example.views
     is_image = views[0].picture.ndim == 3
@@ -305,7 +305,7 @@ def _spread_out(ordered: Sequence[str], names: Any) -> list[str]:
     return [ordered[place] for place in sorted(places)]
 
 
-def inside(view: Any, method: str | None) -> str:
+def _inside(view: Any, method: str | None) -> str:
     """Return a picture as HTML, with a method's map over it if one is given."""
     if view.picture.ndim == 1:
         drawn = images.signal_svg(view.picture, view.truth, None if method is None else view.maps[method])
@@ -329,7 +329,7 @@ _AT_MOST = 4  # metrics named in one sentence
 def cards(
     matrix: Matrix,
     tests: Mapping[str, ColumnTests],
-    examples: Sequence[ScoredExample],
+    examples: Sequence[_ScoredExample],
     names: Any,
     benchmarks: Mapping[str, str],
 ) -> list[dict]:
@@ -427,7 +427,7 @@ def _kept(record: BaselineRecord) -> list[str]:
     return [f"Keeps {percentages(kept.values())} of its score for a wrong class on {enumeration(kept, _AT_MOST)}."]
 
 
-def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> dict:
+def _extremes(name: str, examples: Sequence[_ScoredExample], matrix: Matrix) -> dict:
     """Return the examples on which a method leads and trails the mean of all methods most; images if there are any."""
     placed = [
         (share, number, key)
@@ -448,7 +448,7 @@ def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> d
         return {
             "example": number, "column": columns[key].label,
             "value": score(examples[number].values[key][name], columns[key]),
-            "share": round(100 * share), "title": examples[number].example.title, "inside": inside(view(number), name),
+            "share": round(100 * share), "title": examples[number].example.title, "inside": _inside(view(number), name),
         }  # fmt: skip
 
     return {"best": end(*max(placed, key=lambda one: one[0])), "worst": end(*min(placed, key=lambda one: one[0]))}

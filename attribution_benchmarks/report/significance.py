@@ -70,7 +70,7 @@ class Baseline(NamedTuple):
         return self.test.p_value if self.share < MARGIN and self.test.difference > 0 else 1.0
 
 
-class RankRange(NamedTuple):
+class _RankRange(NamedTuple):
     """95 % interval of a method's rank, and its chance of being best, over inputs and networks drawn again."""
 
     low: float
@@ -108,7 +108,7 @@ class ColumnTests:
     baselines: Sequence[Baseline]
     leads: Sequence[PairComparison]
     p_values: Mapping[str, float]
-    ranks: Mapping[str, RankRange]
+    ranks: Mapping[str, _RankRange]
     networks: int
 
     def better(self, test: PairComparison) -> str | None:
@@ -304,7 +304,7 @@ def _common_means(first: Array, second: Array) -> tuple[float, float]:
     return (float(first[both].mean()), float(second[both].mean())) if both.any() else (np.nan, np.nan)
 
 
-def _rank_ranges(values: Mapping[str, Array], column: Column, group: InputScores, seed: int) -> dict[str, RankRange]:
+def _rank_ranges(values: Mapping[str, Array], column: Column, group: InputScores, seed: int) -> dict[str, _RankRange]:
     """Return method -> range of its rank, over draws of inputs and networks."""
     from scipy.stats import rankdata
 
@@ -316,7 +316,7 @@ def _rank_ranges(values: Mapping[str, Array], column: Column, group: InputScores
     best = drawn == drawn.max(axis=1, keepdims=True)
     chance = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     ends = zip(low.tolist(), high.tolist(), chance.tolist(), strict=True)
-    return {name: RankRange(*end) for name, end in zip(values, ends, strict=True)}
+    return {name: _RankRange(*end) for name, end in zip(values, ends, strict=True)}
 
 
 def kind_of(control: str) -> str:
@@ -335,7 +335,7 @@ def independent_baselines(column: Column, matrix: Matrix, group: InputScores) ->
     return [name for name in matrix.controls if name in group.values and name not in column.excluded]
 
 
-class ControlShare(NamedTuple):
+class _ControlShare(NamedTuple):
     """Share of ``n`` inputs on which a metric ranks the truth above a control, ties as one half, with its interval."""
 
     control: str
@@ -363,7 +363,7 @@ class OraclePower(NamedTuple):
     column: Column
     truth: str
     value: float
-    shares: tuple[ControlShare, ...]
+    shares: tuple[_ControlShare, ...]
 
 
 def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> list[OraclePower]:
@@ -393,10 +393,10 @@ def _power(column: Column, group: InputScores, matrix: Matrix) -> OraclePower | 
     return OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(known))
 
 
-def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column) -> ControlShare:
+def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column) -> _ControlShare:
     lead = truth - np.asarray(group.values[name], np.float64)
     known = np.isfinite(lead)
     won = (1 + np.sign(lead[known] if column.higher_is_better else -lead[known])) / 2
     clusters = None if group.clusters is None else np.asarray(group.clusters)[known]
     estimate = statistics.mean_interval(won, clusters=clusters, bounds=(0.0, 1.0))
-    return ControlShare(name, estimate.value, estimate.low, estimate.high, int(known.sum()))
+    return _ControlShare(name, estimate.value, estimate.low, estimate.high, int(known.sum()))

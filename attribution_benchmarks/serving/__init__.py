@@ -9,8 +9,8 @@ The import loads neither TensorFlow nor gRPC. The first request by gRPC loads bo
 ``tensorflow-serving-api`` use TensorFlow's messages.
 """
 
-from attribution_benchmarks.serving.client import Client
+from attribution_benchmarks.serving._client import Client
+from attribution_benchmarks.serving._model import ServedModel, as_served
 from attribution_benchmarks.serving.interface import ServerError
-from attribution_benchmarks.serving.model import ServedModel, as_served
 
 __all__ = ["Client", "ServedModel", "ServerError", "as_served"]

@@ -1,9 +1,8 @@
-"""Addresses, errors and signatures, which both protocols of TensorFlow Serving share."""
+"""Addresses, errors and signatures of TensorFlow Serving."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import urllib.parse
 from collections.abc import Mapping
 
@@ -28,12 +27,6 @@ HTTP_STATUS = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-# 413 and 502 come from proxies.
-_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
-    413: "RESOURCE_EXHAUSTED",
-    502: "UNAVAILABLE",
-}
-_LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
 _LONGEST_MESSAGE = 400  # characters; TensorFlow's messages can be pages long
 # Types of TensorFlow that can be sent and received. Strings are Python objects.
 DTYPES: dict[str, np.dtype] = {
@@ -69,11 +62,6 @@ class ServerError(BadInput):
     def about(self, request: str, hint: str = "") -> ServerError:
         """Return the same error with the request and a hint for the user."""
         return ServerError(self.code, self.words, request, hint)
-
-
-def code_of(http_status: int) -> str:
-    """Return the status code of gRPC for an HTTP status."""
-    return _CODES.get(http_status, "INTERNAL" if http_status >= 500 else "INVALID_ARGUMENT")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,25 +156,3 @@ class Signature:
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-
-
-def signature_of(plain: Mapping) -> Signature:
-    """Return a signature from its JSON form, whose unknown keys are ignored.
-
-    ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, "outputs": ...}``
-    """
-    return Signature(
-        *({name: _spec(info) for name, info in sorted(plain.get(kind, {}).items())} for kind in ("inputs", "outputs"))
-    )
-
-
-def _spec(info: Mapping) -> TensorSpec:
-    shape = info.get("tensor_shape", {})
-    sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
-    unknown = shape.get("unknown_rank", False)
-    if math.prod(size for size in sizes if size > 0) > _LARGEST_ROW:
-        raise ValueError(f"a tensor of shape {sizes}")
-    return TensorSpec(
-        DTYPES.get(info.get("dtype", "")),
-        None if unknown else tuple(None if size < 0 else size for size in sizes),
-    )

@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
     n: int
 
 
-class Means(NamedTuple):
+class _Means(NamedTuple):
     """Means of P columns, (P,) float64 each, with what their intervals and tests need."""
 
     mean: Array
@@ -91,7 +91,7 @@ class Means(NamedTuple):
 
 def means(
     values: npt.ArrayLike, clusters: Clusters = None, scale: npt.ArrayLike = 0.0, added: npt.ArrayLike | None = None
-) -> Means:
+) -> _Means:
     """Return the means of P columns over inputs and networks.
 
     Parameters
@@ -142,7 +142,7 @@ def means(
         skewness = np.where((error > 0) & ~rates, (rows**3).sum(axis=0) / error**3, 0.0)
     n = known.any(axis=1).sum(axis=0)
     mean, error, network_error = unit * (pivot + mean), unit * error, unit * np.sqrt(of_networks)
-    return Means(mean, error, np.maximum(freedom, 1.0), skewness, network_error, networks, count, n)
+    return _Means(mean, error, np.maximum(freedom, 1.0), skewness, network_error, networks, count, n)
 
 
 def _with_added(values: Array, clusters: Clusters, added: Array) -> tuple[Array, npt.NDArray[np.int64]]:

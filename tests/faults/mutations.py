@@ -343,7 +343,7 @@ MUTATIONS = [
          "test_a_second_path_for_the_same_asset_must_be_the_models_own"),
     ),
     *_of(
-        "attribution_benchmarks/serving/protocols.py",
+        "attribution_benchmarks/serving/_protocols.py",
         "attribution_benchmarks/serving/test_hostile_grpc.py",
         ("sizes that a reply names", "if min(shape, default=0) < 0 or", "if False and",
          "test_shapes_that_the_description_does_not_limit"),
@@ -353,13 +353,13 @@ MUTATIONS = [
          "test_descriptions_that_cannot_be_used"),
     ),
     *_of(
-        "attribution_benchmarks/serving/interface.py",
+        "attribution_benchmarks/serving/_protocols.py",
         "attribution_benchmarks/serving/test_model.py",
         ("sizes that a description names", "> _LARGEST_ROW:", "> 1e99:",
          "test_targets_that_are_no_classes_and_shapes_without_end"),
     ),
     *_of(
-        "attribution_benchmarks/serving/model.py",
+        "attribution_benchmarks/serving/_model.py",
         "attribution_benchmarks/serving/test_model.py",
         ("targets are classes", 'if not np.isin(first["target"]', 'if False and not np.isin(first["target"]',
          "test_targets_that_are_no_classes_and_shapes_without_end"),

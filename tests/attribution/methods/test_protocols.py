@@ -8,7 +8,7 @@ from attribution.export.methods import GraphQueries
 from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
 from attribution.model.model import Model
-from attribution_benchmarks.serving.model import ServedModel
+from attribution_benchmarks.serving import ServedModel
 
 
 def public(owner):

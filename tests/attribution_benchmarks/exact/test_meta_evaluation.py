@@ -9,7 +9,6 @@ from attribution import cli
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.exact import meta_evaluation, metrics
 from attribution_benchmarks.exact.known_networks import GRADES, KINDS, ExactExplain, corrupted, known_networks
-from attribution_benchmarks.exact.metric_scores import known_maps, measure
 from attribution_benchmarks.metrics import sanity
 
 COUNTS = {"vectors": (48, 16), "images": (24, 8)}  # inputs and networks
@@ -72,8 +71,8 @@ def test_agreement_ignores_undefined_scores_and_equal_scores_rank_nothing():
 
 def test_passes_are_those_of_one_map_alone(networks):
     tested = meta_evaluation.chosen(["insertion", "deletion", "sensitivity_n", "max_sensitivity", "other_class"])
-    maps = known_maps(networks[0])
-    found = {name: measure(metric, networks[0], maps) for name, metric in tested.items()}
+    maps = meta_evaluation.known_maps(networks[0])
+    found = {name: meta_evaluation.measure(metric, networks[0], maps) for name, metric in tested.items()}
     assert found["insertion"].passes == found["deletion"].passes == 21 and found["sensitivity_n"].passes == 193
     assert found["max_sensitivity"].explanations == 10 and found["other_class"].explanations == 1
 
@@ -86,10 +85,10 @@ def test_exact_maps_of_random_networks_are_theirs(networks):
     sums = explain(network.batch, random).sum(axis=1)
     np.testing.assert_allclose(sums, ends[np.arange(3), network.batch.targets], atol=2e-5)
     images = next(each for each in networks if each.group == "images")
-    maps = known_maps(images)
+    maps = meta_evaluation.known_maps(images)
     tested = meta_evaluation.chosen(["randomisation", "max_sensitivity"])
-    assert measure(tested["randomisation"], images, maps) is None
-    assert measure(tested["max_sensitivity"], images, maps) is not None
+    assert meta_evaluation.measure(tested["randomisation"], images, maps) is None
+    assert meta_evaluation.measure(tested["max_sensitivity"], images, maps) is not None
 
 
 def test_the_command_writes_its_files_twice_the_same(tmp_path, capsys, monkeypatch):
@@ -108,7 +107,7 @@ def test_the_command_writes_its_files_twice_the_same(tmp_path, capsys, monkeypat
 
 
 def test_a_stopped_run_resumes_and_another_metric_is_measured_again(networks, tmp_path, monkeypatch):
-    measured = []
+    measured, measure = [], meta_evaluation.measure
 
     def counted(metric, network, maps):
         measured.append((network.name, metric.name))

@@ -7,9 +7,10 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics.in_domain import FILE, Deletions, deletions_of, in_domain_deletion
+from attribution_benchmarks.metrics.in_domain import FILE, Deletions
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
+MEASURE = METRIC_REGISTRY["in_domain_deletion"].measure
 POINTS, SEGMENTS = 23, 5
 WEIGHTS = np.random.default_rng(3).normal(size=POINTS)
 
@@ -53,19 +54,19 @@ def batch():
 def test_the_parts_of_a_linear_network_rank_as_their_deletion_and_their_opposite_against_it(saved, batch):
     again = Linear(saved())
     parts = (batch.pictures[..., 0] - 0.5) * WEIGHTS
-    np.testing.assert_allclose(in_domain_deletion(parts, batch, again), 1)
-    np.testing.assert_allclose(in_domain_deletion(-7 * parts[..., None], batch, again), -1)
+    np.testing.assert_allclose(MEASURE.function(parts, batch, again), 1)
+    np.testing.assert_allclose(MEASURE.function(-7 * parts[..., None], batch, again), -1)
     assert again.rows == len(batch) * (1 + SEGMENTS)  # once for all maps
     zero = np.bincount(np.arange(POINTS) * SEGMENTS // POINTS)[np.arange(POINTS) * SEGMENTS // POINTS]
-    np.testing.assert_array_equal(in_domain_deletion(np.tile(1 / zero, (40, 1)), batch, again), 0)
-    drawn = in_domain_deletion(np.random.default_rng(1).normal(size=(40, POINTS)), batch, again)
+    np.testing.assert_array_equal(MEASURE.function(np.tile(1 / zero, (40, 1)), batch, again), 0)
+    drawn = MEASURE.function(np.random.default_rng(1).normal(size=(40, POINTS)), batch, again)
     assert abs(drawn.mean()) < 4 / np.sqrt((SEGMENTS - 1) * 40)
 
 
 def test_a_score_that_no_deletion_changes_tells_nothing(saved, batch):
     again = Linear(saved())
     other = Batch(batch.pictures, batch.seeds, np.ones(40, np.int64))
-    assert np.isnan(in_domain_deletion(batch.pictures, other, again)).all()
+    assert np.isnan(MEASURE.function(batch.pictures, other, again)).all()
 
 
 def test_segments_cut_every_axis_evenly():
@@ -79,21 +80,20 @@ def test_segments_cut_every_axis_evenly():
 @pytest.mark.parametrize("said", ["{}", '{"segments": [2], "fill": 0}', '{"segments": "ab", "fill": 0}', "[1"])
 def test_what_a_file_cannot_mean_is_refused(saved, said):
     with pytest.raises(BadInput, match="not of the form"):
-        deletions_of(Model(saved(said)))
+        MEASURE.check(Model(saved(said)))
 
 
 def test_other_networks_are_refused_before_anything_is_explained(saved, batch):
-    check = METRIC_REGISTRY["in_domain_deletion"].measure.check
     with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not declare any"):
-        check(Model(saved(None)))
+        MEASURE.check(Model(saved(None)))
     with pytest.raises(BadInput, match="precomputed maps have no network"):
-        check(None)
+        MEASURE.check(None)
     with pytest.raises(BadInput, match=r"segments, \[4, 4\], do not fit inputs of positions \(23,\)"):
-        in_domain_deletion(batch.pictures, batch, Linear(saved('{"segments": [4, 4], "fill": 0}')))
+        MEASURE.function(batch.pictures, batch, Linear(saved('{"segments": [4, 4], "fill": 0}')))
 
 
 def test_what_is_saved_is_read(saved):
     directory = saved(None)
     Deletions((4, 4), 127.5).save(directory)
-    assert deletions_of(Model(directory)) == Deletions((4, 4), 127.5)
+    assert MEASURE.check(Model(directory)) == Deletions((4, 4), 127.5)
     assert json.loads((directory / FILE).read_text()) == {"segments": [4, 4], "fill": 127.5}

@@ -9,7 +9,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import GROUND_TRUTH, RANDOM, UNIFORM
 from attribution_benchmarks.metrics import localisation
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
+from attribution_benchmarks.metrics.registry import select_metrics
 
 SIDE = 12
 NAMES = [metric.name for metric in localisation.METRICS]
@@ -28,25 +28,31 @@ def square(count, side=4, size=SIDE):
 
 
 def values(name, maps, batch):
-    return METRIC_REGISTRY[name].measure.function(maps, batch, None)
+    (metric,) = select_metrics([name], {}).values()
+    return metric.measure.function(maps, batch, None)
+
+
+def of_masks(name, maps, masks):
+    """Return the values of maps, (N, positions...), with their masks."""
+    return values(name, maps, block_of(masks, 1))
 
 
 def test_four_positions_by_hand():
     """Values 4 3 2 1, the truth at the second and the last: two of four pairs are right."""
     maps, mask = np.array([[4.0, 3.0, 2.0, 1.0]]), np.array([[False, True, False, True]])
-    assert localisation.pointing_game(maps, mask, tolerance=0) == 0
-    assert localisation.pointing_game(maps, mask, tolerance=0.25) == 1  # one position farther
-    assert localisation.roc_auc(maps, mask) == 1 / 4  # the second is above the third, and that is all
-    assert localisation.average_precision(maps, mask) == (1 / 2 + 2 / 4) / 2
-    assert localisation.iou_at_area(maps, mask) == 1 / 3
+    assert of_masks("pointing_game@0", maps, mask) == 0
+    assert of_masks("pointing_game@0.25", maps, mask) == 1  # one position farther
+    assert of_masks("roc_auc", maps, mask) == 1 / 4  # the second is above the third, and that is all
+    assert of_masks("average_precision", maps, mask) == (1 / 2 + 2 / 4) / 2
+    assert of_masks("iou_at_area", maps, mask) == 1 / 3
 
 
 def test_equal_values_count_as_their_mean_over_all_orders():
     maps, mask = np.array([[2.0, 1.0, 1.0, 0.0]]), np.array([[False, True, False, True]])
-    assert localisation.roc_auc(maps, mask) == (0.5 + 0) / 4
-    assert localisation.iou_at_area(maps, mask) == 0.5 / 3.5
+    assert of_masks("roc_auc", maps, mask) == (0.5 + 0) / 4
+    assert of_masks("iou_at_area", maps, mask) == 0.5 / 3.5
     flat = np.ones((1, 4))
-    assert localisation.pointing_game(flat, mask, tolerance=0) == localisation.roc_auc(flat, mask) == 0.5
+    assert of_masks("pointing_game@0", flat, mask) == of_masks("roc_auc", flat, mask) == 0.5
 
 
 @pytest.mark.parametrize("levels", [3, 1000])
@@ -56,8 +62,8 @@ def test_curves_are_scikit_learns_with_and_without_ties(levels):
     masks = generator.random((20, SIDE, SIDE)) < generator.random((20, 1, 1)) * 0.8 + 0.1
     pairs = [(mask.ravel(), one.ravel()) for mask, one in zip(masks, maps, strict=True)]
     expected = [roc_auc_score(*pair) for pair in pairs], [average_precision_score(*pair) for pair in pairs]
-    np.testing.assert_allclose(localisation.roc_auc(maps, masks), expected[0], rtol=1e-12)
-    np.testing.assert_allclose(localisation.average_precision(maps, masks), expected[1], rtol=1e-12)
+    np.testing.assert_allclose(of_masks("roc_auc", maps, masks), expected[0], rtol=1e-12)
+    np.testing.assert_allclose(of_masks("average_precision", maps, masks), expected[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ import numpy as np
 import attribution
 from attribution import cli
 from attribution_benchmarks.cli.bundled_models import default_model
-from attribution_benchmarks.metrics.in_domain import deletions_of
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from research.svea import deletions
 from svea import benchmark, mnist1d
 
@@ -33,7 +33,7 @@ def test_half_of_what_it_learns_from_lacks_one_segment_each_as_often():
 
 def test_the_committed_network_is_what_its_card_says():
     model = attribution.load_model(default_model("svea/deletions"), score="probabilities")
-    assert deletions_of(model) == deletions.DELETIONS
+    assert METRIC_REGISTRY["in_domain_deletion"].measure.check(model) == deletions.DELETIONS
     data = mnist1d.load()
     signals, labels = data.test.signals[..., None], data.test.labels
     card = (default_model("svea/deletions") / "MODEL_CARD.md").read_text()

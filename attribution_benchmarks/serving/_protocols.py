@@ -21,16 +21,23 @@ import requests
 
 from attribution.errors import BadInput
 from attribution_benchmarks.serving.interface import (
+    DTYPES,
+    HTTP_STATUS,
     Address,
     ModelName,
     ServerError,
     Signature,
-    code_of,
-    signature_of,
+    TensorSpec,
 )
 
 _PIECE = 1 << 16  # bytes read at a time
 _BYTES_PER_NUMBER = 20  # of a float in JSON, with the comma
+_LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
+# 413 and 502 come from proxies.
+_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
+    413: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
+}
 
 
 class GrpcProtocol:
@@ -112,7 +119,7 @@ class GrpcProtocol:
             raise ValueError(str(error)) from error
         plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
         version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
-        return version, {name: signature_of(one) for name, one in plain.items() if one.get("inputs")}
+        return version, {name: _signature_of(one) for name, one in plain.items() if one.get("inputs")}
 
     def status(self, model: ModelName, deadline: float) -> dict[int, str]:
         """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
@@ -198,7 +205,7 @@ class RestProtocol:
         version = reply.get("model_spec", {}).get("version")
         return (
             None if version is None else int(version),
-            {name: signature_of(plain) for name, plain in found.items() if plain.get("inputs")},
+            {name: _signature_of(plain) for name, plain in found.items() if plain.get("inputs")},
         )
 
     def status(self, model: ModelName, deadline: float) -> dict[int, str]:
@@ -283,7 +290,7 @@ def _decoded(status: int, content: bytes) -> dict:
     text = content.decode("utf-8", "replace")
     if status != 200:
         message = reply.get("error") if isinstance(reply, Mapping) else text
-        raise ServerError(code_of(status), str(message or f"HTTP status {status}"))
+        raise ServerError(_code_of(status), str(message or f"HTTP status {status}"))
     if not isinstance(reply, Mapping):
         raise ServerError("INVALID_REPLY", f"expected a JSON object, not {text[:60]!r}")
     return dict(reply)
@@ -333,3 +340,33 @@ def _from_json(value: Any, dtype: np.dtype | None) -> np.ndarray:
 
 def _bytes_of(value: Any) -> bytes:
     return base64.b64decode(value["b64"]) if isinstance(value, Mapping) else value.encode()
+
+
+def _code_of(http_status: int) -> str:
+    """Return the status code of gRPC for an HTTP status."""
+    return _CODES.get(http_status, "INTERNAL" if http_status >= 500 else "INVALID_ARGUMENT")
+
+
+def _signature_of(plain: Mapping) -> Signature:
+    """Return a signature from its JSON form, whose unknown keys are ignored.
+
+    ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, "outputs": ...}``
+    """
+    return Signature(
+        *(
+            {name: _spec_of(info) for name, info in sorted(plain.get(kind, {}).items())}
+            for kind in ("inputs", "outputs")
+        )
+    )
+
+
+def _spec_of(info: Mapping) -> TensorSpec:
+    shape = info.get("tensor_shape", {})
+    sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
+    unknown = shape.get("unknown_rank", False)
+    if math.prod(size for size in sizes if size > 0) > _LARGEST_ROW:
+        raise ValueError(f"a tensor of shape {sizes}")
+    return TensorSpec(
+        DTYPES.get(info.get("dtype", "")),
+        None if unknown else tuple(None if size < 0 else size for size in sizes),
+    )
