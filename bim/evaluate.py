@@ -41,7 +41,7 @@ FUNCTIONS: dict[str, Callable] = {
     "mcs": scores.model_contrast_score,
     "idr": scores.input_dependence_rate,
     "iir": scores.input_independence_rate,
-    "rmcs": scores.relative_model_contrast,
+    "rmcs": scores.model_contrast_score,
 }
 
 

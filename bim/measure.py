@@ -98,20 +98,15 @@ def input_side(model) -> int:
 
 
 def _object_attribution(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
-    """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2)."""
-    values, flat = map_attributions(np.asarray(maps, np.float32), batch.masks["object"])
-    return np.stack([values, flat], axis=1)
-
-
-def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the object's attribution in each map, (N,) in [0, 1], and which maps are flat, (N,) bool.
+    """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2).
 
     Maps are (N, H, W, C) or (N, H, W), of the size of the masks, (N, H, W) bool; else ``BadInput``.
     """
+    masks = batch.masks["object"]
     if maps.shape[1:3] != masks.shape[1:]:
         raise BadInput(f"maps of {maps.shape[1:]}; BIM reads maps of the network's input size, {masks.shape[1:]}")
-    scaled, flat = two_dimensional(maps)
-    return object_attribution(scaled, masks), flat
+    scaled, flat = two_dimensional(np.asarray(maps, np.float32))
+    return np.stack([object_attribution(scaled, masks), flat], axis=1)
 
 
 OBJECT = PerSampleMetric("object_attribution", _object_attribution, width=2)

@@ -359,14 +359,10 @@ def train_models(
     batch_size, learning_rate, seed, threads
         Of the training; ``threads`` of one operation.
     """
-    for name in names:
-        if name not in layout.MODEL_NAMES:
-            raise BadInput(f"no model '{name}'; the models are {listed(layout.MODEL_NAMES)}")
+    _check_names(names, architecture)
     import keras
     import tensorflow as tf
 
-    if architecture not in ARCHITECTURES:
-        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
     build = ARCHITECTURES[architecture]
     check_directory("output_dir", output_dir)
     record = _construction(data_dir)
@@ -405,6 +401,15 @@ def train_models(
         }
         export(plain, directory, _model_card(name, data_dir, record, recipe, accuracy))
         keras.backend.clear_session()
+
+
+def _check_names(names, architecture: str) -> None:
+    """Refuse unknown models and an unknown architecture."""
+    for name in names:
+        if name not in layout.MODEL_NAMES:
+            raise BadInput(f"no model '{name}'; the models are {listed(layout.MODEL_NAMES)}")
+    if architecture not in ARCHITECTURES:
+        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
 
 
 def _validation_accuracy(model, images) -> float:

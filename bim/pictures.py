@@ -73,26 +73,27 @@ def example_maps(metric: str, run: BimRun, places=None):
     """Explain a few images of a metric's two members.
 
     ``places`` are among the images that both sets have; evenly spread when None. Returns the images, (2, n, H, W, 3)
-    uint8, method name -> maps, (2, n, side, side) in [0, 1], and the masks, (n, side, side) bool.
+    uint8, method name -> maps, (2, n, side, side) in [0, 1], the masks, (n, side, side) bool, and the names of the
+    classes that both members predict, (2, n).
     """
-    sets = [run.images(set_name) for _, set_name in PAIRS[metric]]
-    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
     if places is None:
-        places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
-    images, maps = [], {}
+        common = len(run.matched(*(set_name for _, set_name in PAIRS[metric]))[0])
+        places = np.unique(np.linspace(0, common - 1, NUM_EXAMPLES).astype(int))
+    images, maps, predicted = [], {}, []
     for member, chosen, found in _example_members(metric, run, places):
         images.append(member.images.images(chosen))
         for name, one in found.items():
             maps.setdefault(name, []).append(one / 255)
-    side = input_side(run.model(PAIRS[metric][0][0]))
-    masks = [place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places]
-    return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
+        batch = member.batch(chosen)
+        classes = member.model.predict(batch.inputs, run.flags.batch_size)
+        predicted.append([_class_name(member, int(number)) for number in classes])
+        masks = batch.masks["object"]  # the same for both members
+    return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, masks, predicted
 
 
 def _examples(metric: str, run: BimRun, titles, places=None):
     """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
-    images, maps, masks = example_maps(metric, run, places)
-    predicted = _predicted(metric, run, places, images.shape[1])
+    images, maps, masks, predicted = example_maps(metric, run, places)
     names, count = list(maps), images.shape[1]
     parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
     grid = PictureGrid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)), 1.13, 0.07, 0.32, left=0.3, right=0.8)
@@ -110,20 +111,6 @@ def _examples(metric: str, run: BimRun, titles, places=None):
     if drawn is not None:
         grid.scale(drawn, "of the map's own 99th percentile")
     return grid.figure
-
-
-def _predicted(metric: str, run: BimRun, places, count: int) -> list[list[str]]:
-    """Return what both members take the images for."""
-    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
-    if places is None:
-        places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
-    found = []
-    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = run.member(model_name, set_name)
-        batch = member.batch([rows[place] for place in places[:count]])
-        classes = member.model.predict(batch.inputs, run.flags.batch_size)
-        found.append([_class_name(member, int(number)) for number in classes])
-    return found
 
 
 def _bars(metric: str, rows, titles):

@@ -120,7 +120,8 @@ def model_contrast_score(object_model: npt.ArrayLike, scene_model: npt.ArrayLike
     -------
     numpy.ndarray
         (n,) differences in [-1, 1]; their mean is the MCS. The object matters to the first model only, so
-        more is better.
+        more is better. Of a model that knows the dog from i scenes and one that knows it from all, it is the relative
+        MCS, which should fall as i grows.
     """
     correct = np.asarray(correct, bool)
     return np.asarray(object_model, np.float64)[correct] - np.asarray(scene_model, np.float64)[correct]
@@ -170,24 +171,6 @@ def input_independence_rate(
     before = np.asarray(plain, np.float64)[correct]
     change = np.abs(before - np.asarray(patched, np.float64)[correct])
     return (change < threshold * before).astype(np.float64)
-
-
-def relative_model_contrast(fewer_dogs: npt.ArrayLike, all_dogs: npt.ArrayLike, correct: npt.ArrayLike) -> np.ndarray:
-    """Return the contrast between a model that knows the dog from i scenes and the one that knows it from all.
-
-    Parameters
-    ----------
-    fewer_dogs, all_dogs
-        (N,) attribution of the dog for the models scene_i and scene10.
-    correct
-        (N,) bool.
-
-    Returns
-    -------
-    numpy.ndarray
-        (n,) differences; their mean is the relative MCS, which should fall as i grows.
-    """
-    return model_contrast_score(fewer_dogs, all_dogs, correct)
 
 
 def sample_rows(total: int, count: int | str, seed: int = 0) -> list[int]:

@@ -98,7 +98,7 @@ def parallel_map_from_flags(
     """Return a context with the ``ParallelMap`` that a command's flags describe.
 
     ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
-    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``flags.check_beam_flags``,
+    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``check_beam_flags``,
     or if ``claim`` is on a file system that cannot be mounted.
     """
     if not check_beam_flags(flag_values, processes_flag):

@@ -208,7 +208,7 @@ class Precompute:
 def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute:
     """Return what computes the blocks of a command, of some module, with ``--runner=beam``.
 
-    Its flags are checked by ``flags.check_precompute_flags``; ``scores_dir`` is its store of scores, empty for none.
+    Its flags are checked by ``check_precompute_flags``; ``scores_dir`` is its store of scores, empty for none.
     """
     directory = flag_values.blocks_dir
     if not directory:

@@ -40,7 +40,7 @@ class Evaluator:
     Parameters
     ----------
     explainer
-        Makes maps: ``explainer.Explainer``, or ``saved_maps.SavedMaps`` for precomputed maps.
+        Makes maps: ``explainer.Explainer``, or ``explainer.SavedMaps`` for precomputed maps.
     measures
         What is stored of each map.
     key

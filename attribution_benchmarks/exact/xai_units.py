@@ -1,6 +1,6 @@
 """Unit tests of behavior after XAI-Units (Lee et al., FAccT 2025): hand-set networks, each with one known difficulty.
 
-They complement the problems of ``exact.problems`` with gates, Boolean functions, shattered gradients, and irrelevant
+They complement the problems of ``exact.definition`` with gates, Boolean functions, shattered gradients, and irrelevant
 features that are correlated with relevant ones. Shapley values are known in closed form; absent features are zero.
 """
 

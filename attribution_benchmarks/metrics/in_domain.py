@@ -27,7 +27,7 @@ from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-from attribution_benchmarks.metrics.map_values import evidence, flat, spearman
+from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops
 from attribution_benchmarks.metrics.model_queries import Explain, changed_scores
 
 FILE = pathlib.Path("assets") / "deletions.json"
@@ -116,9 +116,7 @@ def _in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.
     numbers, costs = _costs(batch, explain)
     values = flat(evidence(maps, batch))
     sums = np.stack([values[:, numbers == segment].sum(axis=1) for segment in range(costs.shape[1])], axis=1)
-    size = np.abs(sums).max(axis=1, keepdims=True)
-    sums = np.where(np.ptp(sums, axis=1, keepdims=True) <= 1e-6 * size, 0.0, sums)  # equal but for rounding
-    return np.where(np.ptp(costs, axis=1) > 0, spearman(sums, costs), np.nan)
+    return rank_of_drops(sums, costs)
 
 
 METRICS = (

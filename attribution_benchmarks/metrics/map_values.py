@@ -43,6 +43,16 @@ def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(np.nan_to_num(correlation.spearman(flat(first), flat(second))))
 
 
+def rank_of_drops(sums: np.ndarray, drops: np.ndarray) -> np.ndarray:
+    """Return Spearman's correlation of a map's sums over parts of an input with the drops without them, (N,) float64.
+
+    Both are (N, parts). 0 for sums that are equal but for rounding, NaN where all drops are equal.
+    """
+    size = np.abs(sums).max(axis=1, keepdims=True)
+    sums = np.where(np.ptp(sums, axis=1, keepdims=True) <= 1e-6 * size, 0.0, sums)
+    return np.where(np.ptp(drops, axis=1) > 0, spearman(sums, drops), np.nan)
+
+
 def _with_channels(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return maps as (N, positions..., channels) float64."""
     spatial = positions(batch.pictures.shape)

@@ -26,7 +26,7 @@ from attribution_benchmarks.metrics.faithfulness import (
     sums_over,
 )
 from attribution_benchmarks.metrics.in_domain import Deletions
-from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, ratio, spearman
+from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, rank_of_drops, ratio
 from attribution_benchmarks.metrics.model_queries import Scores
 
 _CELLS = 64  # of a grid, at most
@@ -122,10 +122,7 @@ def _mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     subsets and the mean color in place of zero.
     """
     sets, drops = _drops_of_subsets(batch, scores)
-    sums = sums_over(sets, flat(evidence(maps, batch)))
-    size = np.abs(sums).max(axis=1, keepdims=True)
-    sums = np.where(np.ptp(sums, axis=1, keepdims=True) <= 1e-6 * size, 0.0, sums)  # equal but for rounding
-    return np.where(np.ptp(drops, axis=1) > 0, spearman(sums, drops), np.nan)
+    return rank_of_drops(sums_over(sets, flat(evidence(maps, batch))), drops)
 
 
 def _nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:

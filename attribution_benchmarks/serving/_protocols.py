@@ -1,6 +1,6 @@
 """TensorFlow Serving's interfaces: gRPC, by the stubs of ``tensorflow-serving-api``, and REST, which is JSON over HTTP.
 
-Both classes have the same methods, so that ``client.Client`` does not know which one it uses. The stubs import
+Both classes have the same methods, so that ``Client`` does not know which one it uses. The stubs import
 TensorFlow, which takes seconds, so they are imported with the first connection.
 """
 

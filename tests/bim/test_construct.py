@@ -192,12 +192,6 @@ def test_another_seed_moves_the_objects(construct_sets, sets, tmp_path):
     assert (other.boxes != same.boxes).any(axis=1).mean() > 0.95
 
 
-def test_a_folder_of_other_parameters_is_refused(construct_sets, tmp_path):
-    construct_sets(tmp_path / "x", num_val=1)
-    with pytest.raises(BadInput, match="give another --data_dir"):
-        construct_sets(tmp_path / "x", num_val=2)
-
-
 def test_too_few_sources_are_named(construct_sets, tmp_path):
     with pytest.raises(BadInput, match="7 images of 'backpack' are needed"):
         construct_sets(tmp_path / "x", num_val=6)

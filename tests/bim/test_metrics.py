@@ -155,26 +155,6 @@ def compare(bim_run, labelled):
     return run
 
 
-def test_killed_and_resumed_gives_the_same_scores(tmp_path, compare, upstream_models, monkeypatch):
-    compare(upstream_models, tmp_path / "whole")
-    done = []
-    explain_many = attribution.explain_many
-
-    def killed(*arguments, **options):
-        if len(done) == 4:
-            raise KeyboardInterrupt
-        done.append(1)
-        return explain_many(*arguments, **options)
-
-    monkeypatch.setattr(attribution, "explain_many", killed)
-    with pytest.raises(KeyboardInterrupt):
-        compare(upstream_models, tmp_path / "cut")
-    monkeypatch.setattr(attribution, "explain_many", explain_many)
-    compare(upstream_models, tmp_path / "cut")
-    whole, cut = (ScoreStore(tmp_path / name).contents() for name in ("whole", "cut"))
-    assert whole == cut and len(whole) == 2 * 5
-
-
 def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, compare, upstream_models):
     models_dir = str(tmp_path / "models")
     shutil.copytree(upstream_models, models_dir)

@@ -9,7 +9,6 @@ import pytest
 
 from attribution import cli
 from attribution.errors import BadInput
-from attribution_benchmarks.core.store import ScoreStore
 from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table
 
 pytestmark = pytest.mark.usefixtures("load_once")
@@ -104,16 +103,3 @@ def test_tcav_of_a_directory_is_that_of_the_member(sets, tiny_models, tmp_path):
         assert cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
         values.append([row["value"] for row in json.loads(output.read_text())["rows"]])
     assert len(values[0]) == 5 and np.array_equal(*values)
-
-
-def test_a_changed_file_of_a_users_method_reuses_no_score(predicted, tiny_models, tmp_path):
-    own, output = tmp_path / "own.py", tmp_path / "out.json"
-    found = []
-    for inner in ("passes.inputs", "2 * passes.inputs"):  # the change is in what the method calls
-        own.write_text(f"def inner(passes):\n    return {inner}\n\n\ndef maps(passes):\n    return inner(passes)\n")
-        scored(
-            tmp_path, f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=MCS",
-            f"--models=scene={os.path.join(tiny_models, 'obj')}", f"--methods={own}:maps", f"--output={output}",
-        )  # fmt: skip
-        found.append(len(ScoreStore(tmp_path / "scores").contents()))
-    assert found[1] == found[0] + 2

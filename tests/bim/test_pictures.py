@@ -33,7 +33,8 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
 
 
 def test_the_examples_are_images_that_were_drawn(run):
-    images, maps, masks = pictures.example_maps("idr", run)
+    images, maps, masks, predicted = pictures.example_maps("idr", run)
+    assert [len(names) for names in predicted] == [3, 3] and "dog" not in predicted[0]  # the network of scenes
     assert images.shape == (2, 3, 128, 128, 3) and masks.shape == (3, 32, 32) and masks.any(axis=(1, 2)).all()
     rows = scores.sample_rows(200, 4)
     np.testing.assert_array_equal(images[0, 0], run.images("scene").images([rows[0]])[0])

@@ -39,7 +39,7 @@ def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(pre
             batch = member.batch(bench.drawn(name))
             other = with_shuffled_weights(member.model.path, 0, "logits", number=number + MOST * place)
             maps = explain("gradient", other, batch.inputs, member.model.predict(batch.inputs))
-            sides.append(measure.map_attributions(maps, batch.masks["object"])[0])
+            sides.append(measure.OBJECT.function(maps, batch, None)[:, 0])
         contrast = found[f"gradient/random_weights#{number}"]
         np.testing.assert_allclose(contrast, sides[0] - sides[1], atol=1e-6)
         assert np.abs(contrast).max() > 1e-3

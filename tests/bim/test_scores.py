@@ -44,10 +44,6 @@ def test_nan_of_upstream_counts_as_a_failure_of_the_rates():
     assert scores.input_independence_rate([nan], [0.5], [True]).tolist() == [0]
 
 
-def test_relative_contrast_is_the_contrast_of_two_scene_models():
-    assert scores.relative_model_contrast([0.75], [0.25], [True]).tolist() == [0.5]
-
-
 def test_the_authors_images_are_drawn():
     rows = scores.sample_rows(10_000, 10, 0)
     assert rows[:2] == [663, 4242]

@@ -23,8 +23,9 @@ class Target:
 
     Attributes
     ----------
-    arguments
-        After ``python``; ``{out}`` is the directory, ``{data}`` what ``prepare`` writes.
+    command
+        What follows ``python``; ``{out}`` is the directory, ``{data}`` what ``prepare`` writes, ``{saved}`` the
+        committed models.
     begins_with_data
         Whether the directory begins as a copy of that set.
     models
@@ -39,7 +40,7 @@ class Target:
         Names of files that hold times, which are not compared.
     """
 
-    arguments: Sequence[str]
+    command: str
     begins_with_data: bool = False
     models: Sequence[str] = ()
     refuses: str = ""
@@ -54,122 +55,57 @@ class Target:
 
 
 RELATION_NETWORK = (
-    "scripts/train_relation_network.py",
-    "--data_dir={data}/scenes5",
-    "--validation_dir={data}/scenes6",
-    "--checkpoint_dir={out}/checkpoints",
-    "--output_dir={out}/network",
-    "--rounds=1",
-    "--final_questions=simple",
-    "--threads=1",
+    "scripts/train_relation_network.py --data_dir={data}/scenes5 --validation_dir={data}/scenes6 "
+    "--checkpoint_dir={out}/checkpoints --output_dir={out}/network --rounds=1 --final_questions=simple --threads=1"
 )
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
 TARGETS = {
-    "construct": Target((*CONSTRUCT, "--data_dir={out}/data")),
+    "construct": Target(" ".join([*CONSTRUCT, "--data_dir={out}/data"])),
     "generate": Target(
-        (
-            "scripts/generate_clevr_xai.py",
-            "--num_images=6",
-            "--image_size=48x32",
-            "--samples=1",
-            "--num_workers=2",
-            "--output_dir={out}/data",
-        )
+        "scripts/generate_clevr_xai.py --num_images=6 --image_size=48x32 --samples=1 --num_workers=2 "
+        "--output_dir={out}/data"
     ),
-    "patches": Target(
-        ("scripts/construct_delta_patch.py", "--steps=2", "--data_dir={out}"),
-        begins_with_data=True,
-    ),
+    "patches": Target("scripts/construct_delta_patch.py --steps=2 --data_dir={out}", begins_with_data=True),
     "svea": Target(
-        (
-            "-m",
-            "svea.benchmark",
-            "--methods=gradient",
-            "--scores_dir={out}/scores",
-            "--output={out}/deep/er/table.json",
-            "--input_scores={out}/values.json",
-        ),
+        "-m svea.benchmark --methods=gradient --scores_dir={out}/scores --output={out}/deep/er/table.json "
+        "--input_scores={out}/values.json"
     ),
     "bim": Target(
-        (
-            "-m",
-            "bim.metrics",
-            "--metrics=MCS,IDR",
-            "--methods=gradient",
-            "--num_imgs=12",
-            "--batch_size=4",
-            "--data_dir={data}",
-            "--scores_dir={out}/scores",
-            "--output={out}/table.csv",
-            "--plot_dir={out}/a/b",
-        ),
+        "-m bim.metrics --metrics=MCS,IDR --methods=gradient --num_imgs=12 --batch_size=4 --data_dir={data} "
+        "--scores_dir={out}/scores --output={out}/table.csv --plot_dir={out}/a/b"
     ),
     "clevr_xai": Target(
-        (
-            "-m",
-            "clevr_xai.evaluate",
-            "--methods=gradient",
-            "--num_questions=6",
-            "--batch_size=2",
-            "--control_methods=",
-            "--scores_dir={out}/scores",
-            "--output={out}/table.md",
-            "--save_maps={out}/maps",
-        ),
+        "-m clevr_xai.evaluate --methods=gradient --num_questions=6 --batch_size=2 --control_methods= "
+        "--scores_dir={out}/scores --output={out}/table.md --save_maps={out}/maps"
     ),
     "serve": Target(
-        ("-m", "attribution_benchmarks.serving.serve", "--export_only", "--models={out}"),
+        "-m attribution_benchmarks.serving.serve --export_only --models={out}",
         models=("svea/baseline",),  # the bytes of a second one depend on whether one process exports both
     ),
     "train_bim": Target(
-        (
-            "scripts/train_bim_models.py",
-            "--models=obj,scene_only",
-            "--epochs=0.05",
-            "--batch_size=8",
-            "--threads=1",
-            "--data_dir={data}",
-            "--output_dir={out}",
-        ),
+        "scripts/train_bim_models.py --models=obj,scene_only --epochs=0.05 --batch_size=8 --threads=1 "
+        "--data_dir={data} --output_dir={out}",
         trains=True,
     ),
-    "train_svea": Target(
-        ("-m", "svea.baseline", "--epochs=1", "--output_dir={out}/model"), refuses="exists", trains=True
-    ),
+    "train_svea": Target("-m svea.baseline --epochs=1 --output_dir={out}/model", refuses="exists", trains=True),
     "train_relation_network": Target(
-        (
-            *RELATION_NETWORK,
-            "--reading_steps=4",
-            *(f"--{stage}_steps=1" for stage in ("seeing", "small", "following")),
-            "--final_steps=2",
-            "--checkpoint_steps=1",
-        ),
+        f"{RELATION_NETWORK} --reading_steps=4 --seeing_steps=1 --small_steps=1 --following_steps=1 --final_steps=2 "
+        "--checkpoint_steps=1",
         refuses="exists",
         trains=True,
         checkpoint="checkpoints/reading.npz",
         varying=("checkpoints/log.jsonl", "checkpoints/codes.npz"),
     ),
     "retrain_relation_network": Target(
-        (
-            *RELATION_NETWORK,
-            f"--start_from={MODELS / 'clevr_xai' / 'relation_network'}",
-            "--seeing_steps=2",
-            "--final_steps=0",
-            "--checkpoint_steps=1",
-        ),
+        f"{RELATION_NETWORK} --start_from={{saved}}/clevr_xai/relation_network --seeing_steps=2 --final_steps=0 "
+        "--checkpoint_steps=1",
         refuses="exists",
         trains=True,
         checkpoint="checkpoints/seeing.npz",
         varying=("checkpoints/log.jsonl",),
     ),
     "export": Target(
-        (
-            "-m",
-            "attribution.export",
-            "--methods=gradient",
-            f"--model={MODELS / 'svea' / 'baseline'}",
-            "--output={out}/served",
-        ),
+        "-m attribution.export --methods=gradient --model={saved}/svea/baseline --output={out}/served",
         refuses="exists",
     ),
 }
@@ -186,10 +122,10 @@ def prepare(names: Sequence[str], data: pathlib.Path) -> None:
     """Write what targets begin with: a small set of BIM's, or scenes of two seeds of CLEVR-XAI's."""
     chosen = [TARGETS[name] for name in names]
     data.mkdir()
-    if any(target.begins_with_data or "--data_dir={data}" in target.arguments for target in chosen):
+    if any(target.begins_with_data or "--data_dir={data} " in target.command for target in chosen):
         arguments = [sys.executable, *CONSTRUCT, f"--data_dir={data}"]
         subprocess.run(arguments, cwd=ROOT, env=environment(data.parent / "cache"), check=True, capture_output=True)
-    if any(target.arguments[: len(RELATION_NETWORK)] == RELATION_NETWORK for target in chosen):
+    if any(target.command.startswith(RELATION_NETWORK) for target in chosen):
         embedded = ROOT / "clevr_xai" / "embedded"
         scenes = json.loads(gzip.decompress((embedded / "CLEVR-XAI_scenes.json.gz").read_bytes()))["scenes"][:2]
         for seed in (5, 6):
@@ -217,7 +153,7 @@ def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None, thro
         A program that runs the command, with its arguments.
     """
     target = TARGETS[name]
-    arguments = [part.format(out=out, data=data) for part in target.arguments]
+    arguments = [part.format(out=out, data=data, saved=MODELS) for part in target.command.split()]
     variables = environment(out.parent / "cache")
     return subprocess.Popen(
         [*through, sys.executable, *arguments], cwd=ROOT, env=variables, start_new_session=True, preexec_fn=prepare,

@@ -236,13 +236,8 @@ def cases() -> list[tuple]:
         add(f"COCO {what}", "construct", CONSTRUCT, {"coco.json": content})
     # sets of BIM's
     for name in ("obj/val.txt", "obj/val_loc.txt", "obj/val_mask.npz", "construction.json"):
-        for what, content in {
-            "empty": b"",
-            "binary": bytes(range(256)),
-            "a pipe": fifo,
-            "a loop": loop,
-            "a directory": directory,
-        }.items():
+        kinds = {"empty": b"", "binary": bytes(range(256)), "a pipe": fifo, "a loop": loop, "a directory": directory}
+        for what, content in kinds.items():
             if name != "construction.json":
                 add(f"{name} {what}", "bim", SCORE, {f"{{set}}/{name}": content})
             else:
@@ -332,36 +327,16 @@ def cases() -> list[tuple]:
     }.items():
         add(f"scene {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_scenes.json": content})
     # servers
-    for value in (
-        "http://[::1",
-        "x",
-        "ftp://x",
-        "http://",
-        "grpc://x:y",
-        "http://a..b",
-        "http://" + "a" * 70,
-        "http://x:99999",
-    ):
+    for value in (*"http://[::1 x ftp://x http:// grpc://x:y http://a..b http://x:99999".split(), "http://" + "a" * 70):
         add(f"--server={value[:12]}", "bim", [*SCORE, f"--server={value}"])
     for value in ("inf", "nan", "0", "-1", "x"):
-        add(
-            f"--deadline={value}",
-            "bim",
-            [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"],
-            word="deadline",
-        )
+        given = [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"]
+        add(f"--deadline={value}", "bim", given, word="deadline")
     # generation
     for value in ("100x100", "x", "0x0", "480", "-480x-320", "480000x320000"):
         add(f"--image_size={value}", "generate", [f"--image_size={value}", "--output_dir=out"])
-    for flag in (
-        "stored_size=100000000",
-        "samples=3",
-        "samples=0",
-        "num_images=0",
-        "questions=hard",
-        "questions=",
-        "questions=simple,simple",
-    ):
+    flags = "stored_size=100000000 samples=3 samples=0 num_images=0 questions=hard questions= questions=simple,simple"
+    for flag in flags.split():
         add(f"--{flag}", "generate", [f"--{flag}", "--output_dir=out"])
     return [*found, *cases_of_later_commands()]
 
@@ -391,12 +366,8 @@ def cases_of_later_commands() -> list[tuple]:
         add(f"exact --methods={value}", "exact", [f"--methods={value}"])
         add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
     for value in ("svea", "bim", "clevr_xai"):
-        add(
-            f"exact --benchmark={value}",
-            "exact",
-            [f"--benchmark={value}"],
-            word="its own command: attribution-benchmarks",
-        )
+        own = "its own command: attribution-benchmarks"
+        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word=own)
 
     # maps made elsewhere
     for what, files in {

@@ -1,10 +1,8 @@
 """SVEA's settings of the methods."""
 
 import numpy as np
-import pytest
 
 import attribution
-from attribution.errors import BadInput
 from svea import methods, table
 
 
@@ -25,17 +23,3 @@ def test_settings_of_svea_reach_the_methods():
     assert chosen["rise"][1] == {"masks": 17}
     assert chosen["integrated_gradients"][1] == {"points": 51, "quadrature": "uniform"}
     assert chosen["occlusion"][1] == {}
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["grad_camm"], "no method 'grad_camm'; did you mean 'grad_cam'"),
-        (["rise", "rise"], "names 'rise' twice"),
-        ([], "--methods is empty"),
-        (["no_such_module:function"], "cannot import"),
-    ],
-)
-def test_methods_that_do_not_exist_are_refused(names, message):
-    with pytest.raises(BadInput, match=message):
-        methods.settings(names)

@@ -91,15 +91,6 @@ def test_maps_of_a_layers_resolution_are_resized_to_the_signal(scored):
     assert starts.shape == (5000,) and len(set(starts)) > 20
 
 
-def test_a_region_begins_six_points_before_the_peak_and_zero_maps_are_marked():
-    maps = np.zeros((3, 40, 1))
-    maps[0, 20], maps[1, 39] = 1.0, 2.0
-    np.testing.assert_array_equal(scoring.REGION.function(maps, None, None), [[14, 0], [28, 0], [0, 1]])
-    np.testing.assert_array_equal(
-        scoring.REGION.function(maps[..., 0], None, None), scoring.REGION.function(maps, None, None)
-    )
-
-
 def test_batches_hold_all_signals_in_order_with_their_truth(data):
     parts = list(scoring.batches(data, 1500))
     batches = [part.load() for part in parts]

@@ -45,15 +45,6 @@ def test_saved_maps_give_the_same_scores_by_both_names_of_the_flags(toy, tmp_pat
     assert {name: row["value"] for name, row in again.items()} == {name: row["value"] for name, row in first.items()}
 
 
-def test_precomputed_maps_with_channels_first_are_scored(toy, tmp_path):
-    (tmp_path / "theirs" / "mine").mkdir(parents=True)
-    right = np.zeros((1, 4, 4))  # channels first, as PyTorch has them
-    right[:, :, 2:] = 1
-    for number in range(12):
-        np.save(tmp_path / "theirs" / "mine" / f"{number}.npy", right)
-    assert run(toy, tmp_path, f"--precomputed_maps={tmp_path / 'theirs'}")["mine"]["value"] == 0.0
-
-
 @pytest.mark.parametrize(
     "name", ["=HYPERLINK(1)", "<img src=x onerror=a()>", "a|b](javascript:a)", "\x1b[31mred\u202e", "a\nb"]
 )

@@ -62,16 +62,8 @@ def test_metrics_of_all_benchmarks_that_look_at_masks(name, batch, maps):
     assert np.isfinite(zeros).all()
 
 
-def test_the_regions_of_signals():
-    from svea import metrics
+def test_the_attribution_of_objects(batch, maps):
+    from bim.measure import OBJECT
 
-    zeros, ones = np.zeros((2, 40)), np.ones((2, 40))
-    np.testing.assert_array_equal(metrics.region_of_explanation(zeros), metrics.region_of_explanation(ones))
-
-
-def test_the_attribution_of_objects():
-    from bim.measure import map_attributions
-
-    masks = np.random.default_rng(2).random((2, 8, 8)) > 0.5
-    found = [map_attributions(level((2, 8, 8, 3)), masks) for level in (np.zeros, np.ones)]
-    np.testing.assert_array_equal(found[0], found[1])
+    zeros, ones = (OBJECT.function(level(maps), batch, None) for level in (np.zeros_like, np.ones_like))
+    np.testing.assert_array_equal(zeros, ones)

@@ -95,16 +95,6 @@ def test_a_random_map_gets_what_theory_says():
         assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(count), name
 
 
-def test_within_the_tolerance_is_a_hit():
-    mask = np.zeros((1, 100, 100), bool)
-    mask[0, 50, 50] = True
-    batch = block_of(mask)
-    for distance, hit in ((0, 1), (3, 1), (4, 0)):  # 3 % of 100
-        maps = np.zeros((1, 100, 100))
-        maps[0, 50, 50 + distance] = 1
-        assert values("pointing_game", maps, batch) == hit
-
-
 @pytest.mark.parametrize(("name", "reach"), [("pointing_game@0", 0), ("pointing_game@0.1", 10), ("pointing_game", 3)])
 def test_the_tolerance_is_part_of_the_name(name, reach):
     mask = np.zeros((1, 100, 100), bool)
