@@ -228,13 +228,17 @@ def tcav_score(gradients: np.ndarray, vector: np.ndarray) -> float:
     return float(np.mean(gradients @ vector > 0))
 
 
-def _two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:
+def two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:
     """Return the p-value of Student's t-test for two independent samples; 1 or 0 where neither varies."""
-    from scipy import stats
+    from scipy import special
 
-    if np.ptp(first) == np.ptp(second) == 0:
-        return float(first[0] == second[0])
-    return float(stats.ttest_ind(first, second).pvalue)
+    count = len(first) + len(second)
+    squares = np.square(first - np.mean(first)).sum() + np.square(second - np.mean(second)).sum()
+    difference = np.mean(first) - np.mean(second)
+    if squares == 0:
+        return float(difference == 0)
+    t = difference / np.sqrt(squares / (count - 2) * (1 / len(first) + 1 / len(second)))
+    return float(2 * special.stdtr(count - 2, -abs(t)))
 
 
 def score_concept(
@@ -276,7 +280,7 @@ def score_concept(
             random_vector, _ = concept_activation_vector(known[name], known[other], seed + number)
             random_scores.append(tcav_score(gradients[layer], random_vector))
         arrays = [np.array(values) for values in (scores, random_scores, accuracies)]
-        found.append(_ConceptScores(layer, *arrays, _two_sided_t_test(arrays[0], arrays[1])))
+        found.append(_ConceptScores(layer, *arrays, two_sided_t_test(arrays[0], arrays[1])))
     return found
 
 

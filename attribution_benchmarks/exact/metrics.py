@@ -95,17 +95,11 @@ def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.where(theirs > 0, np.sqrt(1 - np.clip(cosine, 0, 1) ** 2), np.nan)
 
 
-def sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
+def _sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Return the share of the relevant features whose sign in the map is wrong or zero, (N,)."""
     matters = np.abs(exact) > _NEGLIGIBLE * np.abs(exact).max(axis=1, keepdims=True)
     wrong = matters & (np.sign(maps) != np.sign(exact))
     return ratio(wrong.sum(axis=1), matters.sum(axis=1))
-
-
-def suppressor_share(maps: np.ndarray, suppressors: np.ndarray) -> np.ndarray:
-    """Return the share of a map's magnitude on suppressors, (N, features) bool; (N,), NaN where there are none."""
-    share = ratio((np.abs(maps) * suppressors).sum(axis=1), np.abs(maps).sum(axis=1))
-    return np.where(suppressors.any(axis=1), share, np.nan)
 
 
 def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
@@ -140,8 +134,11 @@ def of_problem(place: int, name: str, about: str = "", classes: int = 1) -> Metr
     )
 
 
-def _suppressors(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    return suppressor_share(_as_features(maps, batch), np.asarray(batch.truth["suppressors"]))
+def _suppressor_share(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the share of a map's magnitude on ``batch.truth["suppressors"]``, (N,); NaN where there are none."""
+    magnitudes, suppressors = np.abs(_as_features(maps, batch)), np.asarray(batch.truth["suppressors"])
+    share = ratio((magnitudes * suppressors).sum(axis=1), magnitudes.sum(axis=1))
+    return np.where(suppressors.any(axis=1), share, np.nan)
 
 
 OVERALL = (
@@ -168,7 +165,7 @@ OVERALL = (
     ),
     _against_truth(
         "sign_errors",
-        sign_errors,
+        _sign_errors,
         title="Sign errors",
         better="less",
         about="The share of the features that matter whose sign is wrong or that are left out. Between 0 and 1; less "
@@ -180,7 +177,7 @@ OVERALL = (
 )
 SUPPRESSOR_SHARE = of_maps(
     "suppressor_share",
-    _suppressors,
+    _suppressor_share,
     title="On suppressors",
     better="less",
     about="The share of a map on features that the network uses to clean others, and that say nothing about what "

@@ -208,7 +208,7 @@ def _examples(count: int, seed: int) -> Examples:
     )
 
 
-def mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+def _mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the share of the k pixels of the largest magnitude that are among the k of the mask, (N,).
 
     Ties count by their expectation.
@@ -252,7 +252,7 @@ _DEFINED = _XaiTris(
         *(of_problem(place, name, ABOUT[name.rpartition("_")[0]], classes=2) for place, name in enumerate(NAMES)),
         of_maps(
             "mask_precision",
-            mask_precision,
+            _mask_precision,
             title="Mask precision",
             about="The share of the k pixels of the largest magnitude that are among the k pixels of the tetrominoes. "
             "Between 0 and 1; more is better to a reader who takes a map for where the class is. The network's exact "

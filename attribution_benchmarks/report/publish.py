@@ -83,7 +83,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
         "tables/pairs.csv": _pairs_csv(list(tests.values())),
         "tables/agreement.txt": agreement_text,
         "tables/agreement.md": agreement_markdown,
-        "tables/agreement.json": _json(agreement_document(built, agreement)),
+        "tables/agreement.json": _json(_agreement_document(built, agreement)),
         "manifest.json": _json(described),
         **page.pages(built, agreement, tests, data, changed),
     }
@@ -143,14 +143,14 @@ def _table(markdown: bool, header: Sequence[str], body: Sequence[Sequence[str]])
 def _matrix_parts(
     matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, scope: str, markdown: bool
 ) -> Iterator[str]:
-    yield wide_table(matrix, tests, names, markdown)
+    yield _wide_table(matrix, tests, names, markdown)
     yield LEGEND + "\n"
     yield scope + "\n"
     if tests:
         yield _detectable_table(list(tests.values()), markdown)
 
 
-def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
+def _wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
 
     def text(cell: Mapping) -> str:
@@ -214,11 +214,11 @@ def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, st
 
 def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:
     if agreement.rows:
-        yield agreement_table(agreement, markdown)
-    yield correlation_table(matrix, agreement, markdown)
+        yield _agreement_table(agreement, markdown)
+    yield _correlation_table(matrix, agreement, markdown)
 
 
-def agreement_table(agreement: Agreement, markdown: bool = False) -> str:
+def _agreement_table(agreement: Agreement, markdown: bool = False) -> str:
     """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
     header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
     keys = ("over", "w", "interval", "chance", "p", "judges", "methods", "families")
@@ -226,7 +226,7 @@ def agreement_table(agreement: Agreement, markdown: bool = False) -> str:
     return _table(markdown, header, body)
 
 
-def correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = False) -> str:
+def _correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = False) -> str:
     """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
     lines = sections.correlations(matrix, agreement)
     body = [
@@ -236,7 +236,7 @@ def correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = Fal
     return _table(markdown, ["Spearman (methods)", *(column.label for column in matrix.columns)], body)
 
 
-def agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
+def _agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
     """Return W and the correlations as JSON; None for what is not finite."""
     return {
         "common_methods": list(matrix.common),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from attribution_benchmarks.report.significance import (
     MARGIN,
     NOT_COMPARED,
     PASSES,
+    Baseline,
     BaselineRecord,
     ColumnTests,
     OraclePower,
@@ -179,13 +181,16 @@ def _caveat(
     if tests is None or best not in tests.ranks or not tests.has_power():
         return ""
     if failed := tests.failed(best):
-        reached = [one for one in failed if math.isfinite(one.share)]
-        worst = max(reached or failed, key=lambda one: one.share)
-        share = f"reaches {percentages([worst.share])} of its score" if reached else "is not beaten"
-        return f"{'its own map under ' if worst.own else ''}“{names(worst.kind)}” {share}"
-    if tests.not_compared(best):
-        return "too expensive to compare with every baseline"
-    return ""
+        return _strongest(failed, names)
+    return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
+
+
+def _strongest(failed: Sequence[Baseline], names: Any) -> str:
+    """Return which of the baselines that a method does not beat reaches most of its score."""
+    reached = [one for one in failed if math.isfinite(one.share)]
+    worst = max(reached or failed, key=lambda one: one.share)
+    share = f"reaches {percentages([worst.share])} of its score" if reached else "is not beaten"
+    return f"{'its own map under ' if worst.own else ''}“{names(worst.kind)}” {share}"
 
 
 def undecided(
@@ -286,24 +291,24 @@ def _recommend(names_of: Sequence[str], record: BaselineRecord, tested: Sequence
     text = f"{enumeration(map(names, names_of))} pass{'es' if len(names_of) == 1 else ''} on "
     text += enumeration(record.passed, _AT_MOST) + (f", not on {enumeration(missed, _AT_MOST)}" if missed else "")
     ranks = [
-        f"{names(name)} {_range(low, high)} of {len(one.tested)}"
-        for one in tested
-        if one.column.metric == _FAITHFULNESS
-        for name in names_of
-        if name in one.ranks
-        for low, high, _ in [one.ranks[name]]
+        f"{names(name)} {_range(one, name)} of {len(one.tested)}"
+        for one, name in itertools.product(tested, names_of)
+        if one.column.metric == _FAITHFULNESS and name in one.ranks
     ]
-    cards = {name: attribution.METHODS[name].card for name in names_of if name in attribution.METHODS}
-    costs = [f"{names(name)} {card.cost}" for name, card in cards.items() if card]
-    return [
-        f"{text}.",
-        *([f"Rank by in-domain deletion: {'; '.join(ranks)}."] if ranks else []),
-        *([f"Cost of an input: {'; '.join(costs)}."] if costs else []),
-    ]
+    found = {"Rank by in-domain deletion": ranks, "Cost of an input": _costs(names_of, names)}
+    return [f"{text}.", *(f"{what}: {'; '.join(texts)}." for what, texts in found.items() if texts)]
 
 
-def _range(low: float, high: float) -> str:
+def _range(tests: ColumnTests, name: str) -> str:
+    """Return the range of a method's rank."""
+    low, high, _ = tests.ranks[name]
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
+
+
+def _costs(names_of: Sequence[str], names: Any) -> list[str]:
+    """Return what an input costs by each of the registered methods."""
+    cards = {name: attribution.METHODS[name].card for name in names_of if name in attribution.METHODS}
+    return [f"{names(name)} {card.cost}" for name, card in cards.items() if card]
 
 
 def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]:

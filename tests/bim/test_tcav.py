@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from attribution import cli
 from attribution.errors import BadInput
@@ -40,6 +41,17 @@ def test_the_score_counts_positive_directional_derivatives():
     assert run_tcav.tcav_score(gradients, np.array([1.0, 0.0])) == 0.5
     assert run_tcav.tcav_score(gradients, np.array([-1.0, 0.0])) == 0.25
     assert run_tcav.tcav_score(3 * gradients, np.array([0.2, 0.0])) == 0.5
+
+
+def test_the_t_test_is_scipys():
+    rng = np.random.default_rng(0)
+    for shift in (0.0, 0.3, 2.0):
+        first, second = rng.random(10) + shift, rng.random(7)
+        assert run_tcav.two_sided_t_test(first, second) == pytest.approx(
+            stats.ttest_ind(first, second).pvalue, rel=1e-9
+        )
+    assert run_tcav.two_sided_t_test(np.ones(5), np.ones(5)) == 1.0
+    assert run_tcav.two_sided_t_test(np.ones(5), np.zeros(5)) == 0.0
 
 
 def test_gradients_of_the_layers_move_the_logit_as_they_say(sets, tiny_models):

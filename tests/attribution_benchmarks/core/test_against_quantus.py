@@ -144,8 +144,30 @@ def test_pixel_flipping_is_deletion_without_the_whole_picture_and_in_steps_inste
             flipping.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), targets, channels_first(MAPS))
 
 
+def test_black_is_an_input_s_own_least_value_in_quantus():
+    from quantus.helpers.utils import get_baseline_dict
+
+    pictures = GENERATOR.random((2, 1, 3, 3)) + 1
+    found = get_baseline_dict(pictures, batched=True, return_shape=(2, 1))["black"]
+    np.testing.assert_array_equal(found, pictures.reshape(2, -1).min(axis=1))
+    assert (found > 1).all()
+
+
 def black(pictures, gone, keys):
     return np.where(gone[..., np.newaxis], 0.0, pictures)
+
+
+def test_sensitivity_n_of_quantus_draws_no_sets_but_removes_in_the_map_s_own_order():
+    """The paper draws random sets of one size; Quantus correlates over inputs the sums that deletion leaves behind."""
+    pictures = GENERATOR.random((6, SIDE, SIDE, 1))
+    theirs = metrics.faithfulness.SensitivityN(
+        features_in_step=8, n_max_percentage=1.0, perturb_baseline=0.0, disable_warnings=True
+    )
+    found = theirs.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), np.zeros(6, np.int64), channels_first(MAPS))
+    order = np.argsort(-MAPS.reshape(6, -1), axis=1)
+    sums = np.take_along_axis(MAPS.reshape(6, -1), order, axis=1).reshape(6, 8, 8).sum(axis=2)
+    np.testing.assert_allclose(found[0]["att_sums"], sums, rtol=1e-9)
+    assert (np.diff(found[0]["att_sums"], axis=1) < 0).all()  # no two sets of an input are alike in what they hold
 
 
 def of_mean_one_half(*shape):

@@ -31,12 +31,13 @@ def test_metrics_by_hand():
     assert metrics.spearman(truth, truth) == pytest.approx(1)
     assert metrics.spearman(-truth, truth) == pytest.approx(-1)
     assert metrics.spearman(np.ones((1, 4)), truth) == 0
-    assert metrics.sign_errors(np.array([[5.0, 5.0, 5.0, 5.0]]), truth) == 0.5
-    assert metrics.sign_errors(zero, truth) == 1 and metrics.sign_errors(truth, truth) == 0
-    on = np.array([[False, True, False, False]])
-    assert metrics.suppressor_share(truth, on) == pytest.approx(1 / 3) and np.isnan(
-        metrics.suppressor_share(truth, ~on & on)
-    )
+    batch = Batch(zero, ["a"], truth={"shapley": truth, "suppressors": np.array([[False, True, False, False]])})
+    *_, sign_errors = (metric.measure.function for metric in metrics.OVERALL)
+    assert sign_errors(np.array([[5.0, 5.0, 5.0, 5.0]]), batch, None) == 0.5
+    assert sign_errors(zero, batch, None) == 1 and sign_errors(truth, batch, None) == 0
+    share = metrics.SUPPRESSOR_SHARE.measure.function
+    assert share(truth, batch, None) == pytest.approx(1 / 3)
+    assert np.isnan(share(truth, Batch(zero, ["a"], truth={"suppressors": zero.astype(bool)}), None))
 
 
 def test_inputs_of_a_problem_are_the_same_however_many_are_drawn():
@@ -122,5 +123,6 @@ def test_xai_tris_knows_the_truth_and_the_mask_is_another(tmp_path):
 def test_mask_precision_counts_ties_by_their_expectation():
     mask = np.array([[[True, True], [False, False]]])
     batch = Batch(np.zeros((1, 2, 2, 1)), ["a"], masks={"mask": mask})
+    (metric,) = (metric for metric in xai_tris.BENCHMARK.metrics if metric.name == "mask_precision")
     for values, expected in (([[1, 1], [1, 1]], 0.5), ([[2, 1], [1, 1]], 0.5 + 0.5 / 3), ([[-2, 1], [0, 0]], 1)):
-        assert xai_tris.mask_precision(np.array([values], float), batch, None) == pytest.approx(expected)
+        assert metric.measure.function(np.array([values], float), batch, None) == pytest.approx(expected)

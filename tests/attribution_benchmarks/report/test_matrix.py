@@ -16,7 +16,6 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmar
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.report import matrix, publish, significance
-from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -287,32 +286,6 @@ def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
 def test_without_scores_of_inputs_there_are_no_verdicts(built):
     assert publish.long_rows(built)[0].keys() & {"baselines", "mark", "rank_low"} == set()
     assert significance.compare_columns(built, {}) == {}
-
-
-def test_long_rows_hold_every_place_once(built, judged):
-    rows = publish.long_rows(built, judged)
-    assert len({(row["method"], row["column"]) for row in rows}) == len(rows) == len(built.cells) + len(built.blanks)
-    blank = next(row for row in rows if (row["method"], row["column"]) == ("twin", "bim mcs"))
-    assert blank["value"] is None and blank["reason"] == "too slow"
-
-
-def test_wide_table_marks_what_passes(built, judged):
-    lines = publish.wide_table(built, judged, Names({"best": "The best"})).splitlines()
-    best, bad = (next(line for line in lines if line.startswith(name)) for name in ("The best", "bad"))
-    assert best.count("(1)✓") == 3 and "✓" not in bad  # of negative scores there is no share
-    truth = next(line for line in lines if line.startswith("template_position"))
-    assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith("template"))
-    assert publish.wide_table(built, judged, Names({}), markdown=True).startswith("| method | SVEA ROE test % |")
-
-
-def test_tables_of_agreement_show_numbers_and_dashes(built):
-    found = matrix.agreement(built)
-    text = publish.agreement_table(found)
-    assert "between benchmarks" in text and "1.00" in text and "–" in text
-    assert "1.00 (4)" in publish.correlation_table(built, found)
-    document = publish.agreement_document(built, found)
-    assert document["common_methods"] == ["best", "good", "bad"]
-    assert document["columns"][3]["questions"] == "simple"
 
 
 @pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "@SUM(A1)", "a,b", "a\nb", "\x1b[2J", '"'])

@@ -309,8 +309,20 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
         written.append(found)
     assert written[0] == written[1]
     assert (tmp_path / "tables" / "matrix.txt").read_text() in text
-    document = json.loads(written[0]["tables/matrix.json"])
-    assert {row["reason"] for row in document["rows"] if row["value"] is None} == {"too slow"}
+    rows = json.loads(written[0]["tables/matrix.json"])["rows"]
+    assert {row["reason"] for row in rows if row["value"] is None} == {"too slow"}
+    assert len({(row["method"], row["column"]) for row in rows}) == len(rows) == 3 * 6 + 4
+    lines = written[0]["tables/matrix.txt"].decode().split("\n\n")[0].splitlines()
+    best, bad, truth = (
+        next(line for line in lines if line.startswith(name)) for name in ("The Best", "bad", "The truth")
+    )
+    assert best.count("(1)✓") == 3 and "✓" not in bad  # of negative scores there is no share
+    assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith(("The truth", "✓")))
+    assert written[0]["tables/matrix.md"].decode().startswith("| method | SVEA ROE test % |")
+    agreement = written[0]["tables/agreement.txt"].decode()
+    assert "between benchmarks" in agreement and "1.00 (4)" in agreement and "–" in agreement
+    document = json.loads(written[0]["tables/agreement.json"])
+    assert document["common_methods"] == ["best", "good", "bad"] and document["columns"][3]["questions"] == "simple"
     header, *pairs = written[0]["tables/pairs.csv"].decode().splitlines()
     assert header.startswith(
         "benchmark,column,family,factor,first,second,difference,low,high,p_value,p_corrected,n,error,clusters,freedom,bette"
