@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from attribution.errors import BadInput
 from attribution.explain import BrokenContract
 from tools.model_zoo import oracles
 from tools.model_zoo.family import Family
+from tools.model_zoo.relevance_oracle import DEFINITIONS
 
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5
@@ -30,6 +32,7 @@ BY_ORACLE = (*(name for name in METHODS if hasattr(oracles.Oracle, name) and nam
 GRADIENT_X_INPUT = ("lrp_epsilon", "lrp_cp", "lrp_attn")  # they are, where a network is piecewise linear and ε is 0
 GROUPED = ("shapley_sampling", "kernel_shap", "lime")
 RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
+DEFINITION = "its definition"
 # Parameters with which a method is another one, that the oracle computes.
 LIMITS = {
     "guided_integrated_gradients": ({"max_distance": 0.0}, "the straight path"),
@@ -165,12 +168,9 @@ class Subject:
             return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
         note = "" if self.exchanged else "the network's own scores change with the other inputs"
         note = note if np.abs(maps).max() > 0 else "all zero"
-        try:
-            status, against = self._law(name)
-            if status:
+        for status, against in self._laws(name):
+            with contextlib.suppress(oracles.NoOracle):
                 return self._compared(name, options, maps, Cell(status, against, note=note))
-        except oracles.NoOracle:
-            pass
         shares = self._shares(name, maps)
         if shares is not None and (difference := np.abs(shares - 1).max()) <= TOLERANCE:
             return Cell("complete", "the logit", difference, note=note)
@@ -191,7 +191,7 @@ class Subject:
         return options
 
     def _compared(self, name, options, maps, cell) -> Cell:
-        """Return the cell of maps that should be as ``_expected``, from one without difference."""
+        """Return the cell of maps that should be as ``_expected``, from one of a law, without difference."""
         if name == "full_grad":
             cell = dataclasses.replace(cell, difference=self._missing(self.model, self.oracle()))
             if cell.difference > TOLERANCE:
@@ -202,13 +202,14 @@ class Subject:
         if cell.status == "limit":
             options = options | LIMITS[name][0]
             maps = self._maps(self.model, name, options)
-        expected = self._expected(name, self.oracle())
+        expected = self._expected(name, cell.against, options, self.oracle())
         found = _sums(maps) if expected.ndim == 1 else maps
         cell = dataclasses.replace(cell, difference=_difference(found, expected))
         if cell.difference <= TOLERANCE:
             return cell
-        differs = dataclasses.replace(cell, status="differs")
-        return self._compared_in_double(name, options, differs, found, expected) if self.double else differs
+        if not self.double:
+            return dataclasses.replace(cell, status="differs")
+        return self._compared_in_double(name, options, cell, found, expected)
 
     def _missing(self, model, oracle) -> float:
         """Return by how much FullGrad's terms miss the sum of the logits, as a share of the largest of them."""
@@ -227,12 +228,10 @@ class Subject:
     def _compared_in_double(self, name, options, cell, found, expected) -> Cell:
         """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
         model, oracle = self.double()
-        true = self._expected(name, oracle)
+        true = self._expected(name, cell.against, options, oracle)
         from_true = _difference(found, true)
         if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
-            return dataclasses.replace(
-                cell, status=self._law(name)[0], against=f"{cell.against} in float64", difference=from_true
-            )
+            return dataclasses.replace(cell, against=f"{cell.against} in float64", difference=from_true)
         maps, note = self._maps(model, name, options), cell.note
         in_double = _sums(maps) if true.ndim == 1 else maps
         allowed = TOLERANCE * np.abs(true).max()
@@ -273,30 +272,30 @@ class Subject:
             return []
         return [] if max(changes, default=0) > ROW_TOLERANCE else found
 
-    def _law(self, name) -> tuple[str, str]:
-        """Return the status of a method's maps where they are as ``_expected``, and by what; empty without either."""
+    def _laws(self, name) -> Iterator[tuple[str, str]]:
+        """Yield the status of a method's maps where they are as ``_expected``, and by what, the strongest first."""
         linear, logits = self.family.piecewise_linear, self.family.score == "logits"
-        if name in LIMITS and (linear or name in BY_ORACLE):
-            return "limit", LIMITS[name][1]
-        if name in BY_ORACLE:
-            return "exact", "its definition"
         if name in GRADIENT_X_INPUT and linear:
-            return "exact", "Gradient x Input"
+            yield "exact", "Gradient x Input"
+        if name in BY_ORACLE and name not in LIMITS or name in DEFINITIONS:
+            yield "exact", DEFINITION
+        if name in LIMITS and (linear or name in BY_ORACLE):
+            yield "limit", LIMITS[name][1]
         if logits and name in ("deeplift", "full_grad"):
-            return "complete", "f(x) - f(0)" if name == "deeplift" else "the sum of its terms"
-        return ("complete", "the logit") if name == "lrp_cp" and self.family.conserving else ("", "")
+            yield "complete", "f(x) - f(0)" if name == "deeplift" else "the sum of its terms"
+        if name == "lrp_cp" and self.family.conserving:
+            yield "complete", "the logit"
 
-    def _expected(self, name, oracle) -> np.ndarray:
+    def _expected(self, name, against, options, oracle) -> np.ndarray:
         """Return what an oracle computes of a method: maps, or their sums ``(N,)``."""
         if name in BY_ORACLE:
             if name in AT_LAYER and name not in self.layers:
                 raise oracles.NoOracle("no layer")
             return oracle.as_map(getattr(oracle, name)(*self.layers.get(name, ())))
-        status, against = self._law(name)
-        if status != "complete":
-            return oracle.as_map(oracle.gradient_x_input())
-        whole = oracle.scores(oracle.values)
-        return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))
+        if against in ("the logit", "f(x) - f(0)"):
+            whole = oracle.scores(oracle.values)
+            return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))
+        return oracle.as_map(oracle.relevance(name, options) if against == DEFINITION else oracle.gradient_x_input())
 
     def _shares(self, name, maps) -> np.ndarray | None:
         """Return which share of the score a map of relevance adds up to, ``(N,)``."""

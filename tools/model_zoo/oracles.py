@@ -19,7 +19,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 from attribution.methods import groups, perturbation
 from attribution.model import batching
 from tools.model_zoo.family import BEHIND, Family
-from tools.model_zoo.relevance_oracle import DEFINITIONS, relevance
+from tools.model_zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
 
 SEED = 0
 SAMPLES = 3  # of SmoothGrad, VarGrad, Expected Gradients
@@ -328,22 +328,31 @@ class Oracle:
             rolled = rolled + (attention * slopes).clip(0).mean(axis=1) @ rolled
         return self._of_tokens(rolled - identity)
 
-    def relevance(self, name: str, network, options: Mapping) -> np.ndarray:
+    def relevance(self, name: str, options: Mapping) -> np.ndarray:
         """Return a relevance method's map by its definition on the live network; see ``relevance_oracle``."""
         numbers = {key: options[key] for key in ("epsilon", "gamma", "low", "high") if key in options}
-        definition = dataclasses.replace(DEFINITIONS[name], **numbers)
-        values = {
-            **{key: array.numpy() for key, array in self._others.items()},
-            self._name: self._as_given(self.values),
+        values = {name: array.numpy() for name, array in self._others.items()} | {
+            self._name: self._as_given(self.values)
         }
-        names = [tensor.name for tensor in network.inputs] if self._others else [self._name]
-
-        def scores(outputs):
-            return self._targets_of(outputs if isinstance(outputs, dict) else {"": outputs})
-
-        arrays = [values[key] for key in names]
-        found = relevance(network, arrays, names.index(self._name), definition, scores)
+        names = [tensor.name for tensor in self._network.inputs] if self._others else [self._name]
+        try:
+            found = relevance(
+                self._network,
+                [values[one] for one in names],
+                names.index(self._name),
+                dataclasses.replace(DEFINITIONS[name], **numbers),
+                lambda outputs: self._targets_of(outputs if isinstance(outputs, dict) else {"": outputs}),
+            )
+        except UnknownLayer as error:
+            raise NoOracle(error) from error
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
+
+    @functools.cached_property
+    def _network(self):
+        """The live Keras network in float64."""
+        if self._family.network is None:
+            raise NoOracle("no live network")
+        return self._family.network()
 
     def as_map(self, array: np.ndarray) -> np.ndarray:
         """Return a map of the inputs' shape with its channels where the file has them."""

@@ -202,7 +202,9 @@ class Network:
         """Append a step, and compute its values."""
         step = Step(kind, function, tuple(inputs), **fields)
         if step.inputs:
-            step.explained = any(one.explained for one in inputs)
+            step.explained, step.varies = (
+                any(getattr(one, name) for one in inputs) for name in ("explained", "varies")
+            )
             step.values = step.after(*(one.values for one in inputs))
         for one in step.inputs:
             one.users.append(step)
@@ -260,8 +262,16 @@ class Network:
         return self.step("pass", function, [x])
 
     def _convolution(self, layer, x):
-        name, first = type(layer).__name__, x.values.shape.rank
-        how = {name: getattr(layer, name) for name in ("strides", "padding", "data_format", "dilation_rate")}
+        name = type(layer).__name__
+        how = {name: getattr(layer, name) for name in ("strides", "padding", "dilation_rate")}
+        if layer.data_format == "channels_first":  # which TensorFlow cannot compute on a processor
+            if name != "Conv2D" or layer.use_bias:
+                raise UnknownLayer(f"{name} with its channels first")
+
+            def function(x, kernel):
+                return tf.transpose(ops.conv(tf.transpose(x, (0, 2, 3, 1)), kernel, **how), (0, 3, 1, 2))
+
+            return self._activated(self._layer(function, x, layer.kernel, of=name, padded=True), layer.activation)
         about = {"of": name, "padded": layer.padding != "valid"}
         kernel = layer.pointwise_kernel if name == "SeparableConv2D" else layer.kernel
         function = functools.partial(ops.conv, **how)
@@ -273,10 +283,7 @@ class Network:
             function = functools.partial(ops.depthwise_conv, **how)
         elif name == "Conv2DTranspose":
             function = functools.partial(ops.conv_transpose, **how, output_padding=layer.output_padding)
-        bias = layer.bias
-        if bias is not None and layer.data_format == "channels_first":
-            bias = tf.reshape(bias, (1, -1, *[1] * (first - 2)))
-        return self._activated(self._layer(function, x, kernel, bias, **about), layer.activation)
+        return self._activated(self._layer(function, x, kernel, layer.bias, **about), layer.activation)
 
     def _dense(self, layer, x):
         einsum = type(layer).__name__ == "EinsumDense"
@@ -340,6 +347,60 @@ class Network:
             mixed = self._layer(lambda v, weights: combine(weights, v), value, attention.values)
         return self._dense(layer._output_dense, mixed)
 
+    def _recurrent(self, layer, x):
+        """An LSTM or a GRU, each step from its formulae."""
+        steps = [
+            self.step("move", lambda x, time=time: x[:, time], [x], of="GetItem") for time in range(x.values.shape[1])
+        ]
+        state = self._constant(tf.zeros((x.values.shape[0], layer.units)))
+        states, advance = [state, state], self._lstm if type(layer).__name__ == "LSTM" else self._gru
+        outputs = []
+        for one in reversed(steps) if layer.go_backwards else steps:
+            states = advance(layer.cell, one, *states)
+            outputs.append(states[0])
+        if not layer.return_sequences:
+            return outputs[-1]
+        return self.step("move", lambda *each: tf.stack(each, 1), outputs)
+
+    def _projected(self, x, kernel, bias=None):
+        return self._layer(ops.matmul, x, kernel, bias)
+
+    def _part(self, x, number, parts):
+        width = x.values.shape[-1] // parts
+        return self.step("move", lambda x: x[:, number * width : (number + 1) * width], [x])
+
+    def _lstm(self, cell, x, output, carry):
+        terms = [
+            self._projected(x, cell.kernel),
+            self._projected(output, cell.recurrent_kernel),
+            self._constant(cell.bias),
+        ]
+        both = self.step("sum", _total, terms)
+        enter, forget, new, leave = (self._part(both, number, 4) for number in range(4))
+        enter, forget, leave = (self._activated(one, cell.recurrent_activation) for one in (enter, forget, leave))
+        kept = self.step("product", ops.multiply, [forget, carry])
+        added = self.step("product", ops.multiply, [enter, self._activated(new, cell.activation)])
+        carry = self.step("sum", _total, [kept, added])
+        return self.step("product", ops.multiply, [leave, self._activated(carry, cell.activation)]), carry
+
+    def _gru(self, cell, x, output, _):
+        below = self._projected(x, cell.kernel, cell.bias[0])
+        before = self._projected(output, cell.recurrent_kernel, cell.bias[1])
+        parts = [[self._part(one, number, 3) for one in (below, before)] for number in range(3)]
+        keep, reset = (self._activated(self.step("sum", _total, pair), cell.recurrent_activation) for pair in parts[:2])
+        old = self.step("product", ops.multiply, [reset, parts[2][1]])
+        new = self._activated(self.step("sum", _total, [parts[2][0], old]), cell.activation)
+        replace = self.step("norm", tf.negative, [keep], scale=-1.0, bias=_double(1.0))
+        kept = self.step("product", ops.multiply, [keep, output])
+        output = self.step("sum", _total, [kept, self.step("product", ops.multiply, [replace, new])])
+        return output, None
+
+    def _bidirectional(self, layer, x):
+        ahead, back = self._recurrent(layer.forward_layer, x), self._recurrent(layer.backward_layer, x)
+        if layer.forward_layer.return_sequences:
+            back = self.step("move", lambda x: tf.reverse(x, [1]), [back])
+        return self.step("move", lambda *both: tf.concat(both, -1), [ahead, back])
+
 
 def _total(*terms):
     return functools.reduce(tf.add, terms)
@@ -367,6 +428,9 @@ _LAYERS: Mapping[str, Callable] = {
     "GroupNormalization": Network._group_normalization,
     "Positions": Network._positions,
     "MultiHeadAttention": Network._attention,
+    "LSTM": Network._recurrent,
+    "GRU": Network._recurrent,
+    "Bidirectional": Network._bidirectional,
 }
 
 
