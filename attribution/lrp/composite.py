@@ -17,8 +17,8 @@ Sources: Bach et al. 2015 (epsilon, alpha_beta), Montavon et al. 2017 (z_plus, b
 Zhang et al. 2018 (Excitation Backprop). Relevance has the unit of the score.
 
 gamma is the general form of Andéol et al. 2021. For a_i ≥ 0 and a positive sum it is the published one, epsilon with
-w + γ w+ and b + γ b+. That one has denominators near 0 where a sum is negative; the general one has none that is smaller
-than the sum itself, and the magnitudes of a layer's shares add up to at most 1 + 2/γ.
+w + γ w+ and b + γ b+. That one has denominators near 0 where a sum is negative. In the general one no denominator is
+smaller than the sum, and the magnitudes of the shares of an output add up to at most 1 + 2/γ times its relevance.
 """
 
 from __future__ import annotations
@@ -95,9 +95,11 @@ class Composite:
     convolution, dense
         Rules of these layers; dense are all products of matrices, attention's with its values among them.
     merge
-        Rule of sums of layers, of means and pooled means.
+        Rule of sums of layers, of means and pooled means, and of shifts of the input before the first layer.
     first
-        Rule of the layers that see the explained input; ``None`` for no difference.
+        Rule of the layers that see the explained input; ``None`` for no difference. Shifts before these layers, as of
+        preprocessing, then pass relevance on unchanged. Under ``box`` what does not come straight from the input, as a
+        recurrent network's state, takes none.
     batch_norm
         ``"pass"``: batch normalization passes relevance on unchanged. ``"fold"``: it is first multiplied into a
         neighbouring layer where that is exact (``attribution.graph.fold_batch_norm``).

@@ -287,8 +287,7 @@ _METHODS = [
         completeness.relevance_law(_ABSORBED),
         f"{_OVERVIEW}; for sums of both signs: Andéol, Kawakami, Wada, Kanamori, Müller and Montavon, Learning Domain "
         "Invariant Representations by Joint Wasserstein Distance Minimization, 2021",
-        "γ has no best value; a small γ leaves small denominators where large contributions of both signs cancel, up to "
-        "1 + 2/γ per layer.",
+        "γ has no best value. Each layer may amplify relevance, by at most 1 + 2/γ.",
     ),
     _lrp(
         presets.lrp_epsilon_gamma_box,

@@ -277,7 +277,7 @@ class Subject:
         linear, logits = self.family.piecewise_linear, self.family.score == "logits"
         if name in GRADIENT_X_INPUT and linear:
             yield "exact", "Gradient x Input"
-        if name in BY_ORACLE and name not in LIMITS or name in DEFINITIONS:
+        if (name in BY_ORACLE and name not in LIMITS) or name in DEFINITIONS:
             yield "exact", DEFINITION
         if name in LIMITS and (linear or name in BY_ORACLE):
             yield "limit", LIMITS[name][1]

@@ -1,9 +1,8 @@
 """Relevance methods by their definition: a live Keras network, walked backwards layer by layer in float64.
 
-Nothing here reads a file or a graph of operations. Each Keras layer becomes one or more steps (a linear layer, a sum, an
-activation, ...), and a step distributes the relevance of its values by the published formula: the gradient of the layer
-with changed inputs and weights, times these inputs. ``attribution.lrp.composite`` documents which rule belongs to which
-step.
+Nothing here reads a file or a graph of operations. Each Keras layer becomes one or more steps (a linear layer, a sum,
+an activation, ...). A step distributes the relevance of its values by the published formula: the gradient of the layer
+with changed inputs and weights, times these inputs. ``attribution.lrp.composite`` documents the rule of each step.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ class Network:
 
     def _apply(self, layer, *arguments, **options):
         name = type(layer).__name__
-        options.pop("mask", None)
+        options = {name: value for name, value in options.items() if name not in ("mask", "training")}
         leaves = keras.tree.flatten((arguments, options))
         steps = [leaf for leaf in leaves if isinstance(leaf, Step)]
         if not any(step.explained for step in steps):

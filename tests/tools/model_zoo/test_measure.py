@@ -3,14 +3,16 @@
 import dataclasses
 import functools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import attribution
+from attribution.lrp.composite import Composite, Rule
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES
-from tools.model_zoo.family import Family
+from tools.model_zoo.family import Family, keras_family, pictures
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_every_kind_of_oracle_finds_maps_that_are_off_by_a_thousandth(monkeypatc
 
     names = (
         "grad_cam", "eigen_cam", "ablation_cam", "score_cam", "guided_backprop", "idgi", "blur_ig", "kernel_shap",
-        "shapley_sampling", "lime", "guided_integrated_gradients", "lrp_gamma",
+        "shapley_sampling", "lime", "guided_integrated_gradients", "lrp_gamma", "excitation_backprop",
     )  # fmt: skip
     changed = {name: off(method) if name in names else method for name, method in attribution.METHODS.items()}
     monkeypatch.setattr("attribution.methods.registry.METHODS", changed)
@@ -110,6 +112,46 @@ def test_relevance_that_leaks_differs(with_method):
     cell = measure.measure(FAMILIES["bias_free"], ["lrp_cp"])["methods"]["lrp_cp"]
     assert (cell["status"], cell["against"]) == ("differs", "Gradient x Input")
     assert cell["difference"] == pytest.approx(0.01, rel=1e-2)
+
+
+PLUS, EPSILON, GAMMA = Rule("z_plus"), Rule("epsilon"), Rule("gamma", gamma=0.25)
+# A method, and its composite with one mistake.
+MISTAKES = {
+    "lrp_alpha1beta0": Composite(*[dataclasses.replace(PLUS, bias=False)] * 3, batch_norm="fold", sums="separate"),
+    "lrp_epsilon_plus": Composite(PLUS, EPSILON, PLUS, batch_norm="fold", norm="epsilon", sums="joint"),
+    "lrp_epsilon_plus_flat": Composite(PLUS, EPSILON, PLUS, batch_norm="fold", norm="epsilon", sums="separate"),
+    "lrp_gamma": Composite(GAMMA, GAMMA, EPSILON, norm="epsilon", sums="separate"),  # without folding
+    "lrp_epsilon_gamma_box": Composite(
+        GAMMA, EPSILON, EPSILON, Rule("box", low=-1.1, high=1.0), "fold", "epsilon", sums="separate"
+    ),
+    "lrp_clevr_xai": Composite(*[Rule("alpha_beta", alpha=1.0, beta=0.01)] * 3),
+    "excitation_backprop": Composite(*[Rule("z_plus", epsilon=0.0, bias=False)] * 3, sums="separate", start="one"),
+}
+
+
+def test_the_definition_finds_each_mistake_in_a_composite(monkeypatch):
+    changed = dict(attribution.METHODS)
+    for name, composite in MISTAKES.items():
+
+        def mistaken(queries, *, composite=composite, **options):
+            return queries.relevance(composite)
+
+        changed[name] = dataclasses.replace(changed[name], function=mistaken)
+    monkeypatch.setattr("attribution.methods.registry.METHODS", changed)
+    for name, cell in measure.measure(FAMILIES["signal_residual"], MISTAKES)["methods"].items():
+        assert (cell["status"], cell["against"]) == ("differs", "its definition"), (name, cell)
+        assert cell["difference"] > 1e-3, (name, cell)
+
+
+def test_a_layer_without_definition_leaves_rows():
+    def build():
+        inputs = keras.Input((12, 2))
+        return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(keras.layers.LayerNormalization(-1)(
+            keras.layers.SeparableConv1D(4, 3, activation="relu")(inputs)
+        ))))  # fmt: skip
+
+    cell = measure.measure(keras_family("separable", "", build, pictures(12, 2)), ["lrp_alpha1beta0"])["methods"]
+    assert cell["lrp_alpha1beta0"]["status"] == "rows" and "Σ/f" in cell["lrp_alpha1beta0"]["note"], cell
 
 
 def test_what_float64_mends_is_rounding(with_method):
