@@ -55,8 +55,8 @@ file alone.
   normalization: it is folded into the layers before it, and an activation near its kink may be on for one and off for
   the other.
 - **limit**: with one parameter changed, the method is another one, and those maps are exact: Guided Integrated
-  Gradients on the straight path, and LRP-γ with γ = 0 where the network is piecewise linear and no Keras network. Of the
-  method with its own parameter only as much is known as in "rows".
+  Gradients on the straight path, and LRP-γ with γ = 0 where a piecewise linear network has no live Keras network. Of
+  the method with its own parameter only as much is known as in "rows".
 - **complete**: the maps have the sum that they must have, to 1e-5: DeepLIFT f(x) - f(0), relevance the logit,
   Excitation Backprop 1; FullGrad's terms add up to the logit. How the sum is distributed is not checked.
 - **rows**: neither a definition nor a sum to compare with. The maps are finite and do not change when the other inputs
@@ -68,9 +68,9 @@ file alone.
 - **refused**: the method is not defined for the network; the reason is below the table. **crashes**: any other result.
 
 Row independence is checked in every cell that is not refused. Where a map is zero everywhere, as an exact one may be,
-the cell says so. Methods run with few samples and three groups of positions. Relevance methods have ε = 1e-12 and bounds
-of the range of the inputs. Ablation-CAM, Score-CAM and SISE use an earlier layer where the default
-one has more than 64 channels. For families that end in a softmax, probabilities are explained.
+the cell says so. Methods run with few samples and three groups of positions. Relevance methods have ε = 1e-12, and the
+range of the inputs as bounds. Ablation-CAM, Score-CAM and SISE use an earlier layer where the default one has more than
+64 channels. For families that end in a softmax, probabilities are explained.
 """
 
 

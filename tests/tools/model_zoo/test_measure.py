@@ -133,7 +133,7 @@ def test_the_definition_finds_each_mistake_in_a_composite(monkeypatch):
     changed = dict(attribution.METHODS)
     for name, composite in MISTAKES.items():
 
-        def mistaken(queries, *, composite=composite, **options):
+        def mistaken(queries, *, epsilon=0.0, low=-1.0, high=1.0, composite=composite):
             return queries.relevance(composite)
 
         changed[name] = dataclasses.replace(changed[name], function=mistaken)
