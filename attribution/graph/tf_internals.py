@@ -6,7 +6,7 @@ import contextlib
 import copy
 import gc
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,9 +18,9 @@ from tensorflow.python.ops.op_selector import UnliftableError
 from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, path_helpers
 
 __all__ = [
-    "UnliftableError", "convert_to_constants", "function_body", "is_known_and_stateless", "load_message",
-    "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text", "with_captures",
-    "without_collection",
+    "UnliftableError", "convert_to_constants", "function_body", "gradients_of", "is_known_and_stateless",
+    "load_message", "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
+    "with_captures", "without_collection",
 ]  # fmt: skip
 
 
@@ -118,6 +118,26 @@ def registered_gradient(kind: str) -> Any:
         If nothing is registered.
     """
     return ops.gradient_registry.lookup(kind)
+
+
+def gradients_of(operation: tf.Operation, upstream: Sequence[tf.Tensor | None]) -> list[Any]:
+    """Return the gradient at each input of an operation, ``None`` where there is none, from those of its outputs.
+
+    Raises
+    ------
+    LookupError
+        If no gradient is registered.
+    """
+    gradient = ops.get_gradient_function(operation)
+    if gradient is None:
+        return [None] * len(operation.inputs)
+    given = [
+        tf.zeros_like(output) if one is None and output.dtype.is_floating else one
+        for output, one in zip(operation.outputs, upstream, strict=True)
+    ]
+    with operation.graph._original_op(operation):
+        found = gradient(operation, *given)
+    return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
 def loaded_gradient(name: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from attribution.errors import BadInput
+from attribution.graph import tf_internals
 from attribution.graph.unroll_rnn import LOOPS, why_kept
 from attribution.graph.view import SHAPES
 from attribution.lrp.composite import Composite
@@ -218,10 +219,8 @@ class Walk:
         self.add(operation.inputs[0], given)
 
     def _follow_gradient(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
-        arrived = [(output, one) for output, one in zip(operation.outputs, given, strict=True) if one is not None]
-        outputs, relevances = zip(*arrived, strict=True)
-        sources = [tensor for tensor in operation.inputs if tensor.dtype.is_floating]
-        gradients = tf.gradients(list(outputs), sources, grad_ys=list(relevances), stop_gradients=sources)
-        for tensor, gradient in zip(sources, gradients, strict=True):
-            if gradient is not None:
+        # tf.gradients would look at everything behind the operation, so that time would grow as the square of a graph.
+        gradients = tf_internals.gradients_of(operation, given)
+        for tensor, gradient in zip(operation.inputs, gradients, strict=True):
+            if gradient is not None and tensor.dtype.is_floating:
                 self.add(tensor, gradient)
