@@ -8,29 +8,27 @@ reads pooled ones, (H, W).
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from clevr_xai import vocabulary
-
-if TYPE_CHECKING:
-    from attribution.methods.protocols import ScoredModel
-import json
-from collections.abc import Iterable, Iterator, Mapping
-
 from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import read_json
 from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.evaluator import PredictionFilter
 from attribution_benchmarks.core.explainer import load_array
+from clevr_xai import vocabulary
 from clevr_xai.dataset import Dataset, QuestionBatch
 from clevr_xai.vocabulary import answer_text
+
+if TYPE_CHECKING:
+    from attribution.methods.protocols import ScoredModel
 
 _SAMPLE = ["what color is the large cube ?", "is there a small metal thing ?"]
 INPUTS = ("image", "question")

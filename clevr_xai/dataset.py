@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.reading import inside, read_array, read_picture
+from attribution.file_io.reading import inside, read_array, read_json, read_picture
 from clevr_xai import layout, masks
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
@@ -278,7 +278,7 @@ class Dataset:
         statistics = folder / layout.STATISTICS
         if statistics.exists():
             known = {str(question["question_index"]) for question in self.questions}
-            strangers = sorted(set(layout.read_json(statistics)) - known)
+            strangers = sorted(set(read_json(statistics)) - known)
             if strangers:
                 raise BadInput(f"{statistics} names question {strangers[0]}, {self._questions_file} does not")
         return folder
@@ -311,14 +311,7 @@ class Dataset:
         """Return the masks of all objects of an image, (objects, size, size) bool, from its mask image."""
         scene = self.scenes[name]
         path = inside(self._masks, scene.get("mask_filename", name), self._scenes_file)
-        colors = np.asarray(read_picture(path))
-        try:
-            indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
-        except KeyError:
-            raise BadInput(f"the scene of {name} has an object without 'mask_color'") from None
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
-        return masks.object_masks(indices, len(scene["objects"]), self.size)
+        return masks.object_masks(masks.read_indices(path, scene), len(scene["objects"]), self.size)
 
     def _answer(self, question: dict) -> str:
         try:

@@ -40,11 +40,6 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
     return None
 
 
-def read_json(path: pathlib.Path):
-    """Return the content of a JSON file, compressed or not; ``BadInput`` names a file that cannot be read."""
-    return reading.read_json(path)
-
-
 def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:
     """Return the list under ``name`` in a JSON file after checking its entries.
 
@@ -62,7 +57,7 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     BadInput
         With the file's name and the position of the first invalid entry.
     """
-    content = read_json(path)
+    content = reading.read_json(path)
     entries = content.get(name) if isinstance(content, dict) else None
     if not isinstance(entries, list) or not entries:
         raise BadInput(f"{path} holds no list {name!r}")

@@ -6,11 +6,14 @@ release. The objects follow from the ``_output`` of the program's nodes, the pix
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
 from PIL import Image
 
+from attribution.errors import BadInput
+from attribution.file_io.reading import read_picture
 from clevr_xai.generation.scenes import BACKGROUND, linear
 from clevr_xai.programs import is_set_node, node_type
 
@@ -123,6 +126,23 @@ def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
         raise ValueError(f"{len(colors)} colours for {len(set(nearest))} objects and background")
     lengths = np.diff(starts, append=len(codes))
     return np.repeat((nearest - 1).astype(np.int16)[which], lengths).reshape(mask_image.shape[:2])
+
+
+def read_indices(path: pathlib.Path, scene: dict) -> np.ndarray:
+    """Return the object that each pixel of a scene's mask image shows, see ``object_indices``.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, an object has no colour, or the colours are not those of the objects.
+    """
+    pixels = np.asarray(read_picture(path))
+    try:
+        return object_indices(pixels, [item["mask_color"] for item in scene["objects"]])
+    except KeyError:
+        raise BadInput(f"the scene of {scene['image_filename']} has an object without 'mask_color'") from None
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
 
 
 def resize(mask: np.ndarray, size: int = SIZE) -> np.ndarray:

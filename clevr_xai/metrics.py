@@ -21,14 +21,15 @@ A map without channels has one: its poolings are |R|, R+, R² and R+².
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, listed
 from attribution.methods.completeness import Residuals
 from attribution.methods.gradients import path_start
 from attribution_benchmarks.core.batch import Batch
@@ -36,10 +37,6 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 
 if TYPE_CHECKING:
     from clevr_xai.measured import Measured
-import functools
-from collections.abc import Iterable
-
-from attribution.errors import listed
 
 
 class _Relevance:

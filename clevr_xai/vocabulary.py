@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribution.errors import BadInput
+from attribution.file_io.paths import find_saved_model
 from attribution.file_io.reading import opened
 
 PADDING, UNKNOWN = 0, 1
@@ -154,15 +155,11 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
     Raises
     ------
     BadInput
-        If the SavedModel carries no such lists.
+        If there is no SavedModel, or it carries no such lists.
     """
-    path = pathlib.Path(path)
-    versions = [int(entry.name) for entry in path.glob("*") if entry.name.isdigit() and entry.is_dir()]
-    if not (path / "saved_model.pb").exists() and versions:
-        path = path / str(max(versions))
-    found = []
+    found, assets = [], find_saved_model(path) / "assets"
     for name in (WORDS_FILE, ANSWERS_FILE):
-        file = path / "assets" / name
+        file = assets / name
         try:
             with opened(file) as stream:
                 found.append(stream.read().decode("utf-8").split())

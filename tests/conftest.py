@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attribution.file_io.reading import read_json
 from attribution_benchmarks.core.store import FILE, ScoreStore
 
 # TensorFlow uses oneDNN by default on processors with AVX-512 only. Without it, it has no gradients of grouped
@@ -152,4 +153,4 @@ def answered(small_network, tmp_path_factory):
 def embedded_scenes():
     from clevr_xai import dataset, layout
 
-    return layout.read_json(dataset.EMBEDDED / f"{layout.SCENES}.gz")["scenes"]
+    return read_json(dataset.EMBEDDED / f"{layout.SCENES}.gz")["scenes"]

@@ -27,12 +27,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -254,7 +253,7 @@ def _explain(
     _print_residuals(residuals, methods)
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
-        _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
+        atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
     titles = _titles(inputs.labels, targets, scores, names, model.score)
     for path, drawn in figures.items():
         figure = plotting.plot(
@@ -263,7 +262,7 @@ def _explain(
             channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
             feature_names=features,
         )  # fmt: skip
-        _write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
+        atomic_write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
 
@@ -497,13 +496,3 @@ def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarra
     if not kept:
         raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}")
     return kept
-
-
-def _write(path: str, save: Callable[[io.BytesIO], Any]) -> None:
-    """Write a file atomically."""
-    stream = io.BytesIO()
-    save(stream)
-    try:
-        atomic_write(path, stream.getvalue())
-    except OSError as error:
-        raise BadInput(f"cannot write '{os.fspath(path)}': {error.strerror or error}") from error

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import io
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from PIL import Image
 from attribution.errors import BadInput, listed
 from attribution.file_io.files import LOCK, UNFINISHED, locked_directory
 from attribution.file_io.paths import check_directory
-from attribution.file_io.reading import read_picture
+from attribution.file_io.reading import read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
@@ -190,7 +189,7 @@ def _check(output_dir: pathlib.Path, settings: Settings) -> None:
 
 def _check_settings(output_dir: pathlib.Path, settings: Settings, file: pathlib.Path) -> None:
     """Refuse a directory with other settings, or with more images."""
-    found = layout.read_json(file)
+    found = read_json(file)
     if not isinstance(found, dict) or not isinstance(found.get("num_images"), int):
         raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
     found = _LATER | found
@@ -227,8 +226,8 @@ def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blend
         picture = Image.fromarray(image)
         if settings.stored_size:
             picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
-        layout.write(mask_file, _png(render.mask_image(indices)))
-        layout.write(image_file, _png(picture))
+        layout.write(mask_file, functools.partial(render.mask_image(indices).save, format="PNG"))
+        layout.write(image_file, functools.partial(picture.save, format="PNG"))
     return layout.compact(scene)
 
 
@@ -274,7 +273,8 @@ def _write_block_ground_truths(
                 continue
             if scene["image_filename"] not in known:  # questions about one image follow each other
                 known = {scene["image_filename"]: _object_masks(output_dir, scene)}
-            layout.write(file, _npy(known[scene["image_filename"]][objects].any(axis=0)))
+            mask = known[scene["image_filename"]][objects].any(axis=0)
+            layout.write(file, functools.partial(np.save, arr=mask))
     return {name: layout.compact(counts)[1:-1] for name, counts in statistics.items()}
 
 
@@ -284,18 +284,5 @@ def _read(texts: Sequence[str]) -> list[dict]:
 
 def _object_masks(output_dir: pathlib.Path, scene: dict) -> np.ndarray:
     """Return the masks of a scene's objects from its mask image, (objects, size, size) bool."""
-    picture = read_picture(output_dir / layout.MASKS / scene["mask_filename"])
-    indices = masks.object_indices(np.asarray(picture), [item["mask_color"] for item in scene["objects"]])
+    indices = masks.read_indices(output_dir / layout.MASKS / scene["mask_filename"], scene)
     return masks.object_masks(indices, len(scene["objects"]))
-
-
-def _png(picture: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()

@@ -21,7 +21,7 @@ from PIL import Image
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import inside, opened, read_picture
+from attribution.file_io.reading import inside, opened, read_json, read_picture
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout, masks, programs, vocabulary
@@ -172,7 +172,7 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
     for name in (layout.SCENES, layout.IMAGES, layout.MASKS):
         if layout.find(data_dir, name) is None:
             raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
-    content = layout.read_json(layout.find(data_dir, layout.SCENES))
+    content = read_json(layout.find(data_dir, layout.SCENES))
     seed = content["info"].get("seed")
     if not seed:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
@@ -296,14 +296,13 @@ def _question_arrays(asked: list[dict], position: dict[int, int]) -> dict[str, n
 def _rendered(data_dir: pathlib.Path) -> str:
     """Return the size at which the generator rendered a directory's images."""
     path = layout.find(data_dir, layout.SETTINGS)
-    settings = layout.read_json(path) if path else {}
+    settings = read_json(path) if path else {}
     return f"{settings['width']}x{settings['height']}" if {"width", "height"} <= set(settings) else "an unknown size"
 
 
 def _read_mask_image(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean column and row of each object's visible pixels, (objects, 2), and the segmentation."""
-    colors = np.asarray(read_picture(path))
-    indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
+    indices = masks.read_indices(path, scene)
     height, width = indices.shape
     rows, columns = np.nonzero(indices >= 0)
     owner = indices[rows, columns]

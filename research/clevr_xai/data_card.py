@@ -23,9 +23,9 @@ import numpy as np
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, print_line, print_text
+from attribution.errors import print_line, print_text
 from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import inside, read_picture
+from attribution.file_io.reading import inside
 from attribution_benchmarks.core import tables
 from clevr_xai import layout, masks
 from clevr_xai.dataset import EMBEDDED, KINDS, Dataset
@@ -186,11 +186,7 @@ def _visible(directory: pathlib.Path, scenes: Iterable[dict]) -> np.ndarray:
     found = []
     for scene in scenes:
         path = inside(folder, scene.get("mask_filename", scene["image_filename"]), directory)
-        try:
-            colors = [item["mask_color"] for item in scene["objects"]]
-            indices = masks.object_indices(np.asarray(read_picture(path)), colors)
-        except (KeyError, ValueError, TypeError) as error:
-            raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
+        indices = masks.read_indices(path, scene)
         counts = np.bincount(indices[indices >= 0], minlength=len(scene["objects"]))
         found.append(counts * (480 * 320 / indices.size))
     return np.concatenate(found)

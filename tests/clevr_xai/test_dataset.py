@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
+from attribution.file_io.reading import read_json
 from clevr_xai import dataset, layout, masks
 from clevr_xai.generation import scenes
 
@@ -323,5 +324,5 @@ def test_json_is_written_whole_and_compressed_the_same_every_time(tmp_path):
     layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
     assert (tmp_path / "a.json.gz").read_bytes() == first
     read = {"info": {"x": 1}, "y": [2.5, {}]}
-    assert json.loads(gzip.decompress(first)) == layout.read_json(tmp_path / "a.json.gz") == read
+    assert json.loads(gzip.decompress(first)) == read_json(tmp_path / "a.json.gz") == read
     assert [path.name for path in tmp_path.iterdir()] == ["a.json.gz"]

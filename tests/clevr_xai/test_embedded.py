@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution.file_io.reading import read_json
 from clevr_xai import dataset, layout, masks
 from clevr_xai.generation import questions, render, scenes
 
-SETTINGS = layout.read_json(dataset.EMBEDDED / layout.SETTINGS)
+SETTINGS = read_json(dataset.EMBEDDED / layout.SETTINGS)
 SIZE = SETTINGS["width"], SETTINGS["height"]
 
 

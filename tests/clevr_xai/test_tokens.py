@@ -35,6 +35,7 @@ def test_lists_are_read_from_the_highest_version(tmp_path):
     for version, words in ((1, "old"), (10, "new"), (9, "older")):
         assets = tmp_path / str(version) / "assets"
         assets.mkdir(parents=True)
+        (assets.parent / "saved_model.pb").touch()
         (assets / vocabulary.WORDS_FILE).write_text(f"{words}\nword\n")
         (assets / vocabulary.ANSWERS_FILE).write_text("".join(f"{answer}\n" for answer in ANSWERS))
     assert vocabulary.read_assets(tmp_path) == (["new", "word"], list(ANSWERS))
@@ -42,5 +43,6 @@ def test_lists_are_read_from_the_highest_version(tmp_path):
 
 
 def test_a_model_without_lists_is_refused(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
     with pytest.raises(BadInput, match=r"question_words\.txt"):
         vocabulary.read_assets(tmp_path)

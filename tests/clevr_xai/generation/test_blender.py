@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
+from attribution.file_io.reading import read_json
 from clevr_xai import layout
 from clevr_xai.generation import blender, generate
 
@@ -75,7 +76,7 @@ def test_the_same_scenes_and_masks_are_rendered_and_none_twice(assets, tmp_path)
         same = (tmp_path / "made" / name).read_bytes() == (tmp_path / "mitsuba" / name).read_bytes()
         assert same != (name.parent.name == layout.IMAGES or name.name == layout.SETTINGS), name
     seen = [json.loads(line) for line in (tmp_path / "bpy.log").read_text().splitlines()]
-    scenes = layout.read_json(tmp_path / "made" / layout.SCENES)["scenes"]
+    scenes = read_json(tmp_path / "made" / layout.SCENES)["scenes"]
     assert len(seen) == len(scenes) == 2
     for rendered, scene in zip(seen, scenes, strict=True):
         assert rendered["opened"] == str(assets / "base_scene.blend") and rendered["samples"] == 1

@@ -19,6 +19,7 @@ from PIL import Image
 
 from attribution.cli.run import execute
 from attribution.errors import BadInput
+from attribution.file_io.reading import read_json
 from clevr_xai import dataset, layout, masks
 from clevr_xai.generation import generate
 
@@ -60,7 +61,7 @@ def test_what_was_made_can_be_read(kind, made):
         folder = made / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
         found, available = stored.masks(name, range(len(data)))
         np.testing.assert_array_equal(found, data.masks(name, range(len(data)))[0])
-        statistics = layout.read_json(folder / "stats.json")
+        statistics = read_json(folder / "stats.json")
         numbers = {
             str(question["question_index"]) for question, known in zip(data.questions, available, strict=True) if known
         }
@@ -166,10 +167,7 @@ def test_stored_images_are_the_resized_renders(made, tmp_path):
     expected = Image.open(made / "images" / name).resize((16, 16), Image.BILINEAR)
     np.testing.assert_array_equal(small, np.asarray(expected))
     assert (tmp_path / "masks" / name).read_bytes() == (made / "masks" / name).read_bytes()
-    assert (
-        layout.read_json(tmp_path / f"{layout.SCENES}.gz")["scenes"]
-        == layout.read_json(made / layout.SCENES)["scenes"][:1]
-    )
+    assert read_json(tmp_path / f"{layout.SCENES}.gz")["scenes"] == read_json(made / layout.SCENES)["scenes"][:1]
 
 
 def test_another_look_changes_the_images_alone(made, tmp_path):
@@ -180,8 +178,8 @@ def test_another_look_changes_the_images_alone(made, tmp_path):
         layout.IMAGES,
         layout.SETTINGS,
     }
-    assert "look" not in layout.read_json(made / layout.SETTINGS)  # as in directories of earlier versions
-    assert layout.read_json(tmp_path / layout.SETTINGS)["look"] == "matched"
+    assert "look" not in read_json(made / layout.SETTINGS)  # as in directories of earlier versions
+    assert read_json(tmp_path / layout.SETTINGS)["look"] == "matched"
 
 
 def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
@@ -200,7 +198,7 @@ def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
     files = {layout.QUESTIONS.format(kind=kind) for kind in dataset.KINDS}
     assert {name for name in before if before[name] != after[name]} == files and set(before) == set(after)
     for file in files:
-        one, other = (layout.read_json(place / file) for place in (made, directory))
+        one, other = (read_json(place / file) for place in (made, directory))
         assert other["info"] == {**one["info"], "wording": "plain"}
         assert one["questions"] != other["questions"]
         for question, reworded in zip(one["questions"], other["questions"], strict=True):

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution import cli
+from attribution.file_io.reading import read_json
 from clevr_xai import dataset, layout
 from research.clevr_xai import data_card
 
@@ -36,7 +37,7 @@ def embedded_directory(tmp_path_factory, embedded_scenes):
             directory / layout.IMAGES / scene["image_filename"]
         )
     names = {scene["image_filename"] for scene in scenes}
-    embedded = layout.read_json(dataset.EMBEDDED / (layout.QUESTIONS.format(kind="complex") + ".gz"))["questions"]
+    embedded = read_json(dataset.EMBEDDED / (layout.QUESTIONS.format(kind="complex") + ".gz"))["questions"]
     asked = [question for question in embedded if question["image_filename"] in names]
     bare = [{key: value for key, value in scene.items() if key != "camera"} for scene in scenes[1:]]
     (directory / layout.SCENES).write_text(json.dumps({"scenes": [scenes[0], *bare]}))
