@@ -109,15 +109,15 @@ def check_method(
     from attribution.check_method.checks import CHECKS, built_specimens, specimen_of
     from attribution.explain import with_parameters
 
-    unknown = [name for name in allow if name not in CHECKS]
-    if unknown:
+    if unknown := sorted(set(allow) - CHECKS.keys()):
         raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
-    ((resolved, _),) = with_parameters({"": (method, parameters or {})}).values()
+    parameters = parameters or {}
+    ((resolved, _),) = with_parameters({"": (method, parameters)}).values()
     findings = []
     with tempfile.TemporaryDirectory() as directory:
         specimens = built_specimens(directory) if model is None else [specimen_of(model, explain_input)]
         for specimen in specimens:
-            findings += _found(resolved, specimen, parameters or {}, allow)
+            findings += _found(resolved, specimen, parameters, allow)
     if all(finding.outcome == REFUSED for finding in findings):
         findings = [dataclasses.replace(finding, outcome=FAILED) for finding in findings]
     if show:

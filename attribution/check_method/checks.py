@@ -364,6 +364,6 @@ CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
 )
 
 
-def _gist(text: Any, limit: int = 200) -> str:
+def _gist(text: Any) -> str:
     words = " ".join(str(text).split())
-    return words if len(words) <= limit else words[: limit - 3] + "..."
+    return words if len(words) <= 200 else words[:197] + "..."

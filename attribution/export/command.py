@@ -22,8 +22,10 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import pathlib
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-5  # of a map's largest value
+_Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
 
 FLAGS = flags.FlagValues()
@@ -149,22 +152,25 @@ def export(
         raise BadInput("no method to export; name at least one")
     for label, (method, _) in chosen.items():
         _refuse_what_no_graph_holds(label, method)
-    model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-    explain_input = model.explained_input(explain_input)
-    if names.TARGETS in model.inputs:
-        raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
+
+    def write(chosen: _Chosen, directory: pathlib.Path) -> tuple[Model, str]:
+        """Write a file of these methods; return the model, of which each file needs one of its own, and its input."""
+        model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
+        name = model.explained_input(explain_input)
+        if names.TARGETS in model.inputs:
+            raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
+        graph.write(model, name, chosen, str(directory), _sheet_of(model, name, chosen))
+        return model, name
+
     with writing(target), atomic_directory(target) as unfinished:
-        graph.write(model, explain_input, chosen, str(unfinished), _sheet_of(model, explain_input, chosen))
-        differences, missed = _differences(model, explain_input, chosen, str(unfinished))
+        differences, missed = _differences(*write(chosen, unfinished), chosen, str(unfinished))
         if missed:
             if left_out is None or not differences:
                 raise BadInput(next(iter(missed.values())))
             left_out.update(missed)
-            chosen = {label: entry for label, entry in chosen.items() if label in differences}
             for child in unfinished.iterdir():
                 shutil.rmtree(child) if child.is_dir() else child.unlink()
-            model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-            graph.write(model, explain_input, chosen, str(unfinished), _sheet_of(model, explain_input, chosen))
+            write({label: chosen[label] for label in differences}, unfinished)
     return differences
 
 
@@ -176,13 +182,12 @@ def _version_directory(output: str | os.PathLike[str]) -> str:
 
 def _next_version(directory: str) -> str:
     """Return the first version beside a directory that does not exist."""
-    base, number = os.path.dirname(directory), int(os.path.basename(directory))
-    while os.path.exists(os.path.join(base, str(number))):
-        number += 1
-    return os.path.join(base, str(number))
+    base, number = os.path.split(directory)
+    versions = (os.path.join(base, str(later)) for later in itertools.count(int(number)))
+    return next(version for version in versions if not os.path.exists(version))
 
 
-def _sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping[str, Any]]]) -> str:
+def _sheet_of(model: Any, explain_input: str, chosen: _Chosen) -> str:
     """Return the description of an exported model, as JSON.
 
     Parameters
@@ -236,7 +241,7 @@ def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
 
 
 def _differences(
-    model: Model, explain_input: str, chosen: Mapping[str, tuple[Method, dict[str, Any]]], directory: str
+    model: Model, explain_input: str, chosen: _Chosen, directory: str
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return how far the maps of a written file are from the local ones on two random inputs, and which are too far."""
     import tensorflow as tf
@@ -268,12 +273,11 @@ def _random_inputs(model: Model) -> dict[str, np.ndarray]:
     """Return two random inputs, or as many as the file prescribes."""
     rows = model.batch_size(2)
     generator = np.random.default_rng(0)
-    feed = {
-        name: generator.standard_normal((rows, *(size or 32 for size in spec.shape[1:]))).astype(np.float32)
-        if spec.dtype.is_floating
-        else np.zeros((rows, *(size or 32 for size in spec.shape[1:])), spec.dtype.as_numpy_dtype)
-        for name, spec in model.inputs.items()
-    }
+    feed = {}
+    for name, spec in model.inputs.items():
+        shape = rows, *(size or 32 for size in spec.shape[1:])
+        is_float, dtype = spec.dtype.is_floating, spec.dtype.as_numpy_dtype
+        feed[name] = generator.standard_normal(shape).astype(np.float32) if is_float else np.zeros(shape, dtype)
     return model.feed(feed)
 
 

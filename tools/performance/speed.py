@@ -314,21 +314,29 @@ def contenders(name, size, libraries, saved_model):
     return runs, inputs, np.zeros(len(inputs), np.int64)
 
 
+def first_maps(title, runs, inputs, targets):
+    """Return library -> maps of its first call, which traces and compiles; a library that fails is left out."""
+    maps = {}
+    for library, run in runs.items():
+        try:
+            maps[library] = run(inputs, targets)
+        except Exception as error:  # left blank
+            print(f"{title} of {library}: {error!r}"[:200], file=sys.stderr)
+    return maps
+
+
 def measure(name, values, saved_model):
     """Time a network round by round through all libraries; return a row of cells by column for each method."""
     work, size, rows = networks.NETWORKS[name][1], values.batch_size, {}
     runs, inputs, targets = contenders(name, size, values.libraries, saved_model)
     for method in [one for one in runs["ours"] if one not in work.skip and (not values.only or one in values.only)]:
-        maps, count = {}, work.few if method in ("Score-CAM", "occlusion") else work.images
-        for library in [library for library, methods in runs.items() if method in methods]:
-            try:
-                maps[library] = runs[library][method](inputs[:count], targets[:count])  # traces, compiles
-            except Exception as error:  # left blank
-                print(f"{name}: {method} of {library}: {error!r}"[:200], file=sys.stderr)
+        count = work.few if method in ("Score-CAM", "occlusion") else work.images
+        own = {library: methods[method] for library, methods in runs.items() if method in methods}
+        maps = first_maps(f"{name}: {method}", own, inputs[:count], targets[:count])
         times = {library: [] for library in maps}
         for _ in range(values.repeats):
             for library, seconds in times.items():
-                seconds.append(networks.seconds_of(runs[library][method], inputs[:count], targets[:count]))
+                seconds.append(networks.seconds_of(own[library], inputs[:count], targets[:count]))
         rows[method] = cells(method, count, times)
         if "zennit" in maps and work.same_weights:
             theirs = np.concatenate(maps["zennit"])
