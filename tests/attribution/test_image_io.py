@@ -47,10 +47,6 @@ def test_others_are_cut_or_squashed(folder):
     assert squashed.shape == (1, 12, 12, 3) and not np.array_equal(squashed, cut)
 
 
-def test_grey_models_see_grey(folder):
-    assert image_io.read_pictures([folder / "a.png"], (12, 20, 1)).shape == (1, 12, 20, 1)
-
-
 def test_pictures_are_turned_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees to the right
@@ -264,11 +260,8 @@ def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
 
 def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
     Image.fromarray(np.zeros((1, 2_000_000), np.uint16)).save(tmp_path / "wide.png")
-    Image.fromarray(RAMP // 257).convert("L").save(tmp_path / "x.ppm")
-    (tmp_path / "x.ppm").rename(tmp_path / "other.png")
-    for name, message in {"wide": "cannot decode its 16-bit samples", "other": "not a BMP, GIF, JPEG, PNG"}.items():
-        with pytest.raises(BadInput, match=message):
-            image_io.read_pictures([tmp_path / f"{name}.png"], (8, 8, 3))
+    with pytest.raises(BadInput, match="cannot decode its 16-bit samples"):
+        image_io.read_pictures([tmp_path / "wide.png"], (8, 8, 3))
 
 
 @pytest.mark.parametrize(

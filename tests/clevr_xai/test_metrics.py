@@ -1,12 +1,28 @@
-"""Mass and rank accuracy against closed forms, Quantus, and an average over every order of equal pixels."""
+"""Poolings and accuracies against closed forms, Quantus and an average over every order; how numbers are kept."""
 
 import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from attribution.errors import BadInput
-from clevr_xai.metrics import METRICS, pool, relevance_mass_accuracy, relevance_rank_accuracy, summary
+from attribution_benchmarks.core.batch import Batch, MapSource
+from clevr_xai.metrics import (
+    ACCURACIES,
+    HEADING,
+    METRICS,
+    POOLINGS,
+    path_gap,
+    pool,
+    relevance_accuracy,
+    relevance_mass_accuracy,
+    relevance_rank_accuracy,
+    score_maps,
+    summary,
+)
 
 GENERATOR = np.random.default_rng(6)
 
@@ -122,3 +138,132 @@ def test_what_is_no_map_or_no_mask_is_refused(pooled, mask, message):
     for metric in METRICS.values():
         with pytest.raises(BadInput, match=message):
             metric(pooled, mask)
+
+
+# One pixel of three relevances, by hand: sum -1, positive part 2 + 1.
+BY_HAND = {
+    "sum,abs": 1.0,
+    "sum,pos": 0.0,
+    "l1-norm": 7.0,
+    "max-norm": 4.0,
+    "l2-norm": 21**0.5,
+    "l2-norm,sq": 21.0,
+    "pos,sum": 3.0,
+    "pos,max-norm": 2.0,
+    "pos,l2-norm": 5**0.5,
+    "pos,l2-norm,sq": 5.0,
+}
+MAPS = arrays.arrays(
+    np.float32,
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)),
+    elements=st.floats(-1000, 1000, width=32),
+)
+
+
+def test_one_pixel_by_hand():
+    assert list(POOLINGS) == list(BY_HAND)
+    for name, pooling in POOLINGS.items():
+        pooled = pooling(np.array([2.0, -4.0, 1.0], np.float32).reshape(1, 1, 1, 3))
+        assert pooled.shape == (1, 1, 1) and pooled.dtype == np.float64
+        assert pooled[0, 0, 0] == BY_HAND[name], name
+
+
+@given(MAPS)
+def test_the_laws_between_poolings(maps):
+    pooled = pool(maps)
+    assert all((values >= 0).all() for values in pooled.values())
+    magnitude = pool(np.abs(maps))
+    for name in ("l1-norm", "max-norm", "l2-norm", "l2-norm,sq"):  # blind to signs
+        np.testing.assert_array_equal(pooled[name], magnitude[name])
+    positive = pool(np.maximum(maps, 0))
+    for name in ("pos,sum", "pos,max-norm", "pos,l2-norm", "pos,l2-norm,sq"):  # blind to what is negative
+        np.testing.assert_array_equal(pooled[name], positive[name])
+        np.testing.assert_array_equal(pooled[name], positive[{"pos,sum": "l1-norm"}.get(name, name[4:])])
+    np.testing.assert_allclose(pooled["l2-norm"] ** 2, pooled["l2-norm,sq"], rtol=1e-12)
+    slack = 1e-9 * pooled["l1-norm"]
+    assert (pooled["max-norm"] <= pooled["l2-norm"] + slack).all()
+    assert (pooled["l2-norm"] <= pooled["l1-norm"] + slack).all()
+    assert (pooled["sum,pos"] <= pooled["sum,abs"]).all()
+    assert (pooled["sum,pos"] <= pooled["pos,sum"] + slack).all()
+    for name, pooling in POOLINGS.items():
+        np.testing.assert_array_equal(pooling(maps), pooled[name])
+
+
+def test_a_map_without_channels_has_one():
+    maps = np.random.default_rng(0).normal(size=(2, 5, 4))
+    for name, pooled in pool(maps).items():
+        np.testing.assert_array_equal(pooled, POOLINGS[name](maps[..., None]))
+
+
+def test_what_is_returned_cannot_be_written_to():
+    maps = np.ones((1, 2, 2))
+    for pooled in pool(maps).values():
+        with pytest.raises(ValueError, match="read-only"):
+            pooled[0] = 7
+    assert (maps == 1).all()
+
+
+def test_bad_maps_and_names_are_refused():
+    with pytest.raises(BadInput, match="no pooling 'l3-norm'; the poolings are 'sum,abs', 'sum,pos'"):
+        pool(np.zeros((1, 2, 2, 3)), ["l3-norm"])
+    with pytest.raises(BadInput, match=r"float64 of shape \(2, 2\); numbers of shape \(N, H, W, C\)"):
+        pool(np.zeros((2, 2)))
+    with pytest.raises(BadInput, match="maps are <U1"):
+        pool(np.full((1, 2, 2), "x"))
+
+
+def test_every_pooling_under_every_metric_and_mask():
+    generator = np.random.default_rng(0)
+    maps = generator.normal(size=(4, 9, 8, 3))
+    masks = {"first": generator.random((4, 9, 8)) < 0.3, "second": np.zeros((4, 9, 8), bool)}
+    scores = score_maps(maps, masks)
+    assert scores.shape == (4, 2, 2, 10) and np.isnan(scores[:, 1]).all()
+    for place, pooling in enumerate(POOLINGS.values()):
+        for number, metric in enumerate(METRICS.values()):
+            np.testing.assert_array_equal(scores[:, 0, number, place], metric(pooling(maps), masks["first"]))
+    assert set(HEADING) == set(METRICS) == set(ACCURACIES) and set(HEADING.values()) <= set(POOLINGS)
+    # The order of the numbers does not depend on the order of the batch.
+    batch = Batch(maps, range(4), masks=dict(reversed(masks.items())))
+    measure = relevance_accuracy(["first", "second"])
+    np.testing.assert_array_equal(measure.function(maps, batch, None), scores.reshape(4, -1))
+
+
+def test_a_record_keeps_nine_digits_and_what_is_undefined():
+    numbers = np.array([np.nan, 1 / 3, 2 / 3, 1e-7 / 3, *range(16)])
+    measure, whole = relevance_accuracy(["one"]), relevance_accuracy(["one"], digits=None)
+    (record,) = measure.to_records(numbers[None])
+    found = measure.from_record(record)
+    np.testing.assert_allclose(found, numbers, rtol=5e-9)
+    assert measure.to_records(found[None]) == [record]
+    with pytest.raises(ValueError, match="20 numbers in place of 40"):
+        relevance_accuracy(["one", "two"]).from_record(record)
+    np.testing.assert_array_equal(whole.from_record(whole.to_records(numbers[None])[0]), numbers)
+
+
+def test_the_gap_of_a_path_in_closed_form():
+    """A linear score, of which the map is exact for the path from black and misses for any other."""
+    generator = np.random.default_rng(1)
+    images, weights = generator.random((3, 4, 5, 3)), generator.normal(size=(4, 5, 3))
+    batch = Batch({"image": images, "question": np.zeros((3, 2))}, range(3), np.array([1, 1, 0]), explained="image")
+
+    def scores(inputs):
+        return np.stack([np.zeros(3), (inputs["image"] * weights).sum(axis=(1, 2, 3))], axis=1)
+
+    found = path_gap("integrated_gradients", 0.0).function(images * weights, batch, scores)
+    np.testing.assert_allclose(found[:2], 0, atol=1e-6)
+    assert np.isnan(found[2])  # a score that does not change has no share to miss
+    twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, batch, scores)
+    np.testing.assert_allclose(twice[:2], 1, rtol=1e-6)
+    assert (path_gap("integrated_gradients", "median").function(images * weights, batch, scores)[:2] > 0.01).all()
+
+
+def test_the_gap_is_of_integrated_gradients_as_asked_alone():
+    measure = path_gap("integrated_gradients", 0.0)
+    assert measure.applies_to(MapSource("integrated_gradients"))
+    for other in (
+        MapSource("gradient"),
+        MapSource("integrated_gradients_gray"),
+        MapSource("integrated_gradients", "wrong_class"),
+        MapSource(control="uniform"),
+    ):
+        assert not measure.applies_to(other)

@@ -88,16 +88,6 @@ def test_the_predicted_class_is_the_default_target(models, inputs):
         )
 
 
-def test_targets_are_per_input(models, inputs):
-    model, x = models["signal"], inputs["signal"]
-    targets = np.array([0, 1, 2, 3, 0, 1, 2])
-    together = attribution.explain("gradient", model, x, targets)
-    for row, target in enumerate(targets):
-        np.testing.assert_allclose(
-            together[row], attribution.explain("gradient", model, x[row : row + 1], target)[0], atol=1e-6
-        )
-
-
 def test_logits_and_probabilities_are_different_questions(exported, inputs):
     maps = [
         attribution.explain("gradient", attribution.load_model(exported["signal"], score=score), inputs["signal"], 1)

@@ -125,6 +125,8 @@ def test_other_decompressors_do_not_run(method, tmp_path):
 def test_other_formats_are_refused(tmp_path):
     with pytest.raises(BadInput, match="a member is not an array"):
         reading.read_arrays(archive(tmp_path / "a.npz", b"text"))
+    with pytest.raises(BadInput, match="is not a readable array: it is an archive of arrays"):
+        reading.read_array(archive(tmp_path / "several.npy", array_bytes(np.zeros(3))))
     (tmp_path / "like.npy").write_bytes(b"PK\x03\x04" + bytes(60))
     with pytest.raises(BadInput, match="is not a readable array: File is not a zip file"):
         reading.read_array(tmp_path / "like.npy")
