@@ -106,18 +106,10 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
             flags.DEFINE_alias(shared.old_name, name, flag_values=flag_values)
 
 
-def define_loading_flags(flag_values: flags.FlagValues, score: str = "logits") -> None:
-    """Define ``--model`` and the flags that select its score, signature, inputs and outputs.
-
-    Parameters
-    ----------
-    flag_values
-        The flag values of the command.
-    score
-        Default of ``--score``.
-    """
+def define_loading_flags(flag_values: flags.FlagValues) -> None:
+    """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
     define_common_flags(
-        flag_values, model="", score=score, signature="", input_tensors=[], output_tensor="", position=[],
+        flag_values, model="", score="logits", signature="", input_tensors=[], output_tensor="", position=[],
         explain_input="", keras_model="",
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from absl import flags
 
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, printable
-from attribution.file_io.paths import CACHE_VARIABLE, cache_at, is_remote, reason
+from attribution.file_io.paths import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _HELP_WIDTH = 100  # characters
@@ -150,7 +150,9 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    with cache, _trust(flag_values), _staged(flag_values):
+    # For attribution.model.op_allowlist.
+    trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
+    with cache, trust, _staged(flag_values):
         main(flag_values)
 
 
@@ -194,19 +196,6 @@ def _check_numbers(flag_values: flags.FlagValues) -> None:
         value = flag_values[name].value
         if isinstance(value, float) and not math.isfinite(value):
             raise BadInput(f"--{name} is {value}; expected a finite number")
-
-
-@contextlib.contextmanager
-def _trust(flag_values: flags.FlagValues):
-    """Pass ``--trust_model`` to ``attribution.model.op_allowlist``, also in child processes."""
-    before = os.environ.get(TRUST_VARIABLE)
-    if "trust_model" in flag_values and flag_values.trust_model:
-        os.environ[TRUST_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(TRUST_VARIABLE, None)
 
 
 def _staged(flag_values: flags.FlagValues) -> contextlib.AbstractContextManager[None]:

@@ -194,16 +194,23 @@ def cache_directory(name: str) -> pathlib.Path:
 @contextlib.contextmanager
 def cache_at(path: str) -> Iterator[None]:
     """Use another cache during the block, also in child processes; no change if ``path`` is empty."""
-    if not path:
+    check_directory("cache_dir", path)
+    with environment(CACHE_VARIABLE, path and os.path.abspath(path)):
+        yield
+
+
+@contextlib.contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment during the block, also for child processes; no change if it is empty."""
+    if not value:
         yield
         return
-    check_directory("cache_dir", path)
-    before = os.environ.get(CACHE_VARIABLE)
-    os.environ[CACHE_VARIABLE] = os.path.abspath(path)
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
         if before is None:
-            del os.environ[CACHE_VARIABLE]
+            os.environ.pop(name, None)
         else:
-            os.environ[CACHE_VARIABLE] = before
+            os.environ[name] = before

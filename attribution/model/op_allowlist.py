@@ -26,6 +26,7 @@ from typing import Any
 
 from attribution.cli.run import TRUST_VARIABLE
 from attribution.errors import BadInput
+from attribution.file_io.paths import environment
 
 STATEFUL = re.compile(
     "|".join(
@@ -114,14 +115,8 @@ def trusted(trust: bool = True) -> Iterator[None]:
     trust
         If False, nothing changes.
     """
-    before = os.environ.get(TRUST_VARIABLE)
-    if trust:
-        os.environ[TRUST_VARIABLE] = "1"
-    try:
+    with environment(TRUST_VARIABLE, "1" if trust else ""):
         yield
-    finally:
-        if trust and before is None:
-            del os.environ[TRUST_VARIABLE]
 
 
 def is_trusted() -> bool:
