@@ -28,6 +28,10 @@ from clevr_xai.methods import BASELINES, title
 from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, subset_members, summary
 from clevr_xai.table import TRUTH_TITLES, titled
 
+EDGES = MapSource(control="edge_detector")
+EVERYTHING = "all_objects"
+FEWEST = 30  # questions, below which a correlation says nothing of use
+
 
 def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     """Return sentences computed from a run's rows; none where what they would compare was not scored."""
@@ -152,11 +156,6 @@ def _kept(main, columns) -> list[str]:
                 f"{', '.join(insensitive)}."
             )
     return notes
-
-
-EDGES = MapSource(control="edge_detector")
-EVERYTHING = "all_objects"
-FEWEST = 30  # questions, below which a correlation says nothing of use
 
 
 class Covariates(NamedTuple):
