@@ -57,8 +57,8 @@ class Explainer:
 
     def __init__(
         self,
-        model,
-        methods: Mapping[str, Method | tuple[Method, Mapping]],
+        model: Any,
+        methods: Mapping[str, Method | tuple[Method, Mapping[str, Any]]],
         controls: Sequence[Control] = (),
         controlled: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         seed: int = 0,
@@ -80,7 +80,8 @@ class Explainer:
 
     def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes)."""
-        return self.model.scores(inputs, self.batch_size)
+        found: np.ndarray = self.model.scores(inputs, self.batch_size)
+        return found
 
     def with_targets(self, batch: Batch) -> Batch:
         """Return a batch with its targets, by default the classes that the model predicts."""
@@ -90,9 +91,9 @@ class Explainer:
         """Return a function that explains other inputs, targets or networks by the method of a source."""
         return _ExplainFunction(self, source.method)
 
-    def key(self, source: MapSource) -> dict:
+    def key(self, source: MapSource) -> dict[str, Any]:
         """Return what the maps of a source depend on besides model and inputs: method, parameters, control, seed."""
-        key: dict = {"method": source.name, "seed": self.seed}
+        key: dict[str, Any] = {"method": source.name, "seed": self.seed}
         if source.method:
             parameters = self.methods[source.method][1]
             key["code"] = method_fingerprint(self.methods[source.method][0])
@@ -101,7 +102,7 @@ class Explainer:
             }
         if source.control:
             control = self.controls[source.control]
-            key["control"] = [control.depends_on, code_fingerprint(_definition(control.maps or control.disturb))]
+            key["control"] = [control.depends_on, code_fingerprint(_definition(control))]
         return key
 
     def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
@@ -109,19 +110,20 @@ class Explainer:
 
         Controls of methods need the batch's targets, see ``with_targets``.
         """
-        for control in dict.fromkeys(source.control for source in sources):
-            alike = [source for source in sources if source.control == control]
-            if control and self.controls[control].maps:
-                yield alike[0], self.controls[control].maps(batch, self.seed)
+        for name in dict.fromkeys(source.control for source in sources):
+            alike = [source for source in sources if source.control == name]
+            control = self.controls[name] if name else None
+            if control and control.maps:
+                yield alike[0], control.maps(batch, self.seed)
                 continue
             model, disturbed = self.model, batch
-            if control:
-                model, disturbed = self.controls[control].disturb(self.model, batch, self.seed)
+            if control and control.disturb:
+                model, disturbed = control.disturb(self.model, batch, self.seed)
             found = self._explained(model, [source.method for source in alike], disturbed)
             for source in alike:
                 yield source, found.pop(source.method)
 
-    def _explained(self, model, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
+    def _explained(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         return attribution.explain_many(
             {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
             explain_input=batch.explained, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds, resize=True,
@@ -153,9 +155,10 @@ class _ExplainFunction:
         return hash((id(self.explainer), self.method))
 
 
-def _definition(function: Callable) -> Callable | str:
+def _definition(control: Control) -> Callable[..., Any] | str | None:
     """Return a control's function without its closure, such as a data set, which ``depends_on`` describes."""
-    if not getattr(function, "__closure__", None):
+    function = control.maps or control.disturb
+    if function is None or not getattr(function, "__closure__", None):
         return function
     return f"{function.__module__}:{function.__qualname__.partition('.')[0]}"
 
