@@ -16,7 +16,7 @@ from attribution.graph.nodes import constant, node_of, pure_subgraph, without_no
 from attribution.graph.view import GraphView
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
-_LAYERS = ("Conv2D", "DepthwiseConv2dNative", "MatMul")
+_LAYERS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul")
 _FUSED = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _ARITHMETIC = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "BiasAdd")
 _MOVES = ("Identity", "Squeeze", "Reshape", "BatchToSpaceND")
@@ -30,7 +30,8 @@ def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
     That is after a layer (with or without bias between), or before matrix products and convolutions without padding,
     if they alone use the result. The normalized tensor may be reshaped and concatenated with other channels in between,
     as a Relation Network concatenates cells with their coordinates: it is then folded into its columns of each layer.
-    Elsewhere normalization stays. Node names do not change. Channels are on the last axis.
+    Elsewhere normalization stays. Node names do not change. Channels are on the last axis or, after a Conv2D that has
+    them there, on the first one behind the batch.
 
     With ``only_above``, fold only after layers. The ``altered`` nodes of the result are then those from each layer to
     where normalization ended, which is not altered.
@@ -91,7 +92,8 @@ class _Folding:
         return GraphView(folded, self.weights, self.altered, self.graph.outputs)
 
     def _fold_into_layer_above(self, layer: str) -> None:
-        steps, scale, shift, normalizes = self._chain(self._only_use(layer))
+        axis = 1 if self._has_channels_first(layer) else -1
+        steps, scale, shift, normalizes = self._chain(self._only_use(layer), axis)
         if not normalizes:
             return
         kernel = self._kernel(layer)
@@ -103,7 +105,8 @@ class _Folding:
             self.kernels[layer] = kernel * scale
         for name in steps[:-1]:
             self._replace(name, "Identity", [self._moving_input(name)])
-        bias = self._constant(steps[-1] + "/folded_bias", np.broadcast_to(shift, (channels,)))
+        bias = np.broadcast_to(shift, (channels,)).reshape((-1, 1, 1) if axis == 1 else -1)
+        bias = self._constant(steps[-1] + "/folded_bias", bias)
         self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
         self.done.update(steps)
         altered: str | None = layer
@@ -210,8 +213,8 @@ class _Folding:
 
         return np.asarray(evaluate()[0].numpy())
 
-    def _chain(self, name: str | None) -> tuple[list[str], Any, Any, bool]:
-        """Follow scalings and shifts by constants from a node on.
+    def _chain(self, name: str | None, axis: int = -1) -> tuple[list[str], Any, Any, bool]:
+        """Follow scalings and shifts by constants from a node on, whose channels are on an axis.
 
         Returns
         -------
@@ -224,40 +227,45 @@ class _Folding:
         """
         steps, scale, shift, normalizes = [], np.float32(1), np.float32(0), False
         while name is not None and name in self.variable:
-            step = self._step(name)
+            step = self._step(name, axis)
             if step is not None:
                 steps.append(name)
                 scale, shift = scale * step[0], shift * step[0] + step[1]
                 normalizes = normalizes or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
-            elif not self._moves_no_channel(name):
+            elif not self._moves_no_channel(name, axis):
                 break
             name = self._only_use(name)
         return steps, scale, shift, normalizes
 
-    def _step(self, name: str) -> tuple[Any, Any] | None:
+    def _step(self, name: str, axis: int = -1) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
         node = self.graph.nodes[name]
         if node.op in _FUSED:
-            return self._step_of_fused(node)
+            return self._step_of_fused(node, axis)
         values = [self.constants.get(node_of(tensor)) for tensor in node.input]
         known = [value for value in values if value is not None]
         if node.op not in _ARITHMETIC or len(values) != 2 or len(known) != 1:
             return None
         first, constant = values[0] is not None, known[0]
-        if constant.size != (constant.shape[-1] if constant.ndim else 1):
-            return None  # not one number per channel
         moving = self.graph.shape(node_of(node.input[1] if first else node.input[0]))
-        if constant.size > 1 and moving.rank and moving[-1] not in (None, constant.size):
+        if axis == 1 and node.op == "BiasAdd":
+            constant = constant.reshape(-1, 1, 1)
+        if constant.size > 1 and (
+            constant.ndim < (3 if axis == 1 else 1) or constant.size != constant.shape[-3 if axis == 1 else -1]
+        ):
+            return None  # not one number per channel
+        if constant.size > 1 and moving.rank and moving[axis] not in (None, constant.size):
             return None  # not scaled but repeated
         return _scale_and_shift(node.op, constant.reshape(-1), first)
 
-    def _step_of_fused(self, node: Any) -> tuple[Any, Any] | None:
+    def _step_of_fused(self, node: Any, axis: int) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel of a fused batch normalization, or ``None``."""
         values = [self.constants.get(node_of(tensor)) for tensor in node.input[:5]]
         known = [value for value in values[1:] if value is not None]
         if values[0] is not None or len(known) != 4:
             return None
-        if _attribute(node, "is_training").b or _attribute(node, "data_format").s not in (b"", b"NHWC"):
+        formats = (b"NCHW",) if axis == 1 else (b"", b"NHWC")
+        if _attribute(node, "is_training").b or _attribute(node, "data_format").s not in formats:
             return None
         gamma, beta, mean, variance = known
         scale = gamma / np.sqrt(variance + _attribute(node, "epsilon").f)
@@ -270,18 +278,25 @@ class _Folding:
             node.op in _LAYERS
             and _attribute(node, "T").type in _TYPES
             and not transposed
-            and _attribute(node, "data_format").s in (b"", b"NHWC")
+            and (_attribute(node, "data_format").s in (b"", b"NHWC", b"NDHWC") or self._has_channels_first(name))
             and node_of(node.input[1]) in self.constants
         )
 
+    def _has_channels_first(self, name: str) -> bool:
+        node = self.graph.nodes[name]
+        return bool(node.op == "Conv2D" and _attribute(node, "data_format").s == b"NCHW")
+
     def _is_unpadded(self, name: str) -> bool:
         node = self.graph.nodes[name]
-        return bool(node.op == "MatMul" or (node.op == "Conv2D" and _attribute(node, "padding").s == b"VALID"))
+        is_valid = node.op in ("Conv2D", "Conv3D") and _attribute(node, "padding").s == b"VALID"
+        return bool(node.op == "MatMul" or (is_valid and not self._has_channels_first(name)))
 
-    def _moves_no_channel(self, name: str) -> bool:
+    def _moves_no_channel(self, name: str, axis: int = -1) -> bool:
         node = self.graph.nodes[name]
         if node.op not in _MOVES:
             return False
+        if axis == 1:
+            return bool(node.op == "Identity")
         before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
         return bool(before.rank and after.rank) and before[-1] == after[-1] and after[-1] is not None
 

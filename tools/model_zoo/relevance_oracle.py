@@ -451,7 +451,8 @@ def _fold(steps: Sequence[Step]) -> None:
             users = x.inputs[0].users
             users[users.index(x)] = step
         elif all(
-            user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D") for user in step.users
+            user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D", "Conv3D")
+            for user in step.users
         ):
             for user in step.users:
                 shift = user.function(tf.broadcast_to(step.bias, x.values.shape), user.kernel)

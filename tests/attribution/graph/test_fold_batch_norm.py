@@ -77,10 +77,16 @@ BN = keras.layers.BatchNormalization
         (lambda: [keras.layers.Flatten(), keras.layers.Dense(6), BN(), keras.layers.ReLU(), BN(), head()[1]], 0),
         # One normalization before a layer, another after it.
         (lambda: [CONV(4, 3, activation="relu"), BN(), CONV(5, 3), BN(), keras.layers.ReLU(), *head()], 0),
+        (lambda: [keras.layers.Reshape((12, 12, 3, 1)), keras.layers.Conv3D(4, 3), BN(), keras.layers.ReLU(),
+                  keras.layers.Reshape((10, 10, 1, 4)), BN(), keras.layers.Conv3D(2, (3, 3, 1)), *head()], 0),
+        (lambda: [CONV(4, 3, padding="same", data_format="channels_first"), BN(axis=1), *head()], 0),
+        # The last axis is not that of the channels.
+        (lambda: [CONV(4, 3, padding="same", data_format="channels_first"), BN(axis=-1), *head()], 1),
         # Before pooling it stays.
         (lambda: [CONV(4, 3, activation="relu"), BN(), keras.layers.MaxPool2D(), *head()], 1),
     ],
-    ids=["before valid", "before same", "depthwise", "dense", "on both sides", "before pooling"],
+    ids=["before valid", "before same", "depthwise", "dense", "on both sides", "3-D", "channels first",
+         "of the last axis", "before pooling"],
 )  # fmt: skip
 def test_where_folding_is_exact_it_is_done(layers, remaining, tmp_path):
     model = layers_with(3, *layers())
