@@ -343,7 +343,7 @@ class Oracle:
                 dataclasses.replace(DEFINITIONS[name], **numbers),
                 lambda outputs: self._targets_of(outputs if isinstance(outputs, dict) else {"": outputs}),
             )
-        except UnknownLayer as error:
+        except (UnknownLayer, tf.errors.OpError) as error:  # not all operations can compute in float64
             raise NoOracle(error) from error
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 

@@ -75,7 +75,7 @@ _MEANS = ("AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "GlobalAve
           "GlobalAveragePooling2D", "GlobalAveragePooling3D")  # fmt: skip
 # Every value is one of the input's. Inside a sum, those that drop and add none belong to the layer before them.
 _REARRANGED = ("Reshape", "Permute", "Flatten", "Transpose", "Roll", "GetItem", "Dropout", "Cropping2D")
-_SELECTED = ("MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D",
+_SELECTED = ("MaxPooling1D", "MaxPooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D",
              "GlobalMaxPooling3D", "Concatenate", "ZeroPadding2D", "UpSampling2D", "ClassToken")  # fmt: skip
 # Functions that are 0 at 0 and have the sign of their input.
 _ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "hard_silu", "tanh", "ReLU", "LeakyReLU", "PReLU",
@@ -306,6 +306,29 @@ class Network:
     def _rescaling(self, layer, x):
         return self._normalized(x, _double(layer.scale), _double(layer.offset))
 
+    def _normalization(self, layer, x):
+        scale = 1 / tf.maximum(tf.sqrt(_double(layer.variance)), keras.config.epsilon())
+        return self._normalized(x, scale, -_double(layer.mean) * scale)
+
+    def _layer_scale(self, layer, x):
+        return self._normalized(x, _double(layer.gamma), tf.zeros_like(_double(layer.gamma)))
+
+    def _pooled_volume(self, layer, x):
+        """Pooling of volumes, in the plane and along the first axis: TensorFlow's own computes in float32 only."""
+        _, depth, height, width, channels = x.values.shape
+        first, *plane = layer.pool_size
+        if layer.strides != layer.pool_size or layer.padding != "valid" or layer.data_format != "channels_last":
+            raise UnknownLayer("MaxPooling3D of overlapping blocks")
+
+        def pooled(x):
+            planes = ops.max_pool(tf.reshape(x, (-1, height, width, channels)), plane)
+            lines = ops.max_pool(
+                tf.reshape(planes, (-1, depth, planes.shape[1] * planes.shape[2], channels)), (first, 1)
+            )
+            return tf.reshape(lines, (-1, depth // first, *planes.shape[1:]))
+
+        return self.step("move", pooled, [x])
+
     def _layer_normalization(self, layer, x):
         beta = None if layer.beta is None else _double(layer.beta)
         return self._centred(x, layer.axis, layer.epsilon, _double(layer.gamma), beta)
@@ -422,6 +445,9 @@ _LAYERS: Mapping[str, Callable] = {
     "EinsumDense": Network._dense,
     "BatchNormalization": Network._batch_normalization,
     "Rescaling": Network._rescaling,
+    "Normalization": Network._normalization,
+    "LayerScale": Network._layer_scale,
+    "MaxPooling3D": Network._pooled_volume,
     "LayerNormalization": Network._layer_normalization,
     "RMSNormalization": Network._rms_normalization,
     "GroupNormalization": Network._group_normalization,
