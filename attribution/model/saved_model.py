@@ -434,5 +434,5 @@ def _is_numbered(function: Any, graph_def: tf.compat.v1.GraphDef) -> bool:
 
 def _gist(error: Exception, limit: int = 160) -> str:
     """Return the first words of an exception that may be pages long."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(re.sub(r"\{\{function_node .*?\}\}", "", str(error)).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -136,5 +136,6 @@ def test_the_grid_of_patches(tokens, spatial, expected):
 
 
 def test_no_grid_no_map():
-    with pytest.raises(BadInput, match="70 tokens are no grid"):
-        attention.token_grid(70, (16, 16))
+    for spatial in ((16, 16), ()):  # and none for tokens as numbers of floating point, whose inputs have no positions
+        with pytest.raises(BadInput, match="70 tokens are no grid"):
+            attention.token_grid(70, spatial)

@@ -97,6 +97,14 @@ def test_a_truncated_file_is_refused(part, kept, exported, tmp_path):
     assert "\n" not in str(refusal.value)
 
 
+def test_a_missing_part_of_the_weights_is_named(exported, tmp_path):
+    copy = shutil.copytree(exported["signal"], tmp_path / "copy")
+    (copy / "variables" / "variables.data-00000-of-00001").unlink()
+    with pytest.raises(BadInput, match=r"cannot be read as a SavedModel .*variables\.data-00000-of-00001") as refusal:
+        attribution.load_model(copy)
+    assert "function_node" not in str(refusal.value)
+
+
 def test_missing_signature_and_output_are_listed(exported):
     with pytest.raises(BadInput, match=r"no signature 'predict'; its signatures are .*'serving_default'"):
         attribution.load_model(exported["signal"], signature="predict")
