@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from clevr_xai import dataset, layout
+from clevr_xai import answering, dataset, layout
 from clevr_xai.generation import questions
 from clevr_xai.training import training_set
 
@@ -26,6 +26,17 @@ def asked_plainly(embedded_scenes):
 def scene_of(embedded_scenes):
     scenes = {scene["image_filename"]: scene for scene in embedded_scenes}
     return lambda question: scenes[question["image_filename"]]
+
+
+@pytest.fixture(scope="module")
+def network(small_network):
+    return answering.Answering(small_network)
+
+
+@pytest.fixture(scope="module")
+def data(answered):
+    """The questions that the small network answers, of its image size."""
+    return dataset.Dataset("simple", answered, size=64)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.explainer import SavedMaps, saved_methods
 from clevr_xai import answering, methods, vocabulary
 from clevr_xai.answering import Answering, Questions, confidences, scaled
-from clevr_xai.dataset import Dataset
 from clevr_xai.measured import collect, sharded_run
 from clevr_xai.metrics import score_maps
 from clevr_xai.vocabulary import ANSWERS
@@ -60,11 +59,6 @@ def test_what_is_no_such_network_is_refused(tmp_path):
     network.model.path.joinpath("assets", vocabulary.ANSWERS_FILE).unlink()
     with pytest.raises(BadInput, match=r"no readable .*answers\.txt"):
         Answering(tmp_path / "good")
-
-
-@pytest.fixture(scope="module")
-def data(answered):
-    return Dataset("simple", answered, size=64)
 
 
 def test_the_side_of_maps_is_read_from_them(tmp_path):

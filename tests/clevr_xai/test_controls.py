@@ -1,23 +1,12 @@
 """Controls: maps that know no network, and what is asked in place of the right thing."""
 
 import numpy as np
-import pytest
 
 from attribution_benchmarks.core.batch import Batch
 from clevr_xai import methods
-from clevr_xai.answering import Answering, Questions
+from clevr_xai.answering import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.metrics import METRICS
-
-
-@pytest.fixture(scope="module")
-def network(small_network):
-    return Answering(small_network)
-
-
-@pytest.fixture(scope="module")
-def data(answered):
-    return Dataset("simple", answered, size=64)
 
 
 def batch(count=3, seeds=("a", "b", "c")):

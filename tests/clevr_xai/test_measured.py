@@ -14,23 +14,13 @@ from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods
-from clevr_xai.answering import Answering, Questions, draw_rows
+from clevr_xai.answering import Questions, draw_rows
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import collect, sharded_run
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions
-
-
-@pytest.fixture(scope="module")
-def network(small_network):
-    return Answering(small_network)
-
-
-@pytest.fixture(scope="module")
-def data(answered):
-    return Dataset("simple", answered, size=64)
 
 
 def measurement(
