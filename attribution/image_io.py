@@ -146,21 +146,21 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise BadInput(f"'{path}' does not hold an array of numbers")
 
-    def fits(candidate: np.ndarray) -> bool:
-        sizes = candidate.shape[1:]
-        return len(sizes) == len(shape) and all(
-            want in (None, have) for want, have in zip(shape, sizes, strict=True)
-        )  # fmt: skip
-
     candidates = [array[np.newaxis], array]
     if len(shape) and shape[-1] in (1, None):
         candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
     for candidate in candidates:
-        if len(candidate) and fits(candidate):
+        if len(candidate) and _fits(candidate, shape):
             return candidate
     raise BadInput(
         f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
     )
+
+
+def _fits(array: np.ndarray, shape: Sequence[int | None]) -> bool:
+    """Return whether an array holds inputs of a shape along its first axis."""
+    sizes = array.shape[1:]
+    return len(sizes) == len(shape) and all(want in (None, have) for want, have in zip(shape, sizes, strict=True))
 
 
 def read_table(
@@ -208,8 +208,7 @@ def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | No
     array = np.asarray(values)
     if isinstance(values, list):
         array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
-    sizes = array.shape[1:]
-    if len(sizes) != len(shape) or any(want not in (None, have) for want, have in zip(shape, sizes, strict=True)):
+    if not _fits(array, shape):
         raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
     if not len(array):
         raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")

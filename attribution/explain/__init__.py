@@ -339,11 +339,9 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
             raise
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f"{file}, line {lines[-1]}" if lines else file
-        words = " ".join(str(error).split())[:300]
+        words = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split())[:300])))
         hint = "; all methods share the inputs: copy what you change" if "read-only" in words else ""
-        raise BrokenContract(
-            f"method '{method.name}' failed at {where}: {type(error).__name__}{words and ': '}{words}{hint}"
-        ) from error
+        raise BrokenContract(f"method '{method.name}' failed at {where}: {words}{hint}") from error
 
 
 def _file(method: Method) -> str | None:
