@@ -260,19 +260,15 @@ def score_concept(
     randoms = [name for name in images if name.startswith("random_")]
     if len(randoms) < 2:
         raise BadInput("TCAV needs at least 2 random counterparts")
-    activations = {name: {} for name in layers}
-    gradients = {}
-    for name, pictures in images.items():
-        values, slopes = layer_passes(model, pictures, target, layers, batch_size)
-        for layer in layers:
-            activations[layer][name] = values[layer]
-        if name == "target":
-            gradients = slopes
+    _, gradients = layer_passes(model, images["target"], target, layers, batch_size)
+    activations = {
+        name: layer_passes(model, images[name], target, layers, batch_size)[0] for name in ("concept", *randoms)
+    }
     found = []
     for layer in layers:
+        known = {name: values[layer] for name, values in activations.items()}
         scores, random_scores, accuracies = [], [], []
         for number, name in enumerate(randoms):
-            known = activations[layer]
             vector, accuracy = concept_activation_vector(known["concept"], known[name], seed + number)
             scores.append(tcav_score(gradients[layer], vector))
             accuracies.append(accuracy)

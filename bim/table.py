@@ -163,15 +163,19 @@ def curve_rows(comparisons: list[Comparison]) -> list[dict]:
     ]
 
 
+def _counts(rows: list[dict], by: str) -> str:
+    drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
+    shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
+    return f"{drawn} images drawn, {shown} classified correctly{by} and counted"
+
+
 def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
     """Return one metric's scores for reading."""
     own_maps = [row for row in rows if "of" in row]
     rows = [row for row in rows if "of" not in row]
-    drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
-    shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
     own = metric in METRICS.values()
     heading = _HEADINGS[metric.name] if own else f"{metric.title}; {metric.better} is better; object model on its set"
-    lines = [heading, f"{drawn} images drawn, {shown} classified correctly{' by both' if own else ''} and counted"]
+    lines = [heading, _counts(rows, by=" by both" if own else "")]
     header, body = (_by_scene_model if metric is METRICS["rmcs"] else _by_method)(metric, rows, titles)
     lines.append(tables.text_table(header, body).rstrip())
     reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}

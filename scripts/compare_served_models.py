@@ -47,6 +47,15 @@ flags.DEFINE_list(
 flags.DEFINE_integer("requests", 30, "timed requests to each model", 1, flag_values=FLAGS)
 
 
+def _check(flag_values: flags.FlagValues) -> None:
+    names = flag_values.models
+    if not flag_values.server:
+        raise BadInput("--server is empty; expected grpc://host:8500 or http://host:8501")
+    if len(names) != 2 or names[0] == names[1]:
+        raise BadInput(f"--models={','.join(names)}: expected two different served models")
+    tables.check_output(flag_values.output)
+
+
 def main(flag_values: flags.FlagValues) -> None:
     """Print the comparison and write the output file."""
     from attribution_benchmarks import serving
@@ -55,12 +64,8 @@ def main(flag_values: flags.FlagValues) -> None:
     from bim.measure import input_side, network_inputs
     from bim.scores import sample_rows
 
+    _check(flag_values)
     names = flag_values.models
-    if not flag_values.server:
-        raise BadInput("--server is empty; expected grpc://host:8500 or http://host:8501")
-    if len(names) != 2 or names[0] == names[1]:
-        raise BadInput(f"--models={','.join(names)}: expected two different served models")
-    tables.check_output(flag_values.output)
     kinds = served.kinds_of(names, flag_values.labels)
     methods = {name: serving.as_served(method_named(name)) for name in flag_values.methods}
     client = serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
@@ -70,8 +75,7 @@ def main(flag_values: flags.FlagValues) -> None:
     sets = {name: load_set(data_dir, name) for name in served.LABEL_SETS}
     if sets["obj"].names != sets["scene"].names:
         raise BadInput(f"the sets obj and scene in {data_dir} have different images")
-    count = flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
-    rows = sample_rows(len(sets["obj"]), count, flag_values.seed)
+    rows = sample_rows(len(sets["obj"]), flag_values.num_imgs, flag_values.seed)
     compared = served.compare(
         models, names, kinds, sets, rows, methods, flag_values.seed, flag_values.batch_size, progress=True
     )

@@ -111,17 +111,19 @@ class Explainer:
         Controls of methods need the batch's targets, see ``with_targets``.
         """
         for name in dict.fromkeys(source.control for source in sources):
-            alike = [source for source in sources if source.control == name]
-            control = self.controls[name] if name else None
-            if control and control.maps:
-                yield alike[0], control.maps(batch, self.seed)
-                continue
-            model, disturbed = self.model, batch
-            if control and control.disturb:
-                model, disturbed = control.disturb(self.model, batch, self.seed)
-            found = self._explained(model, [source.method for source in alike], disturbed)
-            for source in alike:
-                yield source, found.pop(source.method)
+            yield from self._maps_under(name, [source for source in sources if source.control == name], batch)
+
+    def _maps_under(self, name: str, sources: list[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
+        control = self.controls[name] if name else None
+        if control and control.maps:
+            yield sources[0], control.maps(batch, self.seed)
+            return
+        model, disturbed = self.model, batch
+        if control and control.disturb:
+            model, disturbed = control.disturb(self.model, batch, self.seed)
+        found = self._explained(model, [source.method for source in sources], disturbed)
+        for source in sources:
+            yield source, found.pop(source.method)
 
     def _explained(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         return attribution.explain_many(

@@ -227,14 +227,20 @@ def all_scores(
     ]
 
 
+def _in_steps(values: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Return values as uint16 numbers of steps above the lowest one, ``_MISSING`` if not finite; lowest value; step."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    step = (high - low) / (_MISSING - 1) or 1.0
+    numbers = np.full(values.shape, _MISSING, np.uint16)
+    numbers[np.isfinite(values)] = np.rint((finite - low) / step).astype(np.uint16)
+    return numbers, low, step
+
+
 def _scores(column: Column, group: InputScores, matrix: Matrix, tests: ColumnTests | None) -> dict:
     names = [name for name in (*matrix.methods, *matrix.controls) if name in group.values]
     table = np.array([group.values[name] for name in names], float)
-    finite = table[np.isfinite(table)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    step = (high - low) / (_MISSING - 1) or 1.0
-    numbers = np.full(table.shape, _MISSING, np.uint16)
-    numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
+    numbers, low, step = _in_steps(table)
     best = max if column.higher_is_better else min
     controls = independent_baselines(column, matrix, group) if tests else []
     return {
