@@ -315,7 +315,7 @@ def contenders(name, size, libraries, saved_model):
 
 
 def first_maps(title, runs, inputs, targets):
-    """Return library -> maps of its first call, which traces and compiles; a library that fails is left out."""
+    """Return library -> maps of its first call, which traces and compiles; a library that fails is skipped."""
     maps = {}
     for library, run in runs.items():
         try:
