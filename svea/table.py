@@ -38,7 +38,7 @@ _NOT_REPRODUCIBLE = "score_cam"
 UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients", "rise")
 
 
-def paper_figure(method: str, metric: str) -> float | None:
+def _paper_figure(method: str, metric: str) -> float | None:
     """Return the paper's figure in percent, that of the explained row for a candidate, or None where it has none."""
     return TABLE_1.get(CANDIDATES.get(method, method), {}).get(metric)
 
@@ -78,7 +78,7 @@ def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metri
     estimate = statistics.mean_interval(values[:, defined].T, rate=metric.hit, bounds=metric.bounds)
     row = {
         "method": source.name, "metric": metric.name, **estimate._asdict(),
-        "paper": paper_figure(source.name, metric.name), "kind": row_kind(source),
+        "paper": _paper_figure(source.name, metric.name), "kind": row_kind(source),
     }  # fmt: skip
     if len(networks) > 1:
         row["std"] = float(values.mean(axis=1).std(ddof=1))
@@ -121,7 +121,7 @@ def rank_correlation(
     names = [name for name in networks[0].methods if name in TABLE_1 and name not in without]
     if len(names) < 3:
         return None
-    paper = [paper_figure(name, metric) for name in names]
+    paper = [_paper_figure(name, metric) for name in names]
     columns = np.stack([_values_of(networks, MapSource(name), metric).T for name in names], axis=-1)
     drawn = correlation.spearman(statistics.bootstrap_means(columns, seed=seed), paper)
     low, high = np.nanquantile(drawn, [0.025, 0.975])

@@ -92,7 +92,7 @@ def test_one_network_table_and_figures(finished):
     assert list(manifest["models"]) == ["saved_models/svea/baseline"]
     assert manifest["command"] == "python -m svea.benchmark --methods=gradient,grad_cam,random --seed=3"
     assert finished.rows["raw_signal", "roe_test"]["value"] == pytest.approx(29.7)
-    assert finished.rows["gradient", "roe_test"]["paper"] == table.paper_figure("gradient", "roe_test")
+    assert finished.rows["gradient", "roe_test"]["paper"] == table.TABLE_1["gradient"]["roe_test"]
     for row in finished.rows.values():
         assert row["low"] <= row["value"] <= row["high"]
     assert sorted(path.name for path in (finished.directory / "plots").iterdir()) == [
