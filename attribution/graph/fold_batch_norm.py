@@ -105,8 +105,8 @@ class _Folding:
             self.kernels[layer] = kernel * scale
         for name in steps[:-1]:
             self._replace(name, "Identity", [self._moving_input(name)])
-        bias = np.broadcast_to(shift, (channels,)).reshape((-1, 1, 1) if axis == 1 else -1)
-        bias = self._constant(steps[-1] + "/folded_bias", bias)
+        bias_values = np.broadcast_to(shift, (channels,)).reshape((-1, 1, 1) if axis == 1 else -1)
+        bias = self._constant(steps[-1] + "/folded_bias", bias_values)
         self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
         self.done.update(steps)
         altered: str | None = layer
