@@ -531,8 +531,11 @@ class Rules:
     def _share_norm(self, step, given):
         x, *mean = step.inputs
         if mean and self._definition.share_norms:
-            self._add(mean[0], -step.scale * mean[0].values * self._per_unit(given, step.values))
-        self._share_shift(step, x, step.scale * x.values, step.bias, given)
+            share = step.scale * self._per_unit(given, step.values)
+            self._add(x, x.values * share)
+            self._add(mean[0], -mean[0].values * share)
+        else:
+            self._share_shift(step, x, step.scale * x.values, step.bias, given)
 
     def _share_shift(self, step, x, varying, shift, given):
         """Normalization shares by the ε-rule. Preprocessing is a sum as any other, and free before a first rule."""

@@ -24,8 +24,6 @@ WITHOUT_DEPENDENCIES = ["zennit==0.5.1"]  # it asks for torchvision, which is no
 ROWS = 4
 TARGET = 1
 ZENNIT, CAPTUM = "zennit 0.5.1", "captum 0.9.0"
-GENERAL_GAMMA = f"{ZENNIT}, whose γ differs where a layer's sum is negative"
-GAMMA = "the published rule, as a hook of zennit"
 WORDS = [0, 0, 1, 2, 3]
 PATCHES = [[3 * (row // 4) + column // 4 for column in range(12)] for row in range(12)]
 BY_HAND = "the published rules, written out in PyTorch"
@@ -44,8 +42,7 @@ COMPARISONS = [
     ("mlp", "deconvnet", {}, "deconvnet", CAPTUM),
     ("mlp", "lrp_epsilon", {"epsilon": 1e-3}, "epsilon", ZENNIT),
     ("mlp", "lrp_alpha1beta0", {}, "z_plus", ZENNIT),
-    ("mlp", "lrp_gamma", {}, "gamma", GENERAL_GAMMA),
-    ("mlp", "lrp_gamma", {}, "published_gamma", GAMMA),
+    ("mlp", "lrp_gamma", {}, "gamma", ZENNIT),
     ("mlp", "lrp_epsilon_plus_flat", {}, "epsilon_plus_flat", ZENNIT),
     ("mlp", "excitation_backprop", {}, "excitation", ZENNIT),
     ("cnn", "gradient", {}, "gradient", CAPTUM),
@@ -54,8 +51,7 @@ COMPARISONS = [
     ("cnn", "lrp_epsilon", {"epsilon": 1e-3}, "epsilon", ZENNIT),
     ("cnn", "lrp_epsilon_plus", {}, "epsilon_plus", ZENNIT),
     ("cnn", "lrp_alpha1beta0", {}, "z_plus", ZENNIT),
-    ("cnn", "lrp_gamma", {}, "gamma", GENERAL_GAMMA),
-    ("cnn", "lrp_gamma", {}, "published_gamma", GAMMA),
+    ("cnn", "lrp_gamma", {}, "gamma", ZENNIT),
     ("cnn", "lrp_epsilon_gamma_box", {}, "epsilon_gamma_box", ZENNIT),
     ("cnn", "lrp_epsilon_plus_flat", {}, "epsilon_plus_flat", ZENNIT),
     ("cnn", "full_grad", {}, "full_grad", BY_HAND),
@@ -63,9 +59,8 @@ COMPARISONS = [
     ("residual", "lrp_epsilon", {}, "epsilon", f"{ZENNIT}, which shares sums otherwise"),
     ("residual", "lrp_epsilon_plus", {}, "epsilon_plus", ZENNIT),
     ("residual", "lrp_alpha1beta0", {}, "z_plus", ZENNIT),
-    ("residual", "lrp_gamma", {}, "gamma", GENERAL_GAMMA),
-    ("residual", "lrp_gamma", {}, "published_gamma", GAMMA),
-    ("residual", "lrp_epsilon_gamma_box", {}, "epsilon_gamma_box", GENERAL_GAMMA),
+    ("residual", "lrp_gamma", {}, "gamma", ZENNIT),
+    ("residual", "lrp_epsilon_gamma_box", {}, "epsilon_gamma_box", ZENNIT),
     ("residual", "lrp_epsilon_plus_flat", {}, "epsilon_plus_flat", ZENNIT),
     ("residual", "full_grad", {}, "full_grad", BY_HAND),
     ("residual", "lrp_epsilon_plus", {"sums": "joint"}, "epsilon_plus", f"{ZENNIT}, which shares sums otherwise"),

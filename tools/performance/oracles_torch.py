@@ -132,7 +132,6 @@ def composites_of(epsilon):
         "epsilon_plus": [*pass_on, (types.Convolution, plus), (nn.Linear, rules.Epsilon(1e-6))],
         "z_plus": [*pass_on, (types.Linear, plus)],
         "gamma": [*pass_on, (types.Linear, gamma)],
-        "published_gamma": [*pass_on, (types.Linear, published_gamma(0.25))],
         "excitation": [*pass_on, (types.Linear, excitation)],
         "epsilon_plus_flat": zennit.composites.EpsilonPlusFlat(canonizers=[SequentialMergeBatchNorm()]),
     }
@@ -159,16 +158,6 @@ def explained_by_libraries(network, x, target, epsilon):
         groups = (3 * patches[:, None] + patches).expand(1, 3, 12, 12)
         maps["ablation"] = captum.attr.FeatureAblation(network).attribute(x, target=target, feature_mask=groups)[:, 0]
     return maps
-
-
-def published_gamma(gamma):
-    """Return LRP-γ as published: zennit's has w + γ w- in place of w + γ w+ where a layer's sum is negative."""
-    stabilize = zennit.core.Stabilizer(1e-6)
-    return zennit.core.BasicHook(
-        param_modifiers=[zennit.rules.GammaMod(gamma, min=0.0)],
-        gradient_mapper=lambda gradient, outputs: gradient / stabilize(outputs[0]),
-        reducer=lambda inputs, gradients: inputs[0] * gradients[0],
-    )
 
 
 def full_grad(network, x, target):

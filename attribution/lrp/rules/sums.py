@@ -76,7 +76,8 @@ class Sums:
         Before the first layer that is the input's preprocessing, a sum as any other, which takes no relevance where
         the first layer has a rule for the input's values. Behind, it is normalization.
         """
-        is_preprocessing = operation.name in self._walk.near_input
+        is_mean = self._products.core(source).op.type == "Mean"  # that layer normalization subtracts
+        is_preprocessing = operation.name in self._walk.near_input and not is_mean
         if not self._shares_norms() or (is_preprocessing and self._composite.first is not None):
             self._walk.add(source, fit(given, source))
             return
