@@ -48,8 +48,11 @@ class Sums:
             self._products.share_both(operation, given, self._rule(operation))
         elif self._is_only_a_shift(operation):
             self._share_shift(operation, given)
-        elif self._composite.norm == "pass" and (value := self._centred(operation)) is not None:
-            self._walk.add(value, fit(given, value))
+        elif (value := self._centred(operation)) is not None:
+            if self._composite.norm == "pass":
+                self._walk.add(value, fit(given, value))
+            else:
+                self._share_by(self._epsilon_rule(), operation, given)
         elif self._composite.sums == "separate" and self._joins(operation):
             self._share_by_value(operation, given)
         else:
@@ -76,8 +79,7 @@ class Sums:
         Before the first layer that is the input's preprocessing, a sum as any other, which takes no relevance where
         the first layer has a rule for the input's values. Behind, it is normalization.
         """
-        is_mean = self._products.core(source).op.type == "Mean"  # that layer normalization subtracts
-        is_preprocessing = operation.name in self._walk.near_input and not is_mean
+        is_preprocessing = operation.name in self._walk.near_input
         if not self._shares_norms() or (is_preprocessing and self._composite.first is not None):
             self._walk.add(source, fit(given, source))
             return
@@ -186,7 +188,7 @@ class Sums:
             return False
         if self._composite.sums == "separate" and self._joins(tensor.op):
             return False
-        if self._is_only_a_shift(tensor.op):
+        if kind in ops.SUMS and self._is_normalization(tensor.op):
             return False
         if kind in ops.MOVES:
             return self._belongs(tensor.op.inputs[0]) and self._walk.has_one_use(tensor)
@@ -221,6 +223,13 @@ class Sums:
             return False
         moving = self._walk.variable_inputs(operation)
         return len(moving) == 1 and not self._belongs(moving[0])
+
+    def _is_normalization(self, operation: tf.Operation) -> bool:
+        """Return whether a sum is the end of a normalization, which no sum behind it contains."""
+        if not self._is_only_a_shift(operation):
+            return self._centred(operation) is not None
+        (shifted,) = self._walk.variable_inputs(operation)
+        return self._products.core(shifted).op.type != "Mean"  # a shifted mean is part of layer normalization
 
     def _centred(self, operation: tf.Operation) -> Any:
         """Return the tensor whose mean a sum subtracts, as layer normalization does, or ``None``.
