@@ -23,7 +23,7 @@ import attribution
 from attribution import cli
 from attribution.errors import print_line
 from svea import metrics, mnist1d, scoring
-from svea.table import paper_figure
+from svea.table import TABLE_1
 
 FIGURES = ("roe_test", "drop", "increase")
 SCORES = ("probabilities", "logits")
@@ -123,7 +123,7 @@ def distances(figures: np.ndarray, ours: np.ndarray, paper: np.ndarray) -> np.nd
 def main(flag_values: flags.FlagValues) -> None:
     """Print the table."""
     data = mnist1d.load()
-    paper = np.array([paper_figure("grad_cam_plus_plus", figure) for figure in FIGURES], np.float64)
+    paper = np.array([TABLE_1["grad_cam_plus_plus"][figure] for figure in FIGURES], np.float64)
     networks = [Network(path, data) for path in flag_values.models]
     starts = [dict(network.regions()) for network in networks]
     names = list(starts[0])
