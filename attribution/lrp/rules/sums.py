@@ -229,7 +229,7 @@ class Sums:
         if not self._is_only_a_shift(operation):
             return self._centred(operation) is not None
         (shifted,) = self._walk.variable_inputs(operation)
-        return self._products.core(shifted).op.type != "Mean"  # a shifted mean is part of layer normalization
+        return bool(self._products.core(shifted).op.type != "Mean")  # a shifted mean is part of layer normalization
 
     def _centred(self, operation: tf.Operation) -> Any:
         """Return the tensor whose mean a sum subtracts, as layer normalization does, or ``None``.

@@ -278,3 +278,17 @@ def test_fused_normalization_that_cannot_be_folded_is_an_affine_layer(from_funct
     expected = attribution.explain("gradient_x_input", model, x, 1)
     maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
     np.testing.assert_allclose(maps, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_shift_of_a_normalization_is_no_bias_of_the_sum_behind_it(from_function):
+    """Of (2 a + 1) + (5 - 3 b) each branch takes its value; normalization passes it on, or shares it by the ε-rule."""
+
+    def scores(x):
+        a, b = (tf.nn.relu(tf.matmul(x, column)) for column in np.eye(2, dtype=np.float32)[:, :, np.newaxis])
+        return (a * [[2.0]] + [[1.0]]) + (b * [[-3.0]] + [[5.0]])
+
+    model, x = from_function(scores, 2), np.array([[1.0, 1.0], [3.0, 0.5]], np.float32)
+    passed = attribution.explain("excitation_backprop", model, x, 0)
+    np.testing.assert_allclose(passed, [[3 / 5, 2 / 5], [7 / 10.5, 3.5 / 10.5]], rtol=1e-5)
+    shared = attribution.explain("lrp_epsilon_plus", model, x, 0)
+    np.testing.assert_allclose(shared, [[2, -3], [6, -1.5]], rtol=1e-5)
