@@ -687,9 +687,13 @@ def _plus_pairs(x, kernel):
 
 
 def _is_gate(step):
-    while step.kind in ("move", "norm") and len(step.inputs) == 1:
-        step = step.inputs[0]
-    return step.kind == "gate"
+    """Return whether a factor is a sigmoid, moved or shifted, or a sixth of a ReLU6, as MobileNetV3 writes one."""
+    scale = 1.0
+    while step.kind in ("move", "norm", "product") and sum(one.varies for one in step.inputs) == 1:
+        constants = [one.values for one in step.inputs if not one.varies]
+        scale *= float(constants[0]) if constants and constants[0].shape.rank == 0 else 1.0
+        (step,) = (one for one in step.inputs if one.varies)
+    return step.kind == "gate" or (getattr(step.function, "max_value", None) == 6 and abs(6 * scale - 1) < 1e-3)
 
 
 def _summed(values, shape):
