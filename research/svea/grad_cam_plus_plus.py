@@ -155,9 +155,8 @@ def main(flag_values: flags.FlagValues) -> None:
     others = [Network(path, data) for path in flag_values.other_models]
     regions = [dict(network.regions(wanted)) for network in others]
     print_line(f"{len(names)} combinations; means over {len(networks)} networks, and over {len(others)} others")
-    print_line(
-        "   ROE   Drop  Increase  distance |   ROE   Drop  Increase | layer, score, α, normalized, weights, sign"
-    )
+    columns = "   ROE   Drop  Increase"
+    print_line(f"{columns}  distance | {columns} | layer, score, α, normalized, weights, sign")
     print_line(f"{_row(paper)}  {0:8.2f} | {'':{len(columns)}} | the paper")
     for row, name in zip(printed, wanted, strict=True):
         again = _row(means(others, regions, name)) if others else " " * len(columns)
