@@ -6,8 +6,8 @@ The paper (Sattarzadeh et al. 2021) prints 59.0 (ROE test), 17.81 (Drop) and 33.
 Grad-CAM++ differs from the published one. Every combination of the choices below is tried: the layer, whether the
 logit or the probability is differentiated, the weights, their normalization, and what becomes of negative values. Maps
 are not resized: every layer has the signal's 40 positions. Printed are the combinations nearest to the paper: by the
-mean over networks of each figure, in units of the distance between ours and the paper's. The best of so many are near
-by chance, too, so each has its figures on networks that had no part in the choice (--other_models).
+mean over networks of each figure, in units of the distance between ours and the paper's. The best of 1,296 are near by
+chance, too, so each has its figures on networks that had no part in the choice (--other_models).
 
 Cost: some minutes on one core.
 """
@@ -160,7 +160,7 @@ def main(flag_values: flags.FlagValues) -> None:
     print_line(f"{_row(paper)}  {0:8.2f} | {'':{len(columns)}} | the paper")
     for row, name in zip(printed, wanted, strict=True):
         again = _row(means(others, regions, name)) if others else " " * len(columns)
-        print_line(f"{_row(figures[row])}  {found[row]:8.2f} | {again} | {', '.join(name)}{' (ours)' * (row == 0)}")
+        print_line(f"{_row(figures[row])}  {found[row]:8.2f} | {again} | {', '.join(name)}" + " (ours)" * (not row))
 
 
 def _row(figures: np.ndarray) -> str:

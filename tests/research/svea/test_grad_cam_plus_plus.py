@@ -28,3 +28,19 @@ def test_distances_are_1_for_ours_and_0_for_the_papers():
     ours, paper = np.array([66.0, 12.0, 39.0]), np.array([59.0, 17.8, 33.9])
     found = search.distances(np.array([ours, paper, (ours + paper) / 2]), ours, paper)
     np.testing.assert_allclose(found, [1, 0, 0.5], atol=1e-12)
+
+
+def test_the_table_has_ours_first_and_the_nearest_after_it(monkeypatch, capsys):
+    monkeypatch.setattr(search, "ALPHAS", dict(list(search.ALPHAS.items())[:1]))
+    monkeypatch.setattr(search, "NORMALIZED", dict(list(search.NORMALIZED.items())[:1]))
+    models = [str(default_model(name)) for name in ("svea/baseline", "svea/baseline_seed1")]
+    search.FLAGS(["search", "--nearest=2", f"--models={models[0]}", f"--other_models={models[1]}"])
+    search.main(search.FLAGS)
+    _, head, paper, ours, *others = capsys.readouterr().out.splitlines()
+    assert paper.split()[:3] == ["59.0", "17.81", "33.9"]
+    assert ours.endswith("(ours)") and ours.split()[3] == "1.00" and len(others) == 2
+    found = [float(line.split()[3]) for line in others]
+    assert found == sorted(found) and found[0] < 1
+    assert {line.index("|") for line in (head, paper, ours, *others)} == {head.index("|")}
+    roe, drop, increase = (float(word) for word in ours.split()[:3])
+    assert 55 < roe < 75 and 5 < drop < 20 and 30 < increase < 50
