@@ -32,7 +32,9 @@ def test_where_weights_stand_changes_no_number(kind, models, inputs, monkeypatch
     ulps = 4 * np.spacing(np.abs(scores).max())  # one score is a sum of terms as large as the largest
     np.testing.assert_allclose(model.scores(x), scores, rtol=0, atol=ulps)
     for method in ("gradient", "guided_backprop", "lrp_epsilon", "lrp_alpha1beta0"):
-        for options in ({}, {"batch_norm": "pass"}) if method.startswith("lrp") else ({},):
+        # The sums of convolutions alone, without the shift behind them, come so near to 0 that a small ε amplifies rounding.
+        passing = {"batch_norm": "pass", "epsilon": 0.1}
+        for options in ({}, passing) if method.startswith("lrp") else ({},):
             maps = attribution.explain(method, model, x, 1, explain_input=explain_input, **options)
             expected = attribution.explain(method, models[kind], x, 1, explain_input=explain_input, **options)
             np.testing.assert_allclose(maps, expected, atol=1e-6 * max(1, np.abs(expected).max()))
