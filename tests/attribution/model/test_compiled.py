@@ -32,7 +32,7 @@ def test_where_weights_stand_changes_no_number(kind, models, inputs, monkeypatch
     ulps = 4 * np.spacing(np.abs(scores).max())  # one score is a sum of terms as large as the largest
     np.testing.assert_allclose(model.scores(x), scores, rtol=0, atol=ulps)
     for method in ("gradient", "guided_backprop", "lrp_epsilon", "lrp_alpha1beta0"):
-        # Sums of convolutions alone, without the shift behind them, are nearly 0, and a small ε amplifies their rounding.
+        # Sums of convolutions alone, without the shift behind them, are nearly 0; a small ε amplifies rounding.
         passing = {"batch_norm": "pass", "epsilon": 0.1}
         for options in ({}, passing) if method.startswith("lrp") else ({},):
             maps = attribution.explain(method, model, x, 1, explain_input=explain_input, **options)
