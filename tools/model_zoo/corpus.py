@@ -181,7 +181,9 @@ class _Compared:
             return _STEP * max(np.abs(scores).max(), np.abs(start).max()) / np.abs(scores - start).max()
         change = measure._difference(getattr(self._rounded(), name)(), getattr(exact, name)())
         if self._subject.model.score == "probabilities":  # p (1 - p) of a probability near 1 loses digits
-            change = max(change, _STEP / max(1 - scores.max(), _STEP))
+            copies = exact.noisy_copies() if name in ("smoothgrad", "vargrad") else []
+            nearest = max(scores.max(), *(exact.scores(copy).max() for copy in copies), 0)
+            change = max(change, _STEP / max(1 - nearest, _STEP))
         return change
 
 

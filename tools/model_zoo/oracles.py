@@ -450,16 +450,19 @@ class Oracle:
         """Return one number a row with an axis for each of an array's, by default the inputs'."""
         return numbers.reshape(-1, *(1,) * ((self.values if like is None else like).ndim - 1))
 
-    def _noisy(self):
+    def noisy_copies(self) -> list[np.ndarray]:
+        """Return the noisy copies of the inputs of SmoothGrad and VarGrad."""
         axes = tuple(range(1, self.values.ndim))
         values = self.values.astype(np.float32) if self._dtype == np.float16 else self.values
         spread = 0.15 * (values.max(axis=axes, keepdims=True) - values.min(axis=axes, keepdims=True))
         generators = [batching.generator(SEED, row, "noise") for row in range(len(values))]
-        gradients = []
-        for _ in range(SAMPLES):
-            noise = [generator.standard_normal(values.shape[1:], np.float32) for generator in generators]
-            gradients.append(self.gradient(values + spread * np.stack(noise)))
-        return gradients
+        noises = (
+            np.stack([one.standard_normal(values.shape[1:], np.float32) for one in generators]) for _ in range(SAMPLES)
+        )
+        return [values + spread * noise for noise in noises]
+
+    def _noisy(self):
+        return list(map(self.gradient, self.noisy_copies()))
 
     def _tape(self, values):
         with tf.GradientTape() as tape:
