@@ -26,12 +26,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_400,
-    "files outside tests": 299,
-    "lines of tests": 35_600,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 82,
+    "lines outside tests": 57_200,
+    "files outside tests": 276,
+    "lines of tests": 35_150,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 79,
     "highest complexity": 20,
-    "public names": 1_008,
+    "public names": 910,
     "imports of attribution_benchmarks by attribution": 0,
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
