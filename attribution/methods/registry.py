@@ -68,15 +68,21 @@ def _method(
 
 
 def _lrp(
-    function: Callable[..., Any], title: str, law: completeness.SumLaw, citation: str, weaknesses: str, more: str = ""
+    function: Callable[..., Any],
+    title: str,
+    law: completeness.SumLaw,
+    citation: str,
+    weaknesses: str,
+    more: str = "",
+    gradients: int = 2,
 ) -> Method:
-    """Return the entry of a composite of LRP."""
+    """Return the entry of a composite of LRP, which takes about as long as some gradients."""
     return _method(
         function,
         title,
         "relevance",
         citation=citation,
-        cost="about 2 gradients",
+        cost=f"about {gradients} gradients",
         weaknesses=weaknesses,
         requirements=_RULES + more,
         sum_law=law,
@@ -288,6 +294,7 @@ _METHODS = [
         f"{_OVERVIEW}; for sums of both signs: Andéol, Kawakami, Wada, Kanamori, Müller and Montavon, Learning Domain "
         "Invariant Representations by Joint Wasserstein Distance Minimization, 2021",
         "γ has no best value. Each layer may amplify relevance, by at most 1 + 2/γ.",
+        gradients=3,
     ),
     _lrp(
         presets.lrp_epsilon_gamma_box,
@@ -296,6 +303,7 @@ _METHODS = [
         f"{_OVERVIEW}; as a composite: Anders, Neumann, Samek, Müller and Lapuschkin, Zennit, 2021",
         "As LRP-γ; the range of the inputs must be given correctly.",
         " Inputs between `low` and `high`; others are refused.",
+        gradients=3,
     ),
     _lrp(
         presets.lrp_epsilon_plus_flat,
