@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import itertools
 import pathlib
 from collections.abc import Callable, Mapping
@@ -345,6 +346,8 @@ class Oracle:
             )
         except (UnknownLayer, tf.errors.OpError) as error:  # not all operations can compute in float64
             raise NoOracle(error) from error
+        finally:
+            gc.collect()  # steps refer to each other, and hold gigabytes of a large network
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 
     @functools.cached_property
