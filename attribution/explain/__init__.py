@@ -194,8 +194,6 @@ def explain_many(
     residuals : dict[str, attribution.methods.completeness.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
-    import tqdm
-
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
@@ -221,7 +219,11 @@ def explain_many(
         given = None if targets is None else targets[rows]
         return ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
 
-    starts = tqdm.tqdm(range(0, total, size), unit="batch", disable=not progress)
+    starts: Iterable[int] = range(0, total, size)
+    if progress:
+        import tqdm
+
+        starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
     batches = ((rows, queries_of(rows)) for rows in (slice(start, start + size) for start in starts))
     maps, residuals = _run(chosen, batches, feed[name].shape, resize, return_residuals)
     if explained is not None:
