@@ -113,7 +113,7 @@ def _draw(name, folder, place, seconds):
     files = [f"{drawn_scenes.OBJECTS[labels[row]]}.png" for row in rows]
     for row, file in zip(rows, files, strict=True):
         Image.fromarray(pixels[row]).save(place / file)
-    command += [f"--image={','.join(files)}", f"--method={','.join(methods)}", f"--output={name}.png"]
+    command += [f"--image={','.join(files)}", f"--methods={','.join(methods)}", f"--output={name}.png"]
     run_python(command[1:], cwd=place)
     atomic_write(folder / f"{name}.png", _small(place / f"{name}.png"))
     said = {"about": about, "command": shlex.join(command)}
