@@ -179,7 +179,7 @@ def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETW
     names
         Of ``CONTROLS``.
     random_networks
-        How many "random_weights" stands for, each a control of its own.
+        Number of networks under "random_weights", each a control of its own.
     """
     chosen = networks((control for name, control in CONTROLS.items() if name in names), random_networks)
     if PERMUTED_QUESTION not in chosen:

@@ -2,7 +2,7 @@
 
     KERAS_BACKEND=torch python tests/attribution/model/keras_on_torch_models.py
 
-writes them anew. That needs torch, jax, tensorflow and torchax (``pip install --no-deps torchax``); the files are
+writes them again. That needs torch, jax, tensorflow and torchax (``pip install --no-deps torchax``); the files are
 committed because the tests run without torch.
 
 - ``network.keras`` is what ``keras.Model.save`` writes.
@@ -48,7 +48,7 @@ def _sign(weight, generator):
 
 
 class _Kind(enum.Enum):
-    """Where an argument of a lowered network comes from, as torch_xla tells Keras."""
+    """Where an argument of a lowered network comes from, as torch_xla reports it to Keras."""
 
     PARAMETER = 1
     INPUT_ARG = 2
@@ -93,7 +93,7 @@ def _let_torchax_import():
         except AttributeError:
             if name.startswith("__"):
                 raise
-            return name  # as a key of a table it is never asked for
+            return name  # never looked up as a key of a table
 
     torch._ops.OpOverloadPacket.__getattr__ = overload
 
