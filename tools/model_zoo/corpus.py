@@ -93,9 +93,9 @@ def _examine(sender, path, memory) -> None:
 
 
 def _record(status, cause="", **found) -> dict:
-    from tools.model_zoo import page
+    from tools.model_zoo import measure
 
-    return {"status": status, "cause": page.in_general(cause), **found}
+    return {"status": status, "cause": measure.in_general(cause), **found}
 
 
 def examine(path: pathlib.Path) -> dict:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -350,3 +351,13 @@ def _narrow_layer(queries, explain_input):
         if last is not None and queries.inputs.shape[-1] < last <= FEW_CHANNELS:
             return name
     return None
+
+
+def in_general(text: str) -> str:
+    """Return a reason without the names of one file's nodes."""
+    text = re.sub(r"'/\S*?'", "the file", text)
+    text = re.sub(r" \((?:node ')?[\w./-]*/[\w./-]*'?\)", "", text)
+    text = re.sub(r"[\w.-]*PartitionedCall[\w./:-]*", "…", text)
+    text = re.sub(r" and \d+ more", " and more", text)
+    text = re.sub(r"'\w+'(?:, '\w+')+", lambda names: ", ".join(dict.fromkeys(names[0].split(", "))), text)
+    return (text if len(text) <= 240 else text[:237] + "...").replace("|", "\\|")

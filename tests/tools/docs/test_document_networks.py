@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from attribution.errors import BadInput
-from tools.model_zoo import measure, page
+from tools.docs import document_networks
+from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES
 from tools.model_zoo.measure import Cell
 
@@ -17,7 +18,7 @@ def results(**cells):
 
 def test_cells_and_reasons():
     refused = "no relevance rule for the operation While (node 'StatefulPartitionedCall/lstm_1/while')"
-    text = page.page(
+    text = document_networks.page(
         results(
             gradient=Cell("exact", "its definition", 2.4e-7),
             gradient_x_input=Cell("exact", "its definition", 0.0, note="all zero"),
@@ -39,12 +40,12 @@ def test_cells_and_reasons():
 
 def test_counts_are_those_of_the_cells_of_measured_families():
     gradient = Cell("exact", "its definition", 0.0, note="all zero")
-    text = page.page(results(gradient=gradient, rise=Cell("crashes", note="bad")))
+    text = document_networks.page(results(gradient=gradient, rise=Cell("crashes", note="bad")))
     methods = len(measure.METHODS)
     assert f"**1 of {len(FAMILIES)} families** by {methods} methods, {methods} cells:" in text
     assert "| methods | exact | rows | differs | crashes |" in text
     assert f"| all | 1 | {methods - 2} | 0 | 1 |" in text
-    gradients = len(page.TABLES["Gradients"])
+    gradients = len(document_networks.TABLES["Gradients"])
     assert f"| Gradients | 1 | {gradients - 1} | 0 | 0 |" in text
     assert f"| residual: ResNet block | 1 exact, {gradients - 1} rows |" in text
     assert "1 of the exact cells have maps that are zero everywhere." in text
@@ -64,17 +65,17 @@ def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch
     monkeypatch.setattr(measure, "measure", fake)
     names = ["residual", "prelu"]
     with pytest.raises(KeyboardInterrupt):
-        page.results(names, tmp_path)
-    assert list(page.results(names, tmp_path)) == names
-    monkeypatch.setattr(page, "_code", lambda: "other")
-    page.results(["residual"], tmp_path)
+        document_networks.results(names, tmp_path)
+    assert list(document_networks.results(names, tmp_path)) == names
+    monkeypatch.setattr(document_networks, "_code", lambda: "other")
+    document_networks.results(["residual"], tmp_path)
     assert measured == ["residual", "prelu", "prelu", "residual"]
 
 
 def test_an_unknown_family_is_refused(tmp_path):
     with pytest.raises(BadInput, match="no family 'resnet'; the families are"):
-        page.results(["resnet"], tmp_path)
+        document_networks.results(["resnet"], tmp_path)
 
 
 def test_every_method_has_its_column():
-    assert sorted(name for methods in page.TABLES.values() for name in methods) == sorted(measure.METHODS)
+    assert sorted(name for methods in document_networks.TABLES.values() for name in methods) == sorted(measure.METHODS)
