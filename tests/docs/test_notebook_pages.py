@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def hook():
-    place = importlib.util.spec_from_file_location("notebook_pages", ROOT / "tools" / "docs" / "notebook_pages.py")
+    place = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "docs" / "notebooks.py")
     module = importlib.util.module_from_spec(place)
     place.loader.exec_module(module)
     return module

@@ -23,9 +23,7 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
 
 
 def run_notebooks():
-    specification = importlib.util.spec_from_file_location(
-        "run_notebooks", ROOT / "tools" / "docs" / "run_notebooks.py"
-    )
+    specification = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "docs" / "notebooks.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module

@@ -1,1 +1,0 @@
-"""Deletion curves of SVEA."""
