@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.cli.tf_logging import quiet_tensorflow
+from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput, listed
 from attribution.file_io.paths import cache_directory, find_saved_model
 from attribution.methods.registry import METHODS, registered

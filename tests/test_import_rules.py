@@ -100,7 +100,7 @@ def test_the_framework_names_no_benchmark():
 
 PRINTS = {  # besides print_line and print_text themselves: the one last line of a command
     "attribution/errors.py": 2,
-    "attribution/cli/run.py": 2,
+    "attribution/cli.py": 2,
 }
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from attribution import cli
-from attribution.cli.flags import define_loading_flags, load_flagged_model
+from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, renamed_arguments
 from attribution.methods.method import Method
 from attribution.methods.protocols import ScoredModel

@@ -38,7 +38,7 @@ import numpy as np
 from absl import flags
 
 from attribution import cli, image_io, plotting
-from attribution.cli.flags import define_loading_flags, load_flagged_model
+from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_layer, with_parameters
 from attribution.file_io.files import atomic_write

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import flags
 
-from attribution.cli.flags import define_loading_flags, loading_options
+from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.explain import with_parameters
 from attribution.file_io.paths import find_saved_model

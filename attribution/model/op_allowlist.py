@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from attribution.cli.run import TRUST_VARIABLE
+from attribution.cli import TRUST_VARIABLE
 from attribution.errors import BadInput
 from attribution.file_io.paths import environment
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attribution.cli.tf_logging import quiet_tensorflow
+from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.precompute import import_beam

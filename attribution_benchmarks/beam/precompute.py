@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import flags
 
-from attribution.cli.run import apply_settings
+from attribution.cli import apply_settings
 from attribution.errors import BadInput, print_line, printable
 from attribution.file_io.files import remove_stale
 from attribution.file_io.paths import cache_directory, check_directory, is_remote

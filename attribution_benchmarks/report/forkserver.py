@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, reduction
 from typing import Any
 
-from attribution.cli.tf_logging import list_devices
+from attribution.cli import list_devices
 from attribution.errors import BadInput
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

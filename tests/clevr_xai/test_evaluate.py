@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import definition, evaluate, layout
 

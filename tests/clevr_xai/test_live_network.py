@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution.errors import BadInput
 from clevr_xai import evaluate
 from clevr_xai.answering import Answering, attach_live_network

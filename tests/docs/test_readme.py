@@ -11,7 +11,7 @@ from PIL import Image
 from scipy import stats
 
 import attribution
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution.explain import command
 from attribution_benchmarks.stats.correlation import kendalls_w
 from bim.layout import OBJECTS

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution_benchmarks.core.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

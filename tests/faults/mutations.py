@@ -231,7 +231,7 @@ MUTATIONS = [
          "test_a_worker_that_the_system_ends_is_one_line"),
     ),
     *_of(
-        "attribution/cli/run.py",
+        "attribution/cli.py",
         "attribution/cli/test_run.py",
         ("interruptions that Python ignores", 'return _report("interrupted", 130) if interrupted else 0', "return 0",
          "test_an_interruption_that_python_ignores_still_ends_with_130"),

@@ -145,7 +145,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from attribution.cli.tf_logging import quiet_tensorflow
+    from attribution.cli import quiet_tensorflow
 
     quiet_tensorflow()
     sys.exit(main())

@@ -28,7 +28,7 @@ import traceback
 
 import numpy as np
 
-from attribution.cli.tf_logging import quiet_tensorflow
+from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput, print_line
 
 _ROWS, _ANY_SIZE = 2, 32

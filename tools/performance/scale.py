@@ -130,7 +130,7 @@ tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
 """
 PEAK = """
 import importlib, importlib.util, resource, sys, time
-from attribution.cli.run import execute
+from attribution.cli import execute
 door = sys.argv[1]
 if door.endswith(".py"):
     specification = importlib.util.spec_from_file_location("door", door)

@@ -10,8 +10,7 @@ import sys
 import pytest
 from absl import flags
 
-from attribution.cli.flags import define_common_flags
-from attribution.cli.run import help_text
+from attribution.cli import define_common_flags, help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools")
@@ -45,7 +44,7 @@ def test_description_own_flags_and_shared_flags_in_this_order():
     flags.DEFINE_alias("images", "image", flag_values=values)
     shown = help_text(values, "What it does.\n\nCost: nothing.\n", __name__)
     assert [line for line in shown.splitlines() if line and line[0] != " "] == [
-        "What it does.", "Cost: nothing.", "Flags:", "Shared flags (attribution.cli.flags):",
+        "What it does.", "Cost: nothing.", "Flags:", "Shared flags (attribution.cli):",
     ]  # fmt: skip
     assert "      (default: a,b)" in shown.splitlines() and "      (default: 3)" in shown.splitlines()
     assert "--images" not in shown and max(map(len, shown.splitlines())) <= 100

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from absl import flags
 
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution.errors import BadInput
 from attribution.file_io import remote_files
 from attribution.file_io.files import atomic_write

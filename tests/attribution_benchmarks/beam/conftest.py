@@ -123,7 +123,7 @@ def squares(tmp_path, monkeypatch):
 @pytest.fixture
 def run(squares, capfd):
     """Return a function that runs the command in this process: its exit code, output and errors."""
-    from attribution.cli.run import execute
+    from attribution.cli import execute
 
     def run(*arguments):
         code = execute(squares.main, squares.FLAGS, "Squares.", ["squares", *map(str, arguments)])

@@ -86,7 +86,7 @@ def cubes(tmp_path, monkeypatch):
 def run(cubes, tmp_path, capfd):
     """Return a function that runs the command on a directory: its exit code, output and errors."""
     pytest.importorskip("apache_beam")
-    from attribution.cli.run import execute
+    from attribution.cli import execute
 
     def run(directory, *arguments):
         given = ["cubes", f"--data_dir={tmp_path / directory}", *arguments]

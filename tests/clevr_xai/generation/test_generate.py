@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution.errors import BadInput
 from attribution.file_io.reading import read_json
 from clevr_xai import dataset, layout, masks

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from attribution.cli.run import execute
+from attribution.cli import execute
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats.correlation import kendall_tau

@@ -1,4 +1,8 @@
-"""Run a command: parse its flags, call it, and report errors of the user in one line with exit code 2."""
+"""What all commands share: flags, one-line errors, exit codes, and TensorFlow's log. Imports no TensorFlow.
+
+Each command has its own ``flags.FlagValues`` instead of absl's global one, so that one process can import all of them.
+A new shared flag is one entry of ``_SHARED``.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,57 @@ import _thread
 import codecs
 import contextlib
 import errno
+import importlib
+import importlib.abc
+import importlib.machinery
 import io
+import logging
 import math
 import os
 import re
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from absl import flags
 
-from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, printable
 from attribution.file_io.paths import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
+# Errors of the machine or of access rights, not of the program.
+_FILE_SYSTEM_ERRNOS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
+    errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
+}  # fmt: skip
+_REMEDY = "make room, or name a place that can be used"
+# Lines of TensorFlow's log without information.
+_DROPPED = "|".join(
+    [
+        r"All log messages before absl::InitializeLog\(\)",
+        r"oneDNN custom operations are on",
+        r"oneDNN supports DT_\w+ only on platforms with",
+        r"Could not find cuda drivers on your machine",
+        r"failed call to cuInit",
+        r"This TensorFlow binary is optimized to use available CPU instructions",
+        r"To enable the following instructions: .* rebuild TensorFlow",
+    ]
+)
+_FILTER = """
+import re, sys
+dropped = re.compile(sys.argv[1].encode())
+for line in sys.stdin.buffer:
+    if not dropped.search(line):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+"""
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -218,14 +253,6 @@ def apply_settings(flag_values: flags.FlagValues) -> None:
     stage_inputs(flag_values)
 
 
-# Errors of the machine or of access rights, not of the program.
-_FILE_SYSTEM_ERRNOS = {
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
-    errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
-}  # fmt: skip
-_REMEDY = "make room, or name a place that can be used"
-
-
 def _tensorflow_file_error(error: BaseException) -> str | None:
     """Return the file and the system's message of a TensorFlow error for a file; None for other errors.
 
@@ -316,3 +343,232 @@ def _register_fallback() -> str:
 
     codecs.register_error("attribution.plain", replace)
     return "attribution.plain"
+
+
+def _define_count(name: str, default: int | str, help: str, flag_values: flags.FlagValues) -> None:
+    """Define a flag that is a positive number or "all"."""
+    flags.DEFINE_string(name, str(default), help, flag_values=flag_values)
+    flags.register_validator(
+        name,
+        lambda value: value == "all" or (value.isdecimal() and int(value) > 0),
+        message="must be a positive number or 'all'",
+        flag_values=flag_values,
+    )
+
+
+class _Shared(NamedTuple):
+    help: str
+    define: Callable = flags.DEFINE_string
+    options: Mapping[str, Any] = {}
+    old_name: str = ""
+
+
+_SHARED = {
+    "methods": _Shared(
+        "attribution methods, separated by commas: names of the registry (docs/methods.md), module:function or "
+        "file.py:function",
+        flags.DEFINE_list,
+    ),
+    "model": _Shared("directory of the SavedModel to explain; a benchmark's default when empty"),
+    "trust_model": _Shared(
+        "load SavedModels even if they use operations that can do more than compute, such as write files",
+        flags.DEFINE_bool,
+    ),
+    "check_model": _Shared(
+        "only report whether the models fit this benchmark, and what is read of them; nothing is explained",
+        flags.DEFINE_bool,
+    ),
+    "score": _Shared(
+        "which score is explained", flags.DEFINE_enum, {"enum_values": ["logits", "probabilities"]}
+    ),
+    "signature": _Shared("signature to explain, if not the default one"),
+    "input_tensors": _Shared("input tensors of a TensorFlow 1 file, such as input_tensor:0", flags.DEFINE_list),
+    "output_tensor": _Shared(
+        "output to explain, if the signature has several; with --input_tensors a tensor, such as dense:0"
+    ),
+    "position": _Shared(
+        "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
+    ),
+    "explain_input": _Shared(
+        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'",
+        old_name="wrt",
+    ),
+    "keras_model": _Shared(
+        "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
+        "builds it, or a .keras file"
+    ),
+    "layer": _Shared(
+        "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
+    ),
+    "data_dir": _Shared("directory of the data; the embedded default when empty"),
+    "num_imgs": _Shared("number of images to score, or 'all'", _define_count),
+    "num_questions": _Shared("number of questions to score, or 'all'", _define_count),
+    "batch_size": _Shared(
+        "inputs in one forward pass of the model; limits the memory", flags.DEFINE_integer, {"lower_bound": 1}
+    ),
+    "seed": _Shared("seed of all random numbers; results are reproducible", flags.DEFINE_integer, {"lower_bound": 0}),
+    "output": _Shared("file to write the scores to: .json, .csv or .md"),
+    "cache_dir": _Shared(
+        "directory of data that can be regenerated, such as drawn images and scores; by default "
+        "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache"
+    ),
+    "deadline": _Shared("seconds that one request to the server may take", flags.DEFINE_float),
+    "retry_timeout": _Shared(
+        "seconds to retry requests while the server is unavailable", flags.DEFINE_float, old_name="patience"
+    ),
+}  # fmt: skip
+
+
+def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
+    """Define some of the shared flags for a command; ``model`` brings ``trust_model`` with it.
+
+    Parameters
+    ----------
+    flag_values
+        The flag values of the command.
+    **defaults
+        Name of a shared flag and its default value.
+    """
+    if "model" in defaults:
+        defaults["trust_model"] = False
+    for name, default in defaults.items():
+        shared = _SHARED[name]
+        shared.define(name, default, help=shared.help, flag_values=flag_values, **shared.options)
+        if shared.old_name:  # accepted for one release
+            flags.DEFINE_alias(shared.old_name, name, flag_values=flag_values)
+
+
+def define_loading_flags(flag_values: flags.FlagValues) -> None:
+    """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
+    define_common_flags(
+        flag_values, model="", score="logits", signature="", input_tensors=[], output_tensor="", position=[],
+        explain_input="", keras_model="",
+    )  # fmt: skip
+
+
+def loading_options(flag_values: flags.FlagValues) -> dict:
+    """Return the options of ``attribution.load_model`` given by the flags, without defaults."""
+    options = {
+        "signature": flag_values.signature,
+        "inputs": flag_values.input_tensors,
+        "output": flag_values.output_tensor,
+        "position": _position(flag_values.position),
+        "keras_model": flag_values.keras_model,
+    }
+    return {"score": flag_values.score} | {name: value for name, value in options.items() if value}
+
+
+def _position(parts: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, parts))
+    except ValueError:
+        raise BadInput(
+            f"--position={','.join(parts)}: expected integers separated by commas, one for each axis between batch "
+            "and classes"
+        ) from None
+
+
+def load_flagged_model(flag_values: flags.FlagValues) -> Any:
+    """Load the model given by the flags.
+
+    Returns
+    -------
+    attribution.model.model.Model
+
+    Raises
+    ------
+    BadInput
+        If no model is given, or it cannot be loaded; see ``attribution.load_model``.
+    """
+    import attribution
+
+    if not flag_values.model:
+        raise BadInput("--model is empty; name the directory of a SavedModel")
+    return attribution.load_model(flag_values.model, **loading_options(flag_values))
+
+
+def quiet_tensorflow() -> None:
+    """Drop uninformative log lines of TensorFlow from standard error, from its first import in this process on.
+
+    TensorFlow's C++ code writes them to file descriptor 2 whatever the log level: during its import, while it looks for
+    GPUs, and when oneDNN meets an unsupported type. A small process filters the descriptor, so that messages before a
+    crash are not lost. ``sys.stderr`` keeps the original descriptor, so progress bars still see a terminal.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
+    if "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _FirstImport())
+
+
+class _FirstImport(importlib.abc.MetaPathFinder):
+    """Wraps the loader of TensorFlow, once."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        """Return TensorFlow's spec with a filtered loader, and None for other modules."""
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec and spec.loader:
+            load = spec.loader.exec_module
+
+            def load_filtered(module):
+                with _filtered_stderr():
+                    load(module)
+                _silence_python_warnings()
+                list_devices()
+
+            spec.loader.exec_module = load_filtered
+        return spec
+
+
+def import_without_devices() -> None:
+    """Import TensorFlow in a process that only forks; a GPU opened here could not be used in its children."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _filtered_stderr():
+        importlib.import_module("tensorflow")
+    _silence_python_warnings()
+
+
+def list_devices() -> None:
+    """Look for GPUs now, not between progress bars, and filter standard error until this process ends."""
+    with _filtered_stderr():
+        sys.modules["tensorflow"].config.list_physical_devices()
+    original, _ = _start_filter()
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # sys.stderr has no descriptor
+        if original is not None and sys.stderr.fileno() == 2:
+            sys.stderr = open(
+                original, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False
+            )
+
+
+@contextlib.contextmanager
+def _filtered_stderr() -> Iterator[None]:
+    """Drop the lines that match ``_DROPPED`` from file descriptor 2 during the block."""
+    original, process = _start_filter()
+    try:
+        yield
+    finally:
+        if original is not None:
+            os.dup2(original, 2)
+            os.close(original)
+            process.wait()
+
+
+def _start_filter() -> tuple[int | None, subprocess.Popen | None]:
+    """Redirect descriptor 2 to a filter; return a copy of the original, None if it is closed, and the process."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    try:
+        original = os.dup(2)
+    except OSError:
+        return None, None
+    command = [sys.executable, "-I", "-S", "-c", _FILTER, _DROPPED]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    os.dup2(process.stdin.fileno(), 2)
+    process.stdin.close()
+    return original, process
+
+
+def _silence_python_warnings() -> None:
+    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing."""
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
