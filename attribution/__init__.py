@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attribution.check_method import check_method
 from attribution.errors import renamed_arguments
 from attribution.explain import explain, explain_many
-from attribution.file_io.paths import find_saved_model
+from attribution.files import find_saved_model
 from attribution.methods.method import Method
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from attribution.errors import BadInput, printable
-from attribution.file_io.paths import CACHE_VARIABLE, cache_at, environment, is_remote, reason
+from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _HELP_WIDTH = 100  # characters
@@ -237,7 +237,7 @@ def _staged(flag_values: flags.FlagValues) -> contextlib.AbstractContextManager[
     """Replace addresses in the flags by local copies, if there are any; see ``remote_files.staged``."""
     if not any(is_remote(str(flag_values[name].value)) for name in flag_values):
         return contextlib.nullcontext()
-    from attribution.file_io.remote_files import staged
+    from attribution.remote_files import staged
 
     return staged(flag_values)
 
@@ -248,7 +248,7 @@ def apply_settings(flag_values: flags.FlagValues) -> None:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
-    from attribution.file_io.remote_files import stage_inputs
+    from attribution.remote_files import stage_inputs
 
     stage_inputs(flag_values)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from attribution import reading
 from attribution.errors import BadInput, listed
-from attribution.file_io import reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
@@ -75,7 +75,7 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
     -------
     np.ndarray
         ``(N, H, W, C)`` in [0, 255], turned upright: uint8, or float32 where a file has more than 8 bits per sample;
-        see ``attribution.file_io.reading.read_pixels``.
+        see ``attribution.reading.read_pixels``.
 
     Raises
     ------

@@ -19,7 +19,7 @@ import numpy as np
 
 from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput, listed
-from attribution.file_io.paths import cache_directory, find_saved_model
+from attribution.files import cache_directory, find_saved_model
 from attribution.methods.registry import METHODS, registered
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, ReportTask

@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 from bim import layout
 from bim.dataset import link
 from bim.masks import save_masks

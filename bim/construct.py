@@ -21,9 +21,8 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import atomic_write, locked_directory
-from attribution.file_io.paths import check_directory, make_directory
-from attribution.file_io.reading import inside, read_json
+from attribution.files import atomic_write, check_directory, locked_directory, make_directory
+from attribution.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
 from attribution_benchmarks.cli.workers import available_cores
 from bim import layout

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import cache_directory, check_directory
-from attribution.file_io.reading import inside, opened, read_json, read_picture
+from attribution.files import atomic_write, cache_directory, check_directory
+from attribution.reading import inside, opened, read_json, read_picture
 from bim import layout
 from bim.masks import load_masks
 

@@ -14,9 +14,8 @@ import os
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
-from attribution.file_io.paths import check_directory
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory
+from attribution.reading import read_json
 from bim import layout
 from bim._subsets import write_boxes, write_list
 from bim.dataset import BimSet, load_set, read_images

@@ -14,8 +14,8 @@ import pickle
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import opened, read_arrays
+from attribution.files import atomic_write
+from attribution.reading import opened, read_arrays
 
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
 MOST_SIDE = 1 << 15  # pixels

@@ -15,9 +15,8 @@ import sys
 import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
-from attribution.file_io.paths import check_directory, writing
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory, writing
+from attribution.reading import read_json
 from bim import layout
 from bim.dataset import RECORD, load_set, load_train
 from bim.layout import CHANNEL_MEANS

@@ -18,8 +18,8 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_write
+from attribution.reading import read_json
 from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.evaluator import PredictionFilter
 from attribution_benchmarks.core.explainer import load_array

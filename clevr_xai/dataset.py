@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.reading import inside, read_array, read_json, read_picture
+from attribution.reading import inside, read_array, read_json, read_picture
 from clevr_xai import layout, masks
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text

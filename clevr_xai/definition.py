@@ -16,8 +16,8 @@ from absl import flags
 
 from attribution import METHODS, cli
 from attribution.errors import BadInput, listed, print_line
-from attribution.file_io.paths import cache_directory
-from attribution.file_io.reading import read_text
+from attribution.files import cache_directory
+from attribution.reading import read_text
 from attribution_benchmarks.cli.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control

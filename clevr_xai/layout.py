@@ -12,9 +12,9 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO
 
+from attribution import reading
 from attribution.errors import BadInput, listed
-from attribution.file_io import reading
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io.reading import read_picture
+from attribution.reading import read_picture
 from clevr_xai.generation.scenes import BACKGROUND, linear
 from clevr_xai.programs import is_set_node, node_type
 

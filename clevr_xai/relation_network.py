@@ -14,8 +14,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from attribution.file_io.files import atomic_directory, atomic_write
-from attribution.file_io.paths import make_directory, writing
+from attribution.files import atomic_directory, atomic_write, make_directory, writing
 from clevr_xai import vocabulary
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 

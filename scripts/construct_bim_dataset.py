@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.file_io.paths import check_directory
+from attribution.files import check_directory
 from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
 from attribution_benchmarks.beam.precompute import define_beam_flags
 from attribution_benchmarks.core.fingerprint import code_and_versions

@@ -35,7 +35,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 
 from attribution import cli  # noqa: E402
-from attribution.file_io.paths import check_directory  # noqa: E402
+from attribution.files import check_directory  # noqa: E402
 
 _STAGES = ("reading", "rewording", "seeing", "small", "following", "final")
 
@@ -83,7 +83,7 @@ flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing and export."""
-    from attribution.file_io.files import locked_directory
+    from attribution.files import locked_directory
     from clevr_xai.training import stages
 
     check_directory("checkpoint_dir", flag_values.checkpoint_dir)

@@ -27,8 +27,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.file_io.files import atomic_directory, atomic_write
-from attribution.file_io.paths import check_directory, writing
+from attribution.files import atomic_directory, atomic_write, check_directory, writing
 from attribution_benchmarks.cli.bundled_models import default_model
 from svea import mnist1d
 

@@ -24,9 +24,8 @@ from importlib import metadata
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import cache_directory
-from attribution.file_io.reading import opened
+from attribution.files import atomic_write, cache_directory
+from attribution.reading import opened
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 
 CLASSES = 10

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from attribution_benchmarks.core.store import FILE, ScoreStore
 
 # TensorFlow uses oneDNN by default on processors with AVX-512 only. Without it, it has no gradients of grouped

@@ -19,7 +19,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
-from attribution.file_io.paths import check_directory
+from attribution.files import check_directory
 from attribution_benchmarks.exact.definition import FEATURES, HAND_SET, Problem
 from attribution_benchmarks.exact.xai_units import PROBLEMS
 

@@ -20,7 +20,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
-from attribution.file_io.paths import check_directory
+from attribution.files import check_directory
 from attribution_benchmarks.exact.metrics import MOST_FEATURES
 from attribution_benchmarks.exact.xai_tris import NAMES, SIDE, draw, two_classes
 

@@ -41,8 +41,7 @@ from attribution import cli, image_io, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_layer, with_parameters
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import check_file
+from attribution.files import atomic_write, check_file
 from attribution.methods.completeness import Residuals, SumLaw
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs

@@ -38,8 +38,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line, renamed_arguments
 from attribution.explain import explain_many, with_layer, with_parameters
 from attribution.export import names as names
-from attribution.file_io.files import atomic_directory
-from attribution.file_io.paths import writing
+from attribution.files import atomic_directory, writing
 from attribution.methods.method import Method
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from absl import flags
 from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.explain import with_parameters
-from attribution.file_io.paths import find_saved_model
+from attribution.files import find_saved_model
 from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS

@@ -25,10 +25,10 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.reading import opened
 from attribution.graph import tf_internals
 from attribution.graph.nodes import node_of
 from attribution.model import op_allowlist, used_parts
+from attribution.reading import opened
 
 MOST_BYTES = 2 << 30  # protocol buffers are not larger
 TAG = "serve"

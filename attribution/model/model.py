@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed, renamed_arguments
-from attribution.file_io.paths import find_saved_model
+from attribution.files import find_saved_model
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of

@@ -26,7 +26,7 @@ from typing import Any
 
 from attribution.cli import TRUST_VARIABLE
 from attribution.errors import BadInput
-from attribution.file_io.paths import environment
+from attribution.files import environment
 
 STATEFUL = re.compile(
     "|".join(

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.paths import find_saved_model
+from attribution.files import find_saved_model
 from attribution.graph import nodes as graph_nodes
 from attribution.graph.tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import GraphView

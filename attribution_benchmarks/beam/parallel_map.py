@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.paths import cache_directory, is_remote
+from attribution.files import cache_directory, is_remote
 from attribution_benchmarks.beam.precompute import Precompute, check_beam_flags
 from attribution_benchmarks.beam.work import Computed, MissingWork, Results, Work, digest_of
 from attribution_benchmarks.cli.workers import available_cores, processes

@@ -21,9 +21,8 @@ from absl import flags
 
 from attribution.cli import apply_settings
 from attribution.errors import BadInput, print_line, printable
-from attribution.file_io.files import remove_stale
-from attribution.file_io.paths import cache_directory, check_directory, is_remote
-from attribution.file_io.remote_files import origin, serialized
+from attribution.files import cache_directory, check_directory, is_remote, remove_stale
+from attribution.remote_files import origin, serialized
 from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.shards import join, names_in, remove, write
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory, digest_of, plan_fingerprint, plan_tasks

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attribution.file_io.files import UNFINISHED, atomic_write
-from attribution.file_io.reading import opened
+from attribution.files import UNFINISHED, atomic_write
+from attribution.reading import opened
 from attribution_benchmarks.beam.work import Results, Task
 
 FAILED = ".failed"  # suffix of the file with the reason why a block has no results

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 
 # Metadata; without dates, so that files are reproducible.
 FORMATS: dict[str, dict] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}

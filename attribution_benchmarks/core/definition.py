@@ -354,7 +354,7 @@ class Benchmark:
     def load(self, run: Run) -> None:
         """Set ``run.models``, name -> model, and ``run.data``."""
         import attribution
-        from attribution.file_io.remote_files import origin
+        from attribution.remote_files import origin
 
         count = sys.maxsize if run.flags.num_imgs == "all" else int(run.flags.num_imgs)
         run.data = self.examples(count, run.flags.seed)

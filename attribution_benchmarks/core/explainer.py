@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 import attribution
-from attribution import Method
+from attribution import Method, reading
 from attribution.errors import BadInput, listed
 from attribution.explain import with_parameters
-from attribution.file_io import reading
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control

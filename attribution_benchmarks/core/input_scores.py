@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_write
+from attribution.reading import read_json
 
 
 @dataclasses.dataclass(frozen=True)

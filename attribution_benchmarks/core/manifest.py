@@ -64,7 +64,7 @@ def command_of(program: str, flag_values: flags.FlagValues) -> str:
 
     Only flags that were given are repeated, aliases under their current name, without output paths and ``HOW_RUN``.
     """
-    from attribution.file_io.remote_files import serialized
+    from attribution.remote_files import serialized
 
     skipped = {*_FILES, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in skipped]

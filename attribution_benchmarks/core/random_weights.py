@@ -16,7 +16,7 @@ import numpy as np
 
 from attribution import load_model
 from attribution.errors import BadInput
-from attribution.file_io.files import temporary_directory
+from attribution.files import temporary_directory
 from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control

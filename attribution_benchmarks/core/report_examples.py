@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import opened
+from attribution.files import atomic_write
+from attribution.reading import opened
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.input_scores import InputScores

@@ -48,7 +48,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
-from attribution.file_io.paths import check_directory, find_saved_model
+from attribution.files import check_directory, find_saved_model
 from attribution_benchmarks.beam.precompute import check_precompute_flags, define_precompute_flags
 from attribution_benchmarks.cli.figures import FORMATS
 from attribution_benchmarks.core import input_scores, manifest, tables

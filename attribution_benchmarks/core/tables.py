@@ -23,8 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution.errors import printable
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import check_file
+from attribution.files import atomic_write, check_file
 
 COLUMNS = ("method", "metric", "value", "low", "high", "n", "paper", "kind")
 SUFFIXES = (".json", ".csv", ".md", ".txt")

@@ -14,9 +14,9 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import read_arrays
+from attribution.files import atomic_write
 from attribution.model import batching
+from attribution.reading import read_arrays
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric

@@ -30,8 +30,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_text
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import check_directory
+from attribution.files import atomic_write, check_directory
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact._metric_scores import (

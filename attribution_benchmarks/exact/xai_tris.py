@@ -18,7 +18,7 @@ import pathlib
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.paths import find_saved_model
+from attribution.files import find_saved_model
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control

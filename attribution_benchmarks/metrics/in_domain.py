@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import find_saved_model
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_write, find_saved_model
 from attribution.methods.perturbation import positions
+from attribution.reading import read_json
 from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import page, report_diff, sections, significance, summary

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.formatting import cell_score, number, signed

@@ -32,7 +32,7 @@ from absl import flags
 import attribution
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
-from attribution.file_io.paths import check_directory
+from attribution.files import check_directory
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint

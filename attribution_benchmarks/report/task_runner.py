@@ -27,9 +27,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 from attribution.errors import BadInput, print_line
-from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import check_file, reason
-from attribution.file_io.reading import read_json
+from attribution.files import atomic_write, check_file, reason
+from attribution.reading import read_json
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import ReportTask

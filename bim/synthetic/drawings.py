@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from attribution.file_io.files import atomic_write, locked_directory
+from attribution.files import atomic_write, locked_directory
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from bim.dataset import is_whole
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder

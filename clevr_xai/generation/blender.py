@@ -69,7 +69,7 @@ def render(scene: dict, width: int, height: int, samples: int, assets: str, pyth
     import numpy as np
 
     from attribution.errors import BadInput
-    from attribution.file_io.reading import read_picture
+    from attribution.reading import read_picture
     from clevr_xai import vocabulary
 
     colors = [vocabulary.COLORS[item["color"]] for item in scene["objects"]]

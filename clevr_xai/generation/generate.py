@@ -19,9 +19,8 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import LOCK, UNFINISHED, locked_directory
-from attribution.file_io.paths import check_directory
-from attribution.file_io.reading import read_json
+from attribution.files import LOCK, UNFINISHED, check_directory, locked_directory
+from attribution.reading import read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS

@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attribution.file_io.files import temporary_directory
+from attribution.files import temporary_directory
 from clevr_xai import vocabulary
 from clevr_xai.generation import scenes
 

@@ -22,8 +22,8 @@ import numpy as np
 from keras import ops
 
 from attribution.errors import BadInput, print_line
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import opened
+from attribution.files import atomic_write
+from attribution.reading import opened
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import LOSSES
 

@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags
 
 from attribution.errors import listed
-from attribution.file_io.reading import read_text
+from attribution.reading import read_text
 from attribution_benchmarks.core import tables
 from clevr_xai.answering import confidences
 from clevr_xai.generation import questions

@@ -24,7 +24,7 @@ import numpy as np
 from absl import flags
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.file_io.paths import check_directory
+from attribution.files import check_directory
 from clevr_xai import relation_network
 from clevr_xai.dataset import KINDS
 from clevr_xai.generation.questions import WORDINGS

@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import inside, opened, read_json, read_picture
+from attribution.files import atomic_write
+from attribution.reading import inside, opened, read_json, read_picture
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout, masks, programs, vocabulary

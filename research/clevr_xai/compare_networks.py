@@ -24,7 +24,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_text
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from attribution_benchmarks.core import input_scores, tables
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.stats import correlation, statistics

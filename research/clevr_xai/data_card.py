@@ -24,8 +24,8 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line, print_text
-from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import inside
+from attribution.files import atomic_write
+from attribution.reading import inside
 from attribution_benchmarks.core import tables
 from clevr_xai import layout, masks
 from clevr_xai.dataset import EMBEDDED, KINDS, Dataset

@@ -21,8 +21,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.file_io.files import atomic_directory, atomic_write
-from attribution.file_io.paths import writing
+from attribution.files import atomic_directory, atomic_write, writing
 from attribution_benchmarks.metrics.in_domain import Deletions
 from svea import baseline, mnist1d
 

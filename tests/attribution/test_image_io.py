@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution import image_io
+from attribution import image_io, reading
 from attribution.errors import BadInput
-from attribution.file_io import reading
 from attribution.preprocessing import PREPROCESSINGS
 
 PIXELS = np.random.default_rng(6).integers(0, 256, (12, 20, 3)).astype(np.uint8)

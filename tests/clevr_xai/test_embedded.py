@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
 from clevr_xai.generation import questions, render, scenes
 

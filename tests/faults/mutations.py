@@ -65,8 +65,8 @@ def _of(file: str, tests: str, *changes: tuple[str, str, str, str]) -> list[Muta
 
 MUTATIONS = [
     *_of(
-        "attribution/file_io/files.py",
-        "attribution/file_io/test_files.py",
+        "attribution/files.py",
+        "attribution/test_files.py",
         ("atomic rename", "os.replace(temporary, path)", "path.write_bytes(temporary.read_bytes())",
          "test_a_file_is_on_the_disk_before_it_gets_its_name"),
         ("a file is written under a temporary name", 'io.FileIO(temporary, "r+b")', 'io.FileIO(path, "w+b")',
@@ -115,8 +115,8 @@ MUTATIONS = [
          "test_no_space_is_one_line_and_leaves_nothing"),
     ),
     *_of(
-        "attribution/file_io/paths.py",
-        "attribution/file_io/test_files.py",
+        "attribution/files.py",
+        "attribution/test_files.py",
         ("a full disk is one line", "except OSError as error:\n        full",
          "except ZeroDivisionError as error:\n        full",
          "test_no_space_is_one_line_and_leaves_nothing"),
@@ -126,8 +126,8 @@ MUTATIONS = [
          "test_what_cannot_be_written_is_one_line"),
     ),
     *_of(
-        "attribution/file_io/reading.py",
-        "attribution/file_io/test_reading.py",
+        "attribution/reading.py",
+        "attribution/test_reading.py",
         ("pipes are not opened", "if not stat.S_ISREG(os.stat(path).st_mode):", "if False:",
          "test_a_pipe_is_refused"),
         ("nesting", "except RecursionError as error", "except ZeroDivisionError as error",
@@ -162,7 +162,7 @@ MUTATIONS = [
         ("names have no null", 'or "\\0" in name', "", "test_names_that_lead_out_of_their_directory_are_refused"),
     ),
     *_of(
-        "attribution/file_io/reading.py",
+        "attribution/reading.py",
         "attribution/test_image_io.py",
         ("cut off TIFF", "if picture.format == \"TIFF\":\n        _check", "if False:\n        _check",
          "test_tiff_with_too_few_samples_is_refused"),
@@ -170,8 +170,8 @@ MUTATIONS = [
          "test_samples_of_unknown_range_are_refused"),
     ),
     *_of(
-        "attribution/file_io/remote_files.py",
-        "attribution/file_io/test_remote_files.py",
+        "attribution/remote_files.py",
+        "attribution/test_remote_files.py",
         ("names in a bucket stay in the copy", "[inside(unfinished, path[len(root.rstrip(\"/\")) + 1 :], address) for",
          "[unfinished / path[len(root.rstrip(\"/\")) + 1 :] for", "test_a_name_that_leads_out_of_the_copy_is_refused"),
         ("sizes of copies", 'if path.stat().st_size != found[source]["size"]:', "if False:",

@@ -13,8 +13,8 @@ from absl import flags
 from PIL import Image
 
 from attribution import cli
-from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
-from attribution.file_io.reading import read_array, read_arrays, read_json, read_pixels
+from attribution.files import atomic_directory, atomic_write, locked_directory
+from attribution.reading import read_array, read_arrays, read_json, read_pixels
 from attribution_benchmarks.core.store import ScoreStore
 
 pytestmark = pytest.mark.skipif(

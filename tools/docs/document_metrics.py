@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
-from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
 from attribution_benchmarks.metrics import (  # noqa: E402

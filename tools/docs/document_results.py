@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 from attribution_benchmarks.report.reproduce import titles  # noqa: E402

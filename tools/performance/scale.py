@@ -30,7 +30,7 @@ import numpy as np  # noqa: E402
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
-from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
 
 KNOWN, PAGE = pathlib.Path(__file__).with_name("SCALE.json"), ROOT / "docs" / "scale.md"
 FLAGS = flags.FlagValues()

@@ -26,7 +26,7 @@ import time
 from absl import flags
 
 from attribution import cli
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
 from attribution_benchmarks.beam.precompute import define_beam_flags
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from clevr_xai import layout
 from clevr_xai.generation import blender, generate
 

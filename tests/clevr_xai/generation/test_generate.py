@@ -19,7 +19,7 @@ from PIL import Image
 
 from attribution.cli import execute
 from attribution.errors import BadInput
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
 from clevr_xai.generation import generate
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution import cli
-from attribution.file_io.reading import read_json
+from attribution.reading import read_json
 from clevr_xai import dataset, layout
 from research.clevr_xai import data_card
 

@@ -20,11 +20,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from attribution.errors import BadInput, printable
-from attribution.file_io.paths import reason
+from attribution.files import reason
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL import Image
 
 _LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
@@ -154,8 +155,6 @@ def read_array(path: str | os.PathLike) -> np.ndarray:
     BadInput
         If it is not such a file, contains Python objects, or is cut off.
     """
-    import numpy as np
-
     with opened(path, "array") as file:
         array = np.load(file, allow_pickle=False)
         if not isinstance(array, np.ndarray):
@@ -178,8 +177,6 @@ def read_arrays(path: str | os.PathLike, most: int = _LARGEST_ARCHIVE) -> dict[s
     BadInput
         As ``read_array``, or if it is too large.
     """
-    import numpy as np
-
     with opened(path, "archive of arrays") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
@@ -202,7 +199,6 @@ def read_picture(path: str | os.PathLike) -> Image.Image:
     BadInput
         As ``read_pixels``.
     """
-    import numpy as np
     from PIL import Image
 
     pixels = read_pixels(path)
@@ -233,7 +229,6 @@ def read_pixels(path: str | os.PathLike, mode: str = "RGB", upright: bool = Fals
         If the file cannot be read, is cut off, has too many pixels, or samples of unknown range: signed or 32-bit
         integers, floating point outside [0, 1].
     """
-    import numpy as np
     from PIL import ImageOps
 
     with opened(path, "image") as file:
@@ -315,7 +310,6 @@ def _sixteen_bits(content: bytes, orientation: int | None, transparent: Any) -> 
     ``orientation`` is EXIF's number, ``transparent`` the sample that a PNG's tRNS chunk makes transparent.
     """
     import cv2
-    import numpy as np
 
     try:
         array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
@@ -347,8 +341,6 @@ def _unit_range(samples: np.ndarray) -> np.ndarray:
 
 def _in_mode(pixels: np.ndarray, mode: str) -> np.ndarray:
     """Return float32 pixels in [0, 255] with the channels of a mode, ``(H, W, C)``."""
-    import numpy as np
-
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     colors, alpha = pixels[..., :3], pixels[..., 3:]
     if mode == "L":

@@ -18,9 +18,8 @@ from typing import Any
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_directory, locked_directory
-from attribution.file_io.paths import cache_directory, is_remote, make_directory
-from attribution.file_io.reading import inside
+from attribution.files import atomic_directory, cache_directory, is_remote, locked_directory, make_directory
+from attribution.reading import inside
 
 INPUTS, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
 SCORES = "scores.sqlite"  # in a store of scores; see core.store

@@ -10,10 +10,10 @@ import fsspec
 import pytest
 from absl import flags
 
+from attribution import remote_files
 from attribution.cli import execute
 from attribution.errors import BadInput
-from attribution.file_io import remote_files
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.core.store import ScoreStore
 

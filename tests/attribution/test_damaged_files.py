@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution import reading
 from attribution.errors import BadInput
-from attribution.file_io import reading
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 
 DRAWS = 60  # of each file
 EXTREMES = [b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x80", b"'" * 4, b"[" * 400]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution import reading
 from attribution.errors import BadInput
-from attribution.file_io import reading
 
 
 def npy(header):

@@ -12,18 +12,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution import files
 from attribution.errors import BadInput
-from attribution.file_io import files, paths
-from attribution.file_io.files import (
+from attribution.files import (
     LOCK,
     UNFINISHED,
     atomic_directory,
     atomic_write,
+    cache_directory,
+    check_directory,
+    check_file,
     locked_directory,
+    make_directory,
     remove_stale,
     temporary_directory,
 )
-from attribution.file_io.paths import cache_directory, check_directory, check_file, make_directory
 
 WRITERS = {
     "file": "atomic_write(sys.argv[1] + '/table.csv', lambda file: (file.write(b'half'), file.flush(), wait()))",
@@ -35,9 +38,7 @@ WRITERS = {
 
 def start_writer(kind, directory):
     """Start a process that writes to a directory and waits for a line of input halfway."""
-    code = (
-        "import sys\nfrom attribution.file_io.files import *\nfrom attribution.file_io.files import temporary_directory"
-    )
+    code = "import sys\nfrom attribution.files import *\nfrom attribution.files import temporary_directory"
     code += "\ndef wait(): print('half', flush=True); sys.stdin.readline()\n" + WRITERS[kind]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = {**os.environ, "TMPDIR": str(directory)}
@@ -155,7 +156,7 @@ import io, resource, signal, sys
 import numpy as np
 from PIL import Image
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
+from attribution.files import atomic_write
 content = {"text": "x" * 20_000, "bytes": bytes(20_000)}
 picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8))
 content["jpeg"] = lambda file: picture.save(file, "JPEG", quality=95)
@@ -214,15 +215,15 @@ def test_a_directory_that_takes_no_files_is_refused(tmp_path):
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
-    monkeypatch.delenv(paths.CACHE_VARIABLE, raising=False)
+    monkeypatch.delenv(files.CACHE_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default = tmp_path / "attribution_benchmarks" / "drawn"
     assert cache_directory("drawn") == default
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_directory("drawn") == pathlib.Path("~/.cache/attribution_benchmarks/drawn").expanduser()
-    monkeypatch.setenv(paths.CACHE_VARIABLE, str(tmp_path / "named"))
+    monkeypatch.setenv(files.CACHE_VARIABLE, str(tmp_path / "named"))
     assert cache_directory("drawn") == tmp_path / "named" / "drawn"
-    with paths.cache_at(str(tmp_path / "flag")):
+    with files.cache_at(str(tmp_path / "flag")):
         assert cache_directory("drawn") == tmp_path / "flag" / "drawn"
     assert cache_directory("drawn") == tmp_path / "named" / "drawn"
 
@@ -276,7 +277,7 @@ def test_only_unfinished_paths_are_stale(tmp_path):
 
 
 def test_a_pipe_with_the_name_of_a_stale_file_blocks_nobody(tmp_path):
-    code = "import sys; from attribution.file_io.files import atomic_write; atomic_write(sys.argv[1], 'x')"
+    code = "import sys; from attribution.files import atomic_write; atomic_write(sys.argv[1], 'x')"
     os.mkfifo(tmp_path / ".table.csv.0.unfinished")
     subprocess.run([sys.executable, "-c", code, tmp_path / "table.csv"], check=True, timeout=10)
     assert os.listdir(tmp_path) == ["table.csv"]
