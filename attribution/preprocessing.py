@@ -1,4 +1,4 @@
-"""Named conversions between pixels and the inputs of a model.
+"""Inputs of a model from files: found, read at the model's size, and scaled as the model expects.
 
 A SavedModel does not record how its inputs were scaled, and the wrong scale gives wrong maps. The scale has a name
 here, is printed where it was chosen for the user, and is never part of a method.
@@ -7,13 +7,264 @@ here, is printed where it was chosen for the user, and is never part of a method
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from attribution import reading
 from attribution.errors import BadInput, listed
 from attribution.methods.protocols import ScoredModel
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+ARRAYS = (".npy",)
+TABLES = (".csv", ".npz")
+RESIZE_MODES = ("crop", "squash")
+
+
+def find_files(
+    paths: Sequence[str | os.PathLike[str]], limit: int | None = None, without: pathlib.Path | None = None
+) -> list[pathlib.Path]:
+    """Return the files that a user named, each folder replaced by the pictures and arrays in it, in order of names.
+
+    Parameters
+    ----------
+    paths
+        Files and folders.
+    limit
+        How many to take at most; None for all.
+    without
+        A file that is skipped in folders, such as the figure of an earlier run.
+
+    Raises
+    ------
+    BadInput
+        If a path does not exist or is not an input file, or nothing is found.
+    """
+    found = []
+    for path in map(pathlib.Path, paths):
+        if path.is_dir():
+            inside = sorted(
+                child
+                for child in path.iterdir()
+                if child.suffix.lower() in PICTURES + ARRAYS and child.resolve() != without
+            )
+            if not inside:
+                raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
+            found += inside
+        elif not path.is_file():
+            raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
+        elif path.suffix.lower() not in PICTURES + ARRAYS:
+            raise BadInput(f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}")
+        else:
+            found.append(path)
+    if not found:
+        raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
+    return found[:limit]
+
+
+def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], resize_mode: str = "crop") -> np.ndarray:
+    """Read pictures at the size and with the channels of a model's input.
+
+    Parameters
+    ----------
+    paths
+        The pictures' files.
+    shape
+        ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's size is used.
+    resize_mode
+        For a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, H, W, C)`` in [0, 255], turned upright: uint8, or float32 where a file has more than 8 bits per sample;
+        see ``attribution.reading.read_pixels``.
+
+    Raises
+    ------
+    BadInput
+        If a file is not a picture that can be read, or the model takes none.
+    """
+    if resize_mode not in RESIZE_MODES:
+        raise BadInput(f"no resize mode '{resize_mode}'; there are {listed(RESIZE_MODES)}")
+    if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
+        raise BadInput(
+            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+        )
+    height, width, channels = shape
+    mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
+    pictures = []
+    for path in paths:
+        pixels = reading.read_pixels(path, mode, upright=True)
+        height, width = height or pixels.shape[0], width or pixels.shape[1]
+        pictures.append(
+            pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), resize_mode)
+        )
+    return np.stack(pictures)
+
+
+def _resized(pixels: np.ndarray, size: tuple[int, int], resize_mode: str) -> np.ndarray:
+    """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
+    from PIL import Image, ImageOps
+
+    def resized(array: np.ndarray) -> np.ndarray:
+        picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
+        return np.asarray(
+            ImageOps.fit(picture, size, resample) if resize_mode == "crop" else picture.resize(size, resample)
+        )  # fmt: skip
+
+    if pixels.dtype == np.uint8:  # Pillow weighs colours by their opacity
+        found = resized(pixels if pixels.shape[-1] > 1 else pixels[..., 0])
+        return found if found.ndim == 3 else found[..., np.newaxis]
+    opacity = pixels[..., 3:] / 255
+    if opacity.shape[-1]:
+        pixels = np.concatenate([pixels[..., :3] * opacity, pixels[..., 3:]], axis=-1)
+    found = np.stack([resized(np.ascontiguousarray(channel)) for channel in np.moveaxis(pixels, -1, 0)], axis=-1)
+    if opacity.shape[-1]:
+        found[..., :3] /= np.maximum(found[..., 3:] / 255, 1e-6)
+    return found
+
+
+def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
+    """Read one or several inputs from a ``.npy`` file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shape
+        Shape of one input, such as ``(T, C)`` or ``(H, W, C)``; None where any size will do.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, *shape)``. An axis of one channel may be missing in the file, as may that of the inputs.
+
+    Raises
+    ------
+    BadInput
+        If the file is not an array of numbers, or has another shape.
+    """
+    array = reading.read_array(path)
+    if array.dtype.kind not in "fiub":
+        raise BadInput(f"'{path}' does not hold an array of numbers")
+
+    candidates = [array[np.newaxis], array]
+    if len(shape) and shape[-1] in (1, None):
+        candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
+    for candidate in candidates:
+        if len(candidate) and _fits(candidate, shape):
+            return candidate
+    raise BadInput(
+        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+    )
+
+
+def _fits(array: np.ndarray, shape: Sequence[int | None]) -> bool:
+    """Return whether an array holds inputs of a shape along its first axis."""
+    sizes = array.shape[1:]
+    return len(sizes) == len(shape) and all(want in (None, have) for want, have in zip(shape, sizes, strict=True))
+
+
+def read_table(
+    path: pathlib.Path, inputs: Mapping[str, tuple[Sequence[int | None], Any]]
+) -> tuple[dict[str, np.ndarray], list[str] | None]:
+    """Read all inputs of a model from a table.
+
+    Parameters
+    ----------
+    path
+        A ``.csv`` file with a line of names, or a ``.npz`` file of arrays by name.
+    inputs
+        Name to the shape of one input and its NumPy type; ``object`` is text.
+
+    Returns
+    -------
+    arrays : dict[str, np.ndarray]
+        Name to ``(N, *shape)``. Other columns are left out.
+    names : list[str] or None
+        Of a model with one vector as its input, if all columns of a CSV file are its features: their names.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, has no column for an input, or a cell is no value of the input's type.
+    """
+    if path.suffix.lower() == ".npz":
+        columns: Mapping[str, Any] = reading.read_arrays(path)
+    else:
+        columns = reading.read_csv(path)
+        (shape, dtype), *others = inputs.values()
+        if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
+            features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
+            return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
+    if missing := inputs.keys() - columns.keys():
+        raise BadInput(
+            f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
+            f"columns {listed(columns)}"
+        )
+    return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
+
+
+def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:
+    """Return an array of a file, or the cells of a column as an array, of inputs of a shape."""
+    array = np.asarray(values)
+    if isinstance(values, list):
+        array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
+    if not _fits(array, shape):
+        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+    if not len(array):
+        raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")
+    return array.astype(object) if dtype is object else array
+
+
+def _cells(path: pathlib.Path, name: str, cells: Sequence[str], dtype: Any) -> np.ndarray:
+    """Return the cells of a column in a type."""
+    kind = np.dtype(dtype).kind
+    if kind == "O":
+        return np.array(cells, object)
+    values = []
+    for number, cell in enumerate(cells, start=2):
+        text = cell.strip().lower()
+        try:
+            values.append(_TRUTH[text] if kind == "b" else int(text) if kind in "iu" else float(text))
+        except (ValueError, KeyError):
+            wanted = {"b": "true or false", "i": "a whole number", "u": "a whole number"}.get(kind, "a number")
+            raise BadInput(f"line {number} of '{path}': '{cell}' in column '{name}' is not {wanted}") from None
+    return np.array(values)
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def read_class_names(path: str | os.PathLike[str]) -> list[str]:
+    """Read names of classes: one a line, or JSON: a list, or a mapping from number to name.
+
+    Keras' ``imagenet_class_index.json``, whose values are pairs of an identifier and a name, is understood.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read.
+    """
+    if pathlib.Path(path).suffix != ".json":
+        with reading.opened(path, "list of class names") as file:
+            return [line.strip() for line in file.read().decode("utf-8").rstrip().splitlines()]
+    content = reading.read_json(path)
+    try:
+        if isinstance(content, dict):
+            content = [content[str(number)] for number in range(len(content))]
+        return [str(entry[-1] if isinstance(entry, list) else entry) for entry in content]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
+
+
+def _shown(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import flags
 
-from attribution import cli, image_io, plotting
+from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_layer, with_parameters
@@ -47,7 +47,20 @@ from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
 from attribution.model.batching import checked_targets
-from attribution.preprocessing import PREPROCESSINGS, Preprocessing, likely_preprocessing, preprocessing_named
+from attribution.preprocessing import (
+    PICTURES,
+    PREPROCESSINGS,
+    RESIZE_MODES,
+    TABLES,
+    Preprocessing,
+    find_files,
+    likely_preprocessing,
+    preprocessing_named,
+    read_array,
+    read_class_names,
+    read_pictures,
+    read_table,
+)
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -83,7 +96,7 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(
-    "resize_mode", "crop", image_io.RESIZE_MODES, "crop the center of an image of another shape, or squash it",
+    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_alias("fit", "resize_mode", flag_values=FLAGS)  # the old name, for one release
@@ -156,7 +169,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def _table(paths: Sequence[str]) -> pathlib.Path | None:
     """Return the table of all inputs, if one is given."""
-    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in image_io.TABLES]
+    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]
     if tables and len(paths) > 1:
         raise BadInput(f"'{tables[0]}' holds all inputs; give no other file with --image")
     return tables[0] if tables else None
@@ -212,7 +225,7 @@ def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathl
     if flag_values.other_inputs:
         raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
     specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
-    feed, features = image_io.read_table(table, specs)
+    feed, features = read_table(table, specs)
     _note_limit(len(feed[read]), flag_values.limit)
     feed = {name: array[: flag_values.limit] for name, array in feed.items()}
     labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
@@ -321,7 +334,7 @@ def _print_layers(model: Model, explain_input: str) -> None:
 def _class_names(path: str, model: Model) -> list[str] | None:
     if not path:
         return None
-    names = image_io.read_class_names(path)
+    names = read_class_names(path)
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{path}' has {len(names)} names, the model {model.num_classes} classes")
     return names
@@ -332,7 +345,7 @@ def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -
         return None
     if together:
         raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
-    names = [printable(name) for name in image_io.read_class_names(path)]
+    names = [printable(name) for name in read_class_names(path)]
     if len(shape) != 1:
         raise BadInput(f"--feature_names names the features of vectors and the positions of tokens, not of {shape}")
     if len(names) != shape[0]:
@@ -354,9 +367,9 @@ def _read(
 ) -> tuple[list[str], np.ndarray, np.ndarray, Preprocessing | None]:
     """Return labels of the inputs, the inputs, the same as plotted, and the preprocessing of pixels."""
     earlier_figure = pathlib.Path(flag_values.output).resolve()
-    paths = image_io.find_files(flag_values.image, flag_values.limit + 1, without=earlier_figure)
+    paths = find_files(flag_values.image, flag_values.limit + 1, without=earlier_figure)
     shape = model.inputs[explain_input].shape[1:].as_list()
-    images = [path for path in paths if path.suffix.lower() in image_io.PICTURES]
+    images = [path for path in paths if path.suffix.lower() in PICTURES]
     if images and len(images) < len(paths):
         raise BadInput("images and arrays cannot be explained together; give one kind")
     preprocessing = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
@@ -365,7 +378,7 @@ def _read(
         return labels, arrays if preprocessing is None else preprocessing.apply(arrays), arrays, preprocessing
     _note_limit(len(images), flag_values.limit)
     images = images[: flag_values.limit]
-    pixels = image_io.read_pictures(images, shape, flag_values.resize_mode)
+    pixels = read_pictures(images, shape, flag_values.resize_mode)
     if preprocessing is None:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         _note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
@@ -376,7 +389,7 @@ def _read(
 def _read_arrays(
     paths: Sequence[pathlib.Path], shape: Sequence[int | None], limit: int
 ) -> tuple[list[str], np.ndarray]:
-    arrays = [image_io.read_array(path, shape) for path in paths]
+    arrays = [read_array(path, shape) for path in paths]
     labels = [
         path.stem if len(array) == 1 else f"{path.stem} {row}"
         for path, array in zip(paths, arrays, strict=True)
@@ -410,7 +423,7 @@ def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, tot
         )
     arrays = {}
     for name, path in given.items():
-        array = image_io.read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
+        array = read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
         arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
     return arrays
 

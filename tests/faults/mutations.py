@@ -163,7 +163,7 @@ MUTATIONS = [
     ),
     *_of(
         "attribution/reading.py",
-        "attribution/test_image_io.py",
+        "attribution/test_image_files.py",
         ("cut off TIFF", "if picture.format == \"TIFF\":\n        _check", "if False:\n        _check",
          "test_tiff_with_too_few_samples_is_refused"),
         ("samples of unknown range", "if not (low >= 0 and high <= 1):", "if False:",

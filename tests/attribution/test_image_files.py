@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution import image_io, reading
+from attribution import preprocessing, reading
 from attribution.errors import BadInput
 from attribution.preprocessing import PREPROCESSINGS
 
@@ -27,22 +27,22 @@ def folder(tmp_path):
 
 
 def test_folders_give_their_inputs_in_order(folder):
-    assert [path.name for path in image_io.find_files([folder])] == ["a.png", "b.png", "c.npy"]
-    assert [path.name for path in image_io.find_files([folder / "b.png", folder], 2)] == ["b.png", "a.png"]
+    assert [path.name for path in preprocessing.find_files([folder])] == ["a.png", "b.png", "c.npy"]
+    assert [path.name for path in preprocessing.find_files([folder / "b.png", folder], 2)] == ["b.png", "a.png"]
     without = (folder / "a.png").resolve()
-    assert [path.name for path in image_io.find_files([folder], without=without)] == ["b.png", "c.npy"]
+    assert [path.name for path in preprocessing.find_files([folder], without=without)] == ["b.png", "c.npy"]
 
 
 def test_a_picture_of_the_models_size_is_not_touched(folder):
     for shape in ((12, 20, 3), (None, None, 3), (None, None, None)):
-        found = image_io.read_pictures([folder / "a.png"], shape)
+        found = preprocessing.read_pictures([folder / "a.png"], shape)
         np.testing.assert_array_equal(found, PIXELS[np.newaxis])
 
 
 def test_others_are_cut_or_squashed(folder):
-    cut = image_io.read_pictures([folder / "a.png"], (12, 12, 3))
+    cut = preprocessing.read_pictures([folder / "a.png"], (12, 12, 3))
     np.testing.assert_array_equal(cut[0], PIXELS[:, 4:16])
-    squashed = image_io.read_pictures([folder / "a.png"], (12, 12, 3), "squash")
+    squashed = preprocessing.read_pictures([folder / "a.png"], (12, 12, 3), "squash")
     assert squashed.shape == (1, 12, 12, 3) and not np.array_equal(squashed, cut)
 
 
@@ -50,7 +50,7 @@ def test_pictures_are_turned_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees to the right
     Image.fromarray(PIXELS).save(tmp_path / "turned.png", exif=exif)
-    found = image_io.read_pictures([tmp_path / "turned.png"], (None, None, 3))
+    found = preprocessing.read_pictures([tmp_path / "turned.png"], (None, None, 3))
     np.testing.assert_array_equal(found[0], np.rot90(PIXELS, -1))
 
 
@@ -86,7 +86,7 @@ def written(path, kind):
 )
 def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp_path):
     path = written(tmp_path / f"ramp.{suffix}", kind)
-    values = PREPROCESSINGS["0..1"].apply(image_io.read_pictures([path], (8, 40, channels)))
+    values = PREPROCESSINGS["0..1"].apply(preprocessing.read_pictures([path], (8, 40, channels)))
     assert values.shape == (1, 8, 40, channels) and values.dtype == np.float32
     for channel in range(min(channels, 3)):
         np.testing.assert_allclose(values[0, ..., channel], RAMP / 65535, atol=tolerance)
@@ -96,15 +96,15 @@ def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp
 
 def test_black_and_white_pictures_are_read(tmp_path):
     Image.fromarray(RAMP > 30000).save(tmp_path / "two.png")
-    found = image_io.read_pictures([tmp_path / "two.png"], (8, 40, 1))
+    found = preprocessing.read_pictures([tmp_path / "two.png"], (8, 40, 1))
     np.testing.assert_array_equal(found[0, ..., 0], np.where(RAMP > 30000, 255, 0))
 
 
-@pytest.mark.parametrize("fit", image_io.RESIZE_MODES)
+@pytest.mark.parametrize("fit", preprocessing.RESIZE_MODES)
 @pytest.mark.parametrize("kind", ["16 bits grey", "16 bits RGB", "16 bits RGBA", "float"])
 def test_deep_pictures_are_fitted_as_shallow_ones(kind, fit, tmp_path):
-    deep = image_io.read_pictures([written(tmp_path / "deep.tif", kind)], (8, 11, 4), fit)
-    shallow = image_io.read_pictures([written(tmp_path / "shallow.png", "RGBA")], (8, 11, 4), fit)
+    deep = preprocessing.read_pictures([written(tmp_path / "deep.tif", kind)], (8, 11, 4), fit)
+    shallow = preprocessing.read_pictures([written(tmp_path / "shallow.png", "RGBA")], (8, 11, 4), fit)
     np.testing.assert_allclose(deep, shallow, atol=1.01)
     assert np.abs(np.diff(deep[0, 0, :, 0])).max() > 0
 
@@ -117,7 +117,7 @@ def test_deep_pictures_are_turned_as_shallow_ones(orientation, tmp_path):
     Image.fromarray(grey.astype(np.uint8)).save(tmp_path / "shallow.png", exif=exif)
     Image.fromarray(grey * 257).save(tmp_path / "deep.png", exif=exif)
     deep, shallow = (
-        image_io.read_pictures([tmp_path / f"{name}.png"], (None, None, 1)) for name in ("deep", "shallow")
+        preprocessing.read_pictures([tmp_path / f"{name}.png"], (None, None, 1)) for name in ("deep", "shallow")
     )
     np.testing.assert_allclose(deep, shallow, atol=1e-4)
 
@@ -135,7 +135,7 @@ def test_deep_pictures_are_turned_as_shallow_ones(orientation, tmp_path):
 def test_samples_of_unknown_range_are_refused(stored, message, tmp_path):
     Image.fromarray(stored).save(tmp_path / "x.tif")
     with pytest.raises(BadInput, match=message):
-        image_io.read_pictures([tmp_path / "x.tif"], (None, None, 3))
+        preprocessing.read_pictures([tmp_path / "x.tif"], (None, None, 3))
 
 
 @pytest.mark.parametrize(("tag", "before", "after"), [(258, 16, 12), (262, 1, 0)], ids=["12 bits", "white is zero"])
@@ -146,7 +146,7 @@ def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
     assert content.count(entries[0]) == 1
     (tmp_path / "x.tif").write_bytes(content.replace(*entries))
     with pytest.raises(BadInput, match=r"unsigned samples of 1. bits in this layout is not supported"):
-        image_io.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
+        preprocessing.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
 
 
 @pytest.mark.parametrize("grey", [True, False])
@@ -247,20 +247,20 @@ def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
     deep = PIXELS.astype(np.uint16) * 257
     for planar in (1, 2):
         write_tiff(tmp_path / "shallow.tif", PIXELS, planar)
-        found = image_io.read_pictures([tmp_path / "shallow.tif"], (None, None, 3))
+        found = preprocessing.read_pictures([tmp_path / "shallow.tif"], (None, None, 3))
         np.testing.assert_array_equal(found[0], PIXELS)
     write_tiff(tmp_path / "deep.tif", deep, 1)
-    found = image_io.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+    found = preprocessing.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
     np.testing.assert_allclose(found[0], PIXELS, atol=1e-4)
     write_tiff(tmp_path / "deep.tif", deep, 2)
     with pytest.raises(BadInput, match="samples of 16 bits in this layout is not supported"):
-        image_io.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+        preprocessing.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
 
 
 def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
     Image.fromarray(np.zeros((1, 2_000_000), np.uint16)).save(tmp_path / "wide.png")
     with pytest.raises(BadInput, match="cannot decode its 16-bit samples"):
-        image_io.read_pictures([tmp_path / "wide.png"], (8, 8, 3))
+        preprocessing.read_pictures([tmp_path / "wide.png"], (8, 8, 3))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
 )
 def test_arrays_come_with_or_without_the_axes_of_inputs_and_of_one_channel(stored, shape, expected, tmp_path):
     np.save(tmp_path / "x.npy", np.arange(np.prod(stored)).reshape(stored))
-    found = image_io.read_array(tmp_path / "x.npy", shape)
+    found = preprocessing.read_array(tmp_path / "x.npy", shape)
     assert found.shape == expected and found.ravel().tolist() == list(range(np.prod(stored)))
 
 
@@ -286,7 +286,7 @@ def test_names_of_classes_come_line_by_line_or_as_json(tmp_path):
     (tmp_path / "list.json").write_text(json.dumps(["cat", "dog"]))
     (tmp_path / "index.json").write_text(json.dumps({"0": ["n01", "cat"], "1": ["n02", "dog"]}))
     for name in ("names.txt", "list.json", "index.json"):
-        assert image_io.read_class_names(tmp_path / name) == ["cat", "dog"]
+        assert preprocessing.read_class_names(tmp_path / name) == ["cat", "dog"]
 
 
 def test_what_is_no_input_is_refused(folder):
@@ -295,21 +295,24 @@ def test_what_is_no_input_is_refused(folder):
     np.save(folder / "texts.npy", np.array(["a"]))
     (folder / "broken.json").write_text('{"1": "cat"}')
     refused = [
-        (lambda: image_io.find_files([folder / "d.png"]), "does not exist; a picture"),
-        (lambda: image_io.find_files([folder / "notes.txt"]), "is not an input file; names end in '.png'"),
-        (lambda: image_io.find_files([folder / "empty"]), "there is no picture"),
-        (lambda: image_io.find_files([]), "no input was named"),
-        (lambda: image_io.read_pictures([folder / "broken.png"], (8, 8, 3)), "is not a readable image"),
-        (lambda: image_io.read_pictures([folder / "a.png"], (20, 1)), r"of shape \(20, 1\), which pictures are not"),
-        (lambda: image_io.read_pictures([folder / "a.png"], (8, 8, 5)), "which pictures are not"),
-        (lambda: image_io.read_array(folder / "texts.npy", (1,)), "does not hold an array of numbers"),
+        (lambda: preprocessing.find_files([folder / "d.png"]), "does not exist; a picture"),
+        (lambda: preprocessing.find_files([folder / "notes.txt"]), "is not an input file; names end in '.png'"),
+        (lambda: preprocessing.find_files([folder / "empty"]), "there is no picture"),
+        (lambda: preprocessing.find_files([]), "no input was named"),
+        (lambda: preprocessing.read_pictures([folder / "broken.png"], (8, 8, 3)), "is not a readable image"),
         (
-            lambda: image_io.read_array(folder / "c.npy", (8, 8, 3)),
+            lambda: preprocessing.read_pictures([folder / "a.png"], (20, 1)),
+            r"of shape \(20, 1\), which pictures are not",
+        ),
+        (lambda: preprocessing.read_pictures([folder / "a.png"], (8, 8, 5)), "which pictures are not"),
+        (lambda: preprocessing.read_array(folder / "texts.npy", (1,)), "does not hold an array of numbers"),
+        (
+            lambda: preprocessing.read_array(folder / "c.npy", (8, 8, 3)),
             r"has shape \(12, 20, 3\); the model takes \(8, 8",
         ),
-        (lambda: image_io.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
-        (lambda: image_io.read_class_names(folder / "broken.json"), "not a JSON list of names"),
-        (lambda: image_io.read_class_names(folder / "none.txt"), "No such file or directory"),
+        (lambda: preprocessing.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
+        (lambda: preprocessing.read_class_names(folder / "broken.json"), "not a JSON list of names"),
+        (lambda: preprocessing.read_class_names(folder / "none.txt"), "No such file or directory"),
     ]
     for read, message in refused:
         with pytest.raises(BadInput, match=message):
