@@ -26,7 +26,7 @@ from absl import flags  # noqa: E402
 import attribution  # noqa: E402
 from attribution import cli  # noqa: E402
 from attribution.errors import BadInput, listed  # noqa: E402
-from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.fingerprint import code_fingerprint  # noqa: E402
 from tools.model_zoo import measure  # noqa: E402
 from tools.model_zoo.families import FAMILIES, GROUPS  # noqa: E402

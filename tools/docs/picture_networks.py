@@ -35,7 +35,7 @@ from PIL import Image  # noqa: E402
 
 from attribution import cli  # noqa: E402
 from attribution.errors import BadInput, listed  # noqa: E402
-from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
 from tools.model_zoo import convolutional, transformers  # noqa: E402
 from tools.model_zoo.families import APPLICATIONS  # noqa: E402
 from tools.model_zoo.family import run_python  # noqa: E402
