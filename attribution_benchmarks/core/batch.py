@@ -60,11 +60,11 @@ class Batch:
     """
 
     inputs: np.ndarray | Mapping[str, np.ndarray]
-    seeds: Sequence
+    seeds: Sequence[Any]
     targets: np.ndarray | None = None
-    explained: str | None = None
+    explained: str = ""
     masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    truth: Mapping[str, Sequence | np.ndarray] = dataclasses.field(default_factory=dict)
+    truth: Mapping[str, Sequence[Any] | np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -82,7 +82,7 @@ class Batch:
         """Return some of the inputs."""
         places = np.asarray(positions, np.int64)
 
-        def taken(values):
+        def taken(values: Any) -> Any:
             return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
 
         return dataclasses.replace(
@@ -108,13 +108,13 @@ class LazyBatch:
     load: Callable[[], Batch]  # reads the batch
 
 
-def memoize_last(function: Callable) -> Callable:
+def memoize_last(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that remembers its last result, for identical arguments.
 
     All maps of a batch are measured one after the other, and each map by one metric after the other. What does not
     depend on the map, or is part of several metrics, is computed once.
     """
-    last: list[tuple[tuple, Any]] = []
+    last: list[tuple[tuple[Any, ...], Any]] = []
 
     @functools.wraps(function)
     def remembered(*arguments: Any) -> Any:

@@ -74,16 +74,19 @@ def edge_detector(batch: Batch, seed: int) -> np.ndarray:
     padded = np.pad(batch.pictures.mean(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
     smooth_rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     smooth_columns = padded[:, :, :-2] + 2 * padded[:, :, 1:-1] + padded[:, :, 2:]
-    return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
+    across, down = smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2]
+    return np.asarray(np.hypot(across, down))
 
 
 def _ground_truth(batch: Batch, seed: int) -> np.ndarray:
     """Return the batch's first mask as maps, (N, positions...) float64 of zeros and ones."""
-    return mask_of(batch).astype(np.float64)
+    return np.asarray(mask_of(batch), np.float64)
 
 
 def _other_class(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
     """Explain the highest-scored class that is not the target."""
+    if batch.targets is None:
+        raise ValueError("targets are missing; Explainer.with_targets fills them in")
     return model, dataclasses.replace(batch, targets=runner_up(model.scores(batch.inputs), batch.targets))
 
 
@@ -91,7 +94,7 @@ def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the highest-scored class that is not the target, (N,) int64, of (N, classes) scores and (N,) targets."""
     others = np.array(scores, np.float64)
     others[np.arange(len(others)), targets] = -np.inf
-    return others.argmax(axis=1)
+    return np.asarray(others.argmax(axis=1))
 
 
 UNIFORM = Control("uniform", "Uniform map", "a map that is the same everywhere", _uniform)

@@ -72,7 +72,7 @@ class Column:
         """Return "Benchmark metric", the name once where both have the same."""
         return self.title if self.title == self.group else f"{self.group} {self.title}"
 
-    def takes(self, row: Mapping) -> bool:
+    def takes(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row belongs to this column; a method under a control (``of``) belongs to none."""
         wanted = {"metric": self.metric, **self.where}
         return "of" not in row and all(row.get(key) == value for key, value in wanted.items())
@@ -190,7 +190,7 @@ class Section:
     Without Markdown, a Markdown file has the text as a code block.
     """
 
-    rows: list[dict]
+    rows: list[dict[str, Any]]
     text: str
     markdown: str = ""
 
@@ -336,7 +336,7 @@ class Benchmark:
         if run.flags.precomputed_maps and run.flags.model:
             raise BadInput("--precomputed_maps needs no network; leave out --model")
 
-    def select_methods(self, run: Run) -> dict[str, tuple[Any, Mapping]]:
+    def select_methods(self, run: Run) -> dict[str, tuple[Any, Mapping[str, Any]]]:
         """Return the methods of ``--methods``, name -> (method, overrides of its parameters)."""
         import attribution
 
@@ -357,6 +357,7 @@ class Benchmark:
         from attribution.remote_files import origin
 
         count = sys.maxsize if run.flags.num_imgs == "all" else int(run.flags.num_imgs)
+        assert self.examples  # a benchmark without them overrides this
         run.data = self.examples(count, run.flags.seed)
         if run.flags.precomputed_maps:
             return
@@ -379,6 +380,7 @@ class Benchmark:
         from attribution_benchmarks.core.evaluator import Evaluator, ShardedRun
 
         data: Examples = run.data
+        assert self.examples  # a benchmark without them overrides this
         for metric in run.metrics.values():
             if metric.masks and not data.masks:
                 raise BadInput(f"the metric '{metric.name}' needs masks, and {self.title} has none")
@@ -386,7 +388,7 @@ class Benchmark:
         fingerprints = {name: each.fingerprint for name, each in run.models.items()}
         evaluator = Evaluator(
             run.explainer(model, networks(self.controls, run.flags.random_networks)),
-            [metric.measure for metric in run.metrics.values()],
+            [metric.measure for metric in run.metrics.values() if metric.measure],
             {"benchmark": self.name, "model": model.fingerprint if model else ""},
             [self.examples],
             run.store,
@@ -401,7 +403,7 @@ class Benchmark:
         """Return one of ``sharded_runs`` by name, for a worker."""
         return next(one for group in self.sharded_runs(run) for one in group if one.name == name)
 
-    def drop(self, run: Run, failed: Mapping[str, Sequence]) -> None:
+    def drop(self, run: Run, failed: Mapping[str, Sequence[Any]]) -> None:
         """Drop inputs that workers could not compute, name of a sharded run -> its items; or raise ``BadInput``."""
         run.data = run.data.without(failed[self.name])
 
@@ -433,7 +435,7 @@ class Benchmark:
             for name, metric in run.metrics.items()
         ]
 
-    def rows(self, run: Run) -> list[dict]:
+    def rows(self, run: Run) -> list[dict[str, Any]]:
         """Return the scores in the long form of ``core.tables``."""
         rows = score_rows(run.results.sources, run.input_scores, run.metrics)
         return rows + curve_rows(run.results, run.metrics.values(), run.data.clusters)
@@ -442,11 +444,11 @@ class Benchmark:
         """Return the lines above the table."""
         return [f"{self.title}: {len(run.data.names):,} inputs, {', '.join(run.models) or 'saved maps'}"]
 
-    def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
+    def notes(self, run: Run, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return the sentences below the table."""
         return undefined_notes(run.input_scores)
 
-    def table(self, run: Run, rows: Sequence[Mapping], markdown: bool = False) -> str:
+    def table(self, run: Run, rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> str:
         """Return rows laid out for reading."""
         titles = {name: metric.title for name, metric in run.metrics.items()}
         decimals = {name: 1 if metric.percent else 3 for name, metric in run.metrics.items()}
@@ -475,5 +477,5 @@ class Benchmark:
         content = "\n".join(run.results.names).encode()
         return {self.name: hashlib.sha256(content).hexdigest()}
 
-    def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
+    def write_figures(self, run: Run, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write figures and examples into ``--plot_dir``, a flag of benchmarks that override this."""

@@ -28,10 +28,10 @@ class PredictionFilter:
     """A query of the model that decides which inputs are explained; its answers are stored like scores."""
 
     name: str  # in the keys of the store
-    query: Callable[[Batch], Sequence]  # returns N records of plain JSON, such as predicted classes
+    query: Callable[[Batch], Sequence[Any]]  # returns N records of plain JSON, such as predicted classes
     # ``judge(records, lazy_batch)`` returns which inputs count, (N,) bool, and the classes to explain, (N,) int; None
     # for the batch's targets.
-    judge: Callable[[Sequence, LazyBatch], tuple[np.ndarray, np.ndarray | None]]
+    judge: Callable[[Sequence[Any], LazyBatch], tuple[np.ndarray, np.ndarray | None]]
 
 
 class Evaluator:
@@ -59,8 +59,8 @@ class Evaluator:
         self,
         explainer: Any,
         measures: Sequence[PerSampleMetric],
-        key: Mapping,
-        code: Sequence[Callable] = (),
+        key: Mapping[str, Any],
+        code: Sequence[Callable[..., Any]] = (),
         store: ScoreStore | None = None,
         prediction_filter: PredictionFilter | None = None,
         maps_directory: Any = None,
@@ -105,7 +105,7 @@ class Evaluator:
 
     def is_complete(self, part: LazyBatch) -> bool:
         """Return whether all predictions, numbers and saved maps of a batch exist."""
-        if self.prediction_filter and self.predictions.missing(part.names):
+        if self.predictions is not None and self.predictions.missing(part.names):
             return False
         counts, _ = self._judge(part)
         sources, _ = self._missing(part, counts)
@@ -119,9 +119,7 @@ class Evaluator:
         names, counted, predictions = [], [], []
         for part in lazy_batches:
             load = functools.cache(part.load)
-            if self.prediction_filter:
-                self._query(part, load)
-                predictions += self.predictions.records(part.names)
+            predictions += self._query(part, load)
             counts, targets = self._judge(part)
             self._explain(part, load, counts, targets)
             names += part.names
@@ -130,17 +128,20 @@ class Evaluator:
                 progress(len(part.names))
         return Results(names, np.concatenate(counted) if counted else np.zeros(0, bool), predictions, self)
 
-    def _query(self, part: LazyBatch, load: Callable[[], Batch]) -> None:
-        """Query the model about those inputs that have no record."""
+    def _query(self, part: LazyBatch, load: Callable[[], Batch]) -> Sequence[Any]:
+        """Query the model about those inputs that have no record, and return the records of all."""
+        if self.prediction_filter is None or self.predictions is None:
+            return []
         missing = set(self.predictions.missing(part.names))
         if missing:
             rows = [row for row, name in enumerate(part.names) if name in missing]
             records = self.prediction_filter.query(load().take(rows))
             self.predictions.append({part.names[row]: record for row, record in zip(rows, records, strict=True)})
+        return list(self.predictions.records(part.names))
 
     def _judge(self, part: LazyBatch) -> tuple[np.ndarray, np.ndarray | None]:
         """Return which inputs count and their targets, from stored records."""
-        if not self.prediction_filter:
+        if self.prediction_filter is None or self.predictions is None:
             return np.ones(len(part.names), bool), None
         try:
             return self.prediction_filter.judge(list(self.predictions.records(part.names)), part)
@@ -211,7 +212,7 @@ class Results:
         The sources of maps that were scored, and what measured them.
     """
 
-    def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence, evaluator: Evaluator):
+    def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence[Any], evaluator: Evaluator):
         self.names, self.counted, self.predictions = names, counted, predictions
         self.sources: tuple[MapSource, ...] = evaluator.explainer.sources
         self.evaluator = evaluator
@@ -247,9 +248,9 @@ class ShardedRun:
         self,
         name: str,
         evaluator: Evaluator,
-        items: Sequence,
+        items: Sequence[Any],
         rows: int,
-        batches: Callable[[Sequence, int], Iterable[LazyBatch]],
+        batches: Callable[[Sequence[Any], int], Iterable[LazyBatch]],
     ):
         self.name, self.evaluator, self.items, self.rows, self._batches = name, evaluator, items, rows, batches
 
@@ -264,7 +265,7 @@ class ShardedRun:
         """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
         return self.evaluator.run(self._batches(self.items, self.rows), progress)
 
-    def missing(self, items: Sequence) -> work.MissingWork | None:
+    def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
         """Return the names of some inputs and what exists of their numbers; None where all do."""
         names, complete = [], True
         for part in self._batches(items, self.rows):  # one after the other, since each may hold its pictures
@@ -281,7 +282,7 @@ class ShardedRun:
                 held[series_name] = [[place, series[names[place]] if predicted else None] for place in places]
         return work.MissingWork(names, held)
 
-    def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int = 0) -> work.Computed:
+    def compute(self, items: Sequence[Any], held: Mapping[str, Any], halvings: int = 0) -> work.Computed:
         """Explain and measure what is not held, in batches halved ``halvings`` times."""
         rows = max(1, self.rows >> halvings)
         evaluator = self.evaluator.with_store(ScoreStore(None), rows if halvings else None)
@@ -303,7 +304,7 @@ class ShardedRun:
         return work.Computed(names, found, _passes(evaluator) - passes)
 
     def _append_held(
-        self, evaluator: Evaluator, items: Sequence, held: Mapping[str, Any], rows: int
+        self, evaluator: Evaluator, items: Sequence[Any], held: Mapping[str, Any], rows: int
     ) -> dict[str, dict[str, Any]]:
         """Write the held numbers into an evaluator's store and return them, name of a series -> input -> record."""
         names = [name for part in self._batches(items, rows) for name in part.names]
@@ -321,7 +322,7 @@ class ShardedRun:
 
 def _passes(evaluator: Evaluator) -> int:
     """Return the number of forward and backward passes that the evaluator's model has done."""
-    counts = getattr(getattr(evaluator.explainer, "model", None), "counts", {})
+    counts: dict[str, int] = getattr(getattr(evaluator.explainer, "model", None), "counts", {})
     return counts.get("forward_passes", 0) + counts.get("backward_passes", 0)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Examples:
     names: Sequence[str] = ()
     clusters: Sequence[str] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         count = len(self.inputs)
         if not self.names:
             object.__setattr__(self, "names", tuple(map(str, range(count))))
@@ -76,8 +77,8 @@ class Examples:
         gone = set(rows)
         left = [row for row in range(len(self.inputs)) if row not in gone]
 
-        def taken(column):
-            return np.asarray(column)[left]
+        def taken(column: Any) -> np.ndarray:
+            return np.asarray(np.asarray(column)[left])
 
         return Examples(
             np.asarray(self.inputs)[left],

@@ -178,7 +178,7 @@ class Metric:
         return (100.0 if self.percent else 1.0) if self.rate else None
 
 
-def of_maps(name: str, function: Callable, **described: Any) -> Metric:
+def of_maps(name: str, function: Callable[..., Any], **described: Any) -> Metric:
     """Return a metric from a function of maps.
 
     Parameters

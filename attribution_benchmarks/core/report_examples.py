@@ -89,7 +89,7 @@ class MapPicture(PerSampleMetric):
 
 def unsigned(maps: np.ndarray) -> np.ndarray:
     """Return maps as bytes, clipped to [0, 1]."""
-    return np.rint(255 * np.clip(np.nan_to_num(maps), 0, 1)).astype(np.uint8)
+    return np.asarray(np.rint(255 * np.clip(np.nan_to_num(maps), 0, 1)), np.uint8)
 
 
 def signed(maps: np.ndarray) -> np.ndarray:
@@ -97,15 +97,15 @@ def signed(maps: np.ndarray) -> np.ndarray:
     maps = np.nan_to_num(np.asarray(maps, np.float64))
     largest = np.abs(maps).reshape(len(maps), -1).max(axis=1).reshape(-1, *[1] * (maps.ndim - 1))
     scaled = np.divide(maps, largest, out=np.zeros_like(maps), where=largest > 0)
-    return np.rint(MapPicture.SIGNED * (1 + scaled)).astype(np.uint8)
+    return np.asarray(np.rint(MapPicture.SIGNED * (1 + scaled)), np.uint8)
 
 
 def maps_of(
     explainer: Any,
     measure: MapPicture,
     lazy_batches: Iterable[LazyBatch],
-    key: Mapping,
-    code: Sequence[Callable] = (),
+    key: Mapping[str, Any],
+    code: Sequence[Callable[..., Any]] = (),
     store: ScoreStore | None = None,
     shape: Sequence[int] = (),
 ) -> dict[str, np.ndarray]:
@@ -185,7 +185,7 @@ def _goals(
     return np.concatenate([ranks, 1 - ranks])
 
 
-def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Sequence[InputPictures]) -> str:
+def save(directory: str | os.PathLike[str], shown: Sequence[Example], pictures: Sequence[InputPictures]) -> str:
     """Write ``inputs.npz`` into a directory atomically and return its path."""
     arrays: dict[str, Any] = {}
 
@@ -196,7 +196,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Seque
         arrays[name] = np.asarray(array)
         return name
 
-    def described(view: ExampleView) -> dict:
+    def described(view: ExampleView) -> dict[str, Any]:
         return {
             "title": view.title, "facts": view.facts, "picture": kept(view.picture), "truth": kept(view.truth),
             "methods": list(view.maps), "maps": kept(np.stack(list(view.maps.values())) if view.maps else None),
@@ -217,7 +217,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Seque
     return path
 
 
-def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
+def load(path: str | os.PathLike[str]) -> tuple[list[Example], list[InputPictures]]:
     """Read what ``save`` wrote; raise ``BadInput`` if the file is damaged."""
     try:
         with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
@@ -226,7 +226,7 @@ def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
             def array(name: str | None) -> Any:
                 return None if name is None else arrays[name]
 
-            def view(one: Mapping) -> ExampleView:
+            def view(one: Mapping[str, Any]) -> ExampleView:
                 maps = array(one["maps"])
                 named = {} if maps is None else dict(zip(one["methods"], maps, strict=True))
                 return ExampleView(one["title"], array(one["picture"]), array(one["truth"]), named, one["facts"])

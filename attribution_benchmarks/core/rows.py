@@ -34,7 +34,7 @@ def row_kind(source: MapSource) -> str:
 
 def control_row(
     source: MapSource, metric: str, values: npt.ArrayLike, rate: float | None = None, **settings: Any
-) -> dict:
+) -> dict[str, Any]:
     """Return the row of a method under the controls of one kind: of each input's mean over them.
 
     ``values`` are (K, N), of K controls of the kind and N inputs, all of them defined; ``rate`` and ``settings`` are
@@ -54,7 +54,7 @@ def control_row(
 
 def score_rows(
     sources: Iterable[MapSource], groups: Sequence[InputScores], metrics: Mapping[str, Metric]
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Return one row for each metric and source; undefined inputs are dropped and counted in ``undefined``.
 
     A method under several random networks has one row, see ``control_row``.
@@ -113,7 +113,9 @@ def curve_points(metric: Metric, curves: np.ndarray, clusters: statistics.Cluste
     ]  # fmt: skip
 
 
-def curve_rows(results: Results, metrics: Iterable[Metric], clusters: Sequence | None = None) -> list[dict]:
+def curve_rows(
+    results: Results, metrics: Iterable[Metric], clusters: Sequence[Any] | None = None
+) -> list[dict[str, Any]]:
     """Return the points of the curves of some metrics, a row each, of methods and model-independent controls."""
     return [
         {"method": source.name, **point, "kind": row_kind(source)}
@@ -125,7 +127,9 @@ def curve_rows(results: Results, metrics: Iterable[Metric], clusters: Sequence |
     ]
 
 
-def format_controls(rows: Iterable[dict], titles: Mapping[str, str], figure: Callable[[float], str]) -> tuple[str, int]:
+def format_controls(
+    rows: Iterable[dict[str, Any]], titles: Mapping[str, str], figure: Callable[[float], str]
+) -> tuple[str, int]:
     """Return rows of random networks as text, "Gradient 0.41 [0.38, 0.44]", and the number of networks.
 
     The value is the mean over the networks; the brackets hold the lowest and the highest of several.

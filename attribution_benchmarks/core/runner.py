@@ -143,7 +143,7 @@ class Run:
         model: Any,
         controls: Sequence[Control] = (),
         controlled: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        methods: Mapping[str, tuple] | None = None,
+        methods: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> Any:
         """Return what makes a model's maps, or reads them with ``--precomputed_maps``.
 
@@ -161,7 +161,7 @@ class Run:
         chosen = self.methods if methods is None else methods
         return Explainer(model, chosen, controls, controlled, self.flags.seed, self.flags.batch_size)
 
-    def maps_directory(self, reduce: Callable | None = None, **origin: Any) -> Any:
+    def maps_directory(self, reduce: Callable[..., Any] | None = None, **origin: Any) -> Any:
         """Return where maps are saved; None without ``--save_maps``.
 
         ``reduce`` is applied to a map before it is saved; None saves it whole. ``origin`` is what the maps depend on
@@ -204,16 +204,17 @@ class Command:
             for line in benchmark.describe_models(run):
                 print_line(line)
             return
-        for group in benchmark.sharded_runs(run) if precompute else ():
-            if failed := precompute(group):
-                benchmark.drop(run, failed)
+        if precompute:
+            for group in benchmark.sharded_runs(run):
+                if failed := precompute(group):
+                    benchmark.drop(run, failed)
         whole = Section([], "")
         for section in benchmark.sections(run):
             print_text(section.text, flush=True)
             whole += section
         self._write(run, whole)
 
-    def _precompute(self, run: Run) -> Callable | None:
+    def _precompute(self, run: Run) -> Callable[..., Any] | None:
         """Return what computes groups of sharded runs in workers; None with ``--runner=local``."""
         if not check_precompute_flags(run.flags):
             return None
@@ -254,7 +255,7 @@ class Command:
             )
         return benchmark
 
-    def _manifest(self, run: Run) -> dict:
+    def _manifest(self, run: Run) -> dict[str, Any]:
         return manifest.describe_run(
             run.benchmark.name,
             models={name: model.fingerprint for name, model in run.models.items()},
