@@ -295,11 +295,11 @@ def _interruptions() -> Iterator[list[int]]:
     timers: list[threading.Timer] = []
     report = sys.unraisablehook
 
-    def note(number, frame):
+    def note(number: int, frame: object) -> None:
         interrupted.append(number)
         raise KeyboardInterrupt
 
-    def send_again(ignored):
+    def send_again(ignored: Any) -> None:
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             report(ignored)
             return
@@ -326,8 +326,9 @@ def _interruptions() -> Iterator[list[int]]:
 
 def _interrupt_main_thread() -> None:
     """Send SIGINT to the main thread, even if it waits in a system call."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    thread = threading.main_thread().ident
+    if thread is not None and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(thread, signal.SIGINT)
     else:
         _thread.interrupt_main()
 
@@ -336,7 +337,7 @@ def _register_fallback() -> str:
     """Register an error handler that replaces characters missing in the output's encoding, and return its name."""
     plain = {"–": "-", "−": "-", "×": "x", "±": "~", "α": "a", "β": "b", "ε": "e", "≥": ">", "≤": "<"}
 
-    def replace(error):
+    def replace(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):
             raise error
         return "".join(plain.get(c, "?") for c in error.object[error.start : error.end]), error.end
@@ -358,7 +359,7 @@ def _define_count(name: str, default: int | str, help: str, flag_values: flags.F
 
 class _Shared(NamedTuple):
     help: str
-    define: Callable = flags.DEFINE_string
+    define: Callable[..., Any] = flags.DEFINE_string
     options: Mapping[str, Any] = {}
     old_name: str = ""
 
@@ -446,7 +447,7 @@ def define_loading_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
 
 
-def loading_options(flag_values: flags.FlagValues) -> dict:
+def loading_options(flag_values: flags.FlagValues) -> dict[str, Any]:
     """Return the options of ``attribution.load_model`` given by the flags, without defaults."""
     options = {
         "signature": flag_values.signature,
@@ -502,22 +503,23 @@ def quiet_tensorflow() -> None:
 class _FirstImport(importlib.abc.MetaPathFinder):
     """Wraps the loader of TensorFlow, once."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return TensorFlow's spec with a filtered loader, and None for other modules."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec and spec.loader:
-            load = spec.loader.exec_module
+            loader: Any = spec.loader
+            load = loader.exec_module
 
-            def load_filtered(module):
+            def load_filtered(module: object) -> None:
                 with _filtered_stderr():
                     load(module)
                 _silence_python_warnings()
                 list_devices()
 
-            spec.loader.exec_module = load_filtered
+            loader.exec_module = load_filtered
         return spec
 
 
@@ -548,13 +550,13 @@ def _filtered_stderr() -> Iterator[None]:
     try:
         yield
     finally:
-        if original is not None:
+        if original is not None and process is not None:
             os.dup2(original, 2)
             os.close(original)
             process.wait()
 
 
-def _start_filter() -> tuple[int | None, subprocess.Popen | None]:
+def _start_filter() -> tuple[int | None, subprocess.Popen[bytes] | None]:
     """Redirect descriptor 2 to a filter; return a copy of the original, None if it is closed, and the process."""
     if sys.stderr is not None:
         sys.stderr.flush()
@@ -564,6 +566,7 @@ def _start_filter() -> tuple[int | None, subprocess.Popen | None]:
         return None, None
     command = [sys.executable, "-I", "-S", "-c", _FILTER, _DROPPED]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    assert process.stdin  # a pipe
     os.dup2(process.stdin.fileno(), 2)
     process.stdin.close()
     return original, process

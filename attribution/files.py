@@ -24,7 +24,7 @@ from attribution.errors import BadInput, listed, print_line
 try:
     import fcntl
 except ImportError:  # Windows: stale paths are not recognized and stay
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 LOCK = ".lock"  # file in a locked directory; removed afterwards
@@ -36,13 +36,13 @@ _TENSORFLOW_ERRORS = (
 )  # fmt: skip
 
 
-def is_remote(path: str | os.PathLike) -> bool:
+def is_remote(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is an address such as ``gs://bucket/folder``."""
     return "://" in os.fspath(path)
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike) -> Iterator[None]:
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn errors of the file system, while something is written to ``path``, into one line.
 
     Raises
@@ -69,7 +69,7 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).strip()
 
 
-def check_file(flag: str, path: str | os.PathLike, suffixes: Sequence[str] = ()) -> None:
+def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] = ()) -> None:
     """Check, before any work, that a file can be written; missing directories are allowed.
 
     Parameters
@@ -133,7 +133,7 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
 
 
-def check_directory(flag: str, path: str | os.PathLike) -> None:
+def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
     """Check, before any work, that a directory can be written to; it and its parents may be missing.
 
     Parameters
@@ -182,7 +182,7 @@ def _exists(flag: str, path: pathlib.Path) -> bool:
     return True
 
 
-def make_directory(path: str | os.PathLike) -> pathlib.Path:
+def make_directory(path: str | os.PathLike[str]) -> pathlib.Path:
     """Create a directory and its parents where they are missing.
 
     Raises
@@ -236,12 +236,12 @@ def environment(name: str, value: str) -> Iterator[None]:
 class _Stream(io.BufferedWriter):
     """A file without a descriptor: Pillow and NumPy would bypass Python with one, and Pillow misses short writes."""
 
-    def fileno(self):
+    def fileno(self) -> int:
         raise io.UnsupportedOperation("fileno")
 
 
 def atomic_write(
-    path: str | os.PathLike, content: str | bytes | Callable[[IO[bytes]], object], durable: bool = True
+    path: str | os.PathLike[str], content: str | bytes | Callable[[IO[bytes]], object], durable: bool = True
 ) -> None:
     r"""Write a file completely or not at all; a failure leaves an existing file unchanged.
 
@@ -282,7 +282,7 @@ def atomic_write(
 
 
 @contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike, replace: bool = False) -> Iterator[pathlib.Path]:
+def atomic_directory(path: str | os.PathLike[str], replace: bool = False) -> Iterator[pathlib.Path]:
     """Create a directory completely or not at all.
 
     Parameters
@@ -324,7 +324,7 @@ def atomic_directory(path: str | os.PathLike, replace: bool = False) -> Iterator
 
 
 @contextlib.contextmanager
-def locked_directory(directory: str | os.PathLike, what: str = "its data") -> Iterator[pathlib.Path]:
+def locked_directory(directory: str | os.PathLike[str], what: str = "its data") -> Iterator[pathlib.Path]:
     """Create a directory if it is missing, lock it until the block ends, and remove stale paths in it.
 
     Another process or thread waits. The same thread may lock it again.
@@ -363,7 +363,7 @@ def locked_directory(directory: str | os.PathLike, what: str = "its data") -> It
         lock.release()
 
 
-def remove_stale(directory: str | os.PathLike, recursive: bool = True, prefix: str = ".") -> None:
+def remove_stale(directory: str | os.PathLike[str], recursive: bool = True, prefix: str = ".") -> None:
     """Remove unfinished files and directories of processes that have ended.
 
     Parameters
@@ -386,7 +386,7 @@ def remove_stale(directory: str | os.PathLike, recursive: bool = True, prefix: s
                 os.close(descriptor)
 
 
-def temporary_directory(name: str) -> tempfile.TemporaryDirectory:
+def temporary_directory(name: str) -> tempfile.TemporaryDirectory[str]:
     """Create a directory in the system's temporary folder that is removed with the returned object.
 
     Directories of the same ``name`` that killed processes left are removed first.

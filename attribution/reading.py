@@ -52,7 +52,7 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes;
 
 
 @contextmanager
-def opened(path: str | os.PathLike, what: str = "file") -> Iterator[IO[bytes]]:
+def opened(path: str | os.PathLike[str], what: str = "file") -> Iterator[IO[bytes]]:
     """Open a regular file to read, and turn errors of the block into one line.
 
     Parameters
@@ -85,7 +85,7 @@ def opened(path: str | os.PathLike, what: str = "file") -> Iterator[IO[bytes]]:
         raise BadInput(f"{path} is not a readable {what}: {message or type(error).__name__}") from error
 
 
-def read_json(path: str | os.PathLike) -> Any:
+def read_json(path: str | os.PathLike[str]) -> Any:
     """Return the content of a JSON file in UTF-8, decompressed if its name ends in ``.gz``.
 
     Raises
@@ -103,7 +103,7 @@ def read_json(path: str | os.PathLike) -> Any:
         return json.loads(data.decode("utf-8"))
 
 
-def read_text(path: str | os.PathLike) -> str:
+def read_text(path: str | os.PathLike[str]) -> str:
     """Return the text of a small file: invalid UTF-8 replaced, tabs expanded, other control characters escaped.
 
     Raises
@@ -124,7 +124,7 @@ def _read_at_most(file: IO[bytes], limit: int) -> bytes:
     return data
 
 
-def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
+def read_csv(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """Return the cells of a CSV file in UTF-8 by the names in its first line.
 
     Raises
@@ -147,7 +147,7 @@ def read_csv(path: str | os.PathLike) -> dict[str, list[str]]:
         return dict(zip(names, map(list, zip(*lines[1:], strict=True)), strict=True))
 
 
-def read_array(path: str | os.PathLike) -> np.ndarray:
+def read_array(path: str | os.PathLike[str]) -> np.ndarray:
     """Return the array of an ``.npy`` file.
 
     Raises
@@ -162,7 +162,7 @@ def read_array(path: str | os.PathLike) -> np.ndarray:
         return array
 
 
-def read_arrays(path: str | os.PathLike, most: int = _LARGEST_ARCHIVE) -> dict[str, np.ndarray]:
+def read_arrays(path: str | os.PathLike[str], most: int = _LARGEST_ARCHIVE) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz`` file by name.
 
     Parameters
@@ -191,7 +191,7 @@ def read_arrays(path: str | os.PathLike, most: int = _LARGEST_ARCHIVE) -> dict[s
         return arrays
 
 
-def read_picture(path: str | os.PathLike) -> Image.Image:
+def read_picture(path: str | os.PathLike[str]) -> Image.Image:
     """Return a picture as 8-bit RGB; deeper ones are scaled and rounded, see ``read_pixels``.
 
     Raises
@@ -205,7 +205,7 @@ def read_picture(path: str | os.PathLike) -> Image.Image:
     return Image.fromarray(pixels if pixels.dtype == np.uint8 else np.rint(pixels).astype(np.uint8))
 
 
-def read_pixels(path: str | os.PathLike, mode: str = "RGB", upright: bool = False) -> np.ndarray:
+def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool = False) -> np.ndarray:
     """Return the pixels of a picture, scaled by the range of the file's type.
 
     Parameters
@@ -354,7 +354,7 @@ def _in_mode(pixels: np.ndarray, mode: str) -> np.ndarray:
     return np.concatenate([colors, alpha if alpha.shape[-1] else opaque], axis=-1)
 
 
-def inside(directory: str | os.PathLike, name: object, source: str | os.PathLike) -> pathlib.Path:
+def inside(directory: str | os.PathLike[str], name: object, source: str | os.PathLike[str]) -> pathlib.Path:
     """Return the path of a file named by data, which must be in the data's directory.
 
     Parameters

@@ -27,14 +27,14 @@ SCORES = "scores.sqlite"  # in a store of scores; see core.store
 _addresses: dict[str, str] = {}  # local copy -> address
 
 
-def origin(path: str | os.PathLike) -> str:
+def origin(path: str | os.PathLike[str]) -> str:
     """Return the address of a local copy; any other path unchanged."""
     return _addresses.get(os.fspath(path), os.fspath(path))
 
 
 def serialized(flag: flags.Flag) -> str:
     """Return a flag with its value as on a command line, with addresses instead of local copies."""
-    text = flag.serialize()
+    text: str = flag.serialize()
     for copy, address in _addresses.items():
         text = text.replace(copy, address)
     return text
