@@ -1,44 +1,27 @@
-r"""Check whether a custom method keeps the contract of attribution methods.
+"""Check whether a custom method keeps the contract of attribution methods, on small networks or a model.
 
-    python -m attribution.check_method my_method.py:sharpened
-    python -m attribution.check_method my_method.py:sharpened --model=DIR --allow=target_dependence
-
-The method is tried on a small network of signals and one of images, or on --model. It must return one map for each
-input, the same for the same seed, whatever the batch and the order. Maps must depend on input and class, and the number
-of passes must not depend on the batch. It must not write to its inputs and must print nothing. A method may refuse one
-kind of input by ``BadInput``, but not all. The exit code is 1 if a check fails that --allow does not name.
-
-Cost: 9 CPU seconds and under 1 GB for a method of one gradient, most of it TensorFlow's start.
+Each check takes a ``_Trial``, returns its observation as text, and raises ``_Failed`` with it where the method breaks
+the contract.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import sys
+import io
+import os
+import pathlib
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from absl import flags
+import numpy as np
 
-from attribution import cli
-from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, renamed_arguments
+from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.methods.method import Method
-from attribution.methods.protocols import ScoredModel
-
-if TYPE_CHECKING:
-    from attribution.check_method.checks import Specimen
-
-
-FLAGS = flags.FlagValues()
-flags.DEFINE_multi_string(
-    "method", [], "module:function, file.py:function or a name of the registry; may be written without --method=",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_list("allow", [], "checks that may fail, separated by commas", flag_values=FLAGS)
-define_loading_flags(FLAGS)
-FLAGS["model"].help = "directory of a SavedModel to try the method on, in place of the two small networks"
+from attribution.methods.protocols import Inputs, ScoredModel
 
 PASSED, FAILED, ALLOWED, REFUSED = "passed", "FAILED", "allowed", "refused"
 
@@ -50,7 +33,7 @@ class Finding:
     Attributes
     ----------
     check
-        Name of the check (``attribution.check_method.checks.CHECKS``).
+        Name of the check (``CHECKS``).
     on
         Kind of the inputs.
     outcome
@@ -106,16 +89,13 @@ def check_method(
     BadInput
         If the method or a check does not exist.
     """
-    from attribution.check_method.checks import CHECKS, built_specimens, specimen_of
-    from attribution.explain import with_parameters
-
     if unknown := sorted(set(allow) - CHECKS.keys()):
         raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
     parameters = parameters or {}
     ((resolved, _),) = with_parameters({"": (method, parameters)}).values()
     findings = []
     with tempfile.TemporaryDirectory() as directory:
-        specimens = built_specimens(directory) if model is None else [specimen_of(model, explain_input)]
+        specimens = _built_specimens(directory) if model is None else [_specimen_of(model, explain_input)]
         for specimen in specimens:
             findings += _found(resolved, specimen, parameters, allow)
     if all(finding.outcome == REFUSED for finding in findings):
@@ -127,19 +107,17 @@ def check_method(
     return findings
 
 
-def _found(method: Method, specimen: Specimen, parameters: Mapping[str, Any], allow: Sequence[str]) -> list[Finding]:
-    from attribution.check_method.checks import CHECKS, Failed, Refused, Trial
-
-    trial, findings = Trial(method, specimen, parameters), []
+def _found(method: Method, specimen: _Specimen, parameters: Mapping[str, Any], allow: Sequence[str]) -> list[Finding]:
+    trial, findings = _Trial(method, specimen, parameters), []
     for name, check in CHECKS.items():
         try:
             findings.append(Finding(name, specimen.title, PASSED, check(trial)))
-        except Failed as failure:
+        except _Failed as failure:
             outcome = ALLOWED if name in allow else FAILED
             findings.append(Finding(name, specimen.title, outcome, str(failure)))
             if name == "returns_maps":  # the other checks need maps
                 return findings
-        except Refused as refusal:
+        except _Refused as refusal:
             return [Finding(name, specimen.title, REFUSED, str(refusal))]
         except Exception as error:  # it ran before, and fails on other targets, batches or orders
             kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
@@ -157,21 +135,350 @@ def _summary(name: str, findings: Sequence[Finding]) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
-def main(flag_values: flags.FlagValues) -> None:
-    """Check each method; exit with code 1 if one breaks the contract."""
-    if not flag_values.method:
-        raise BadInput("no method is named; write file.py:function or module:function")
-    model = load_flagged_model(flag_values) if flag_values.model else None
-    broken = False
-    for method in flag_values.method:
-        findings = check_method(method, model, allow=flag_values.allow, explain_input=flag_values.explain_input or None)
-        broken = broken or any(finding.outcome == FAILED for finding in findings)
-    if broken:
-        sys.stdout.flush()
-        sys.exit(1)
+ROWS = 8  # inputs of a specimen: a multiple of the batch sizes tried, so that no pass is padded
+TOLERANCE = 1e-4  # relative to a map's largest value: what another order of summation may change
+# The same where inputs keep their positions in batches of one size (``row_independence``). Over the networks and
+# methods of tools/model_zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
+# as channels with a positive gradient, so that other inputs decide which of its masks share a pass.
+ROW_TOLERANCE = 1e-5
 
 
-def run() -> None:
-    """Run the command; what does not begin with a dash is a method."""
-    sys.argv[1:] = [word if word.startswith("-") else f"--method={word}" for word in sys.argv[1:]]
-    cli.run(main, FLAGS, __doc__)
+class _Failed(Exception):
+    """The method breaks the contract."""
+
+
+class _Refused(Exception):
+    """The method refuses to explain this model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Specimen:
+    """A model and inputs to try a method on.
+
+    Attributes
+    ----------
+    title
+        Kind of the inputs.
+    model : attribution.model.model.Model
+        The model.
+    inputs
+        As ``Model.feed`` takes them, ``ROWS`` rows.
+    explain_input
+        Name of the explained input.
+    """
+
+    title: str
+    model: ScoredModel
+    inputs: Inputs
+    explain_input: str
+
+
+def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
+    """Return a network of signals and one of images with seeded random weights, written to an empty directory."""
+    import attribution
+
+    generator = np.random.default_rng(0)
+    specimens = []
+    for title, shape in (("signals", (24, 2)), ("images", (16, 16, 3))):
+        network = _small_network(shape)
+        drawn = [generator.normal(0, 0.3, weight.shape) for weight in network.weights]
+        # Positive biases: no channel is dead, so that no class activation map is empty.
+        network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
+        path = pathlib.Path(directory) / title
+        network.export(path, verbose=False)
+        model = attribution.load_model(path, keras_model=network)
+        inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
+        specimens.append(_Specimen(title, model, inputs, model.explained_input()))
+    return specimens
+
+
+def _small_network(shape: tuple[int, ...]) -> Any:
+    """Return a network of two convolutions for inputs ``(positions..., channels)``."""
+    import keras
+
+    axes, layers = len(shape) - 1, keras.layers
+    convolution, size = (layers.Conv1D, 5) if axes == 1 else (layers.Conv2D, 3)
+    pooling = layers.MaxPooling1D if axes == 1 else layers.MaxPooling2D
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            convolution(6, size, padding="same", activation="relu"),
+            pooling(2),
+            convolution(5, 3, padding="same", activation="relu"),
+            layers.Flatten(),
+            layers.Dense(4),
+        ]
+    )
+
+
+def _specimen_of(model: ScoredModel, explain_input: str | None = None) -> _Specimen:
+    """Return a user's model with random inputs."""
+    from attribution.model.inspection import random_feed
+
+    name = model.explained_input(explain_input)
+    rows = model.batch_size(ROWS)
+    generator = np.random.default_rng(0)
+    feed = {key: np.repeat(array[:1], rows, axis=0) for key, array in random_feed(model).items()}
+    feed[name] = generator.random(feed[name].shape, dtype=np.float32).astype(feed[name].dtype)
+    return _Specimen(str(model.path), model, feed, name)
+
+
+class _Trial:
+    """A method on a specimen.
+
+    Parameters
+    ----------
+    method : attribution.Method
+        The method.
+    specimen
+        Model and inputs.
+    parameters
+        Parameters of the method in place of its defaults.
+
+    Attributes
+    ----------
+    targets : np.ndarray
+        A class for each input.
+    """
+
+    def __init__(self, method: Method, specimen: _Specimen, parameters: Mapping[str, Any]) -> None:
+        self.method = method
+        self.specimen = specimen
+        self.parameters = parameters
+        self.total = len(specimen.model.feed(specimen.inputs)[specimen.explain_input])
+        self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
+        self.largest_batch = specimen.model.batch_size(8)
+        self._first: np.ndarray | None = None
+
+    @property
+    def maps(self) -> np.ndarray:
+        """Maps of the inputs in order, in passes of eight."""
+        if self._first is None:
+            self._first = self.run()
+        return self._first
+
+    def run(
+        self,
+        targets: np.ndarray | None = None,
+        batch_size: int | None = None,
+        order: Sequence[int] | np.ndarray | None = None,
+        seed: int = 0,
+    ) -> np.ndarray:
+        """Return maps.
+
+        Parameters
+        ----------
+        targets
+            Classes in place of ``self.targets``.
+        batch_size
+            Rows in one pass; eight by default.
+        order
+            Order in which the inputs are given, each with its key; the maps come in this order.
+        seed
+            Seed of the run.
+        """
+        order = np.arange(self.total) if order is None else np.asarray(order)
+        targets = self.targets if targets is None else targets
+        feed = self.specimen.model.feed(self.specimen.inputs)
+        feed = {name: array[order] if array.ndim else array for name, array in feed.items()}
+        self.specimen.model.counts.clear()
+        self.printed = io.StringIO()
+        with contextlib.redirect_stdout(self.printed):
+            maps: np.ndarray = explain(
+                self.method,
+                self.specimen.model,
+                feed,
+                targets[order],
+                explain_input=self.specimen.explain_input,
+                batch_size=batch_size or self.largest_batch,
+                seed=seed,
+                keys=[f"input {row}" for row in order],
+                **self.parameters,
+            )
+        return maps
+
+    def difference(self, others: np.ndarray, maps: np.ndarray | None = None) -> float:
+        """Return the largest difference of other maps from these, of the largest value of all."""
+        maps = self.maps if maps is None else maps
+        if others.shape != maps.shape:
+            raise _Failed(f"maps had shape {maps.shape} and then {others.shape}")
+        return float(np.abs(others - maps).max() / (np.abs(maps).max() or 1.0))
+
+
+def _returns_maps(trial: _Trial) -> str:
+    """Check that it runs and returns one map for each input."""
+    try:
+        maps = trial.maps
+    except BrokenContract as error:
+        if isinstance(error.__cause__, ValueError) and "read-only" in str(error.__cause__):
+            raise _Failed(
+                "it writes to an array that its queries gave it; other methods are given the same one: copy it first"
+            ) from error
+        raise _Failed(str(error)) from error
+    except BadInput as error:
+        raise _Refused(str(error)) from error
+    except Exception as error:  # any exception breaks the contract
+        raise _Failed(f"{type(error).__name__}: {_gist(error)}") from error
+    inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
+    kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
+    if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:
+        kind = "a layer's resolution, to be resized"
+    return f"{maps.shape}, {kind}"
+
+
+def _says_something(trial: _Trial) -> str:
+    """Check that some map is not zero everywhere."""
+    empty = [row for row, one in enumerate(trial.maps) if not np.abs(one).max()]
+    if len(empty) == trial.total:
+        raise _Failed("every map is zero everywhere")
+    return f"largest value {np.abs(trial.maps).max():.2g}" + (f"; {len(empty)} maps are all zero" if empty else "")
+
+
+def _same_seed_same_bytes(trial: _Trial) -> str:
+    """Check that the same call gives the same bytes."""
+    if trial.run().tobytes() != trial.maps.tobytes():
+        raise _Failed("a second call gave other maps; draw random numbers from queries.generator(row, purpose) alone")
+    return "the seed changes nothing" if trial.run(seed=1).tobytes() == trial.maps.tobytes() else "it uses the seed"
+
+
+def _batch_invariance(trial: _Trial) -> str:
+    """Check that it does not matter how many inputs go into a pass."""
+    if trial.specimen.model.batch_size(1) != 1:
+        return "the file prescribes its batch, nothing to compare"
+    worst = max(trial.difference(trial.run(batch_size=size)) for size in (1, 4))
+    if worst > TOLERANCE:
+        raise _Failed(
+            f"in batches of 1 or 4 maps differ by {worst:.1e} of the largest value from those in batches of 8"
+        )
+    return f"differs by {worst:.0e} of the largest value"
+
+
+def _order_invariance(trial: _Trial) -> str:
+    """Check that the place of an input among others does not matter; its key goes with it."""
+    order = np.arange(trial.total)[::-1]
+    worst = trial.difference(trial.run(order=order)[::-1])
+    if worst > TOLERANCE:
+        raise _Failed(
+            f"with the inputs in reverse maps differ by {worst:.1e} of the largest value; does it normalize over all "
+            "of them, or draw numbers by row instead of from queries.generator(row, purpose)?"
+        )
+    return f"differs by {worst:.0e} of the largest value"
+
+
+def _row_independence(trial: _Trial) -> str:
+    """Check that an input's map does not change when the other inputs of its batch do."""
+    model, feed, worst = trial.specimen.model, trial.specimen.model.feed(trial.specimen.inputs), 0.0
+    for order, kept in exchanges(trial.total):
+        exchanged = {name: array[order] if array.ndim else array for name, array in feed.items()}
+        scores, others = (model.scores(given, trial.largest_batch)[kept] for given in (feed, exchanged))
+        if np.abs(others - scores).max() > ROW_TOLERANCE * np.abs(scores).max():
+            return "the model's own scores of an input change with the other inputs, nothing to compare"
+        worst = max(worst, trial.difference(trial.run(order=order)[kept], trial.maps[kept]))
+    if worst > ROW_TOLERANCE:
+        raise _Failed(
+            f"an input's map changes by {worst:.1e} of the largest value when other inputs of its batch do; does it "
+            "normalize or average over the batch?"
+        )
+    return f"differs by {worst:.0e} of the largest value"
+
+
+def exchanges(total: int) -> Iterator[tuple[np.ndarray, slice]]:
+    """Yield batches that keep half of the inputs and put copies of these in place of the others.
+
+    Both halves are preserved in turn, because the statistic of a batch, such as its maximum, may come from one of them.
+
+    Parameters
+    ----------
+    total
+        Number of inputs, at least 2.
+
+    Yields
+    ------
+    order : np.ndarray
+        ``(total,)`` int64, the input at each place.
+    kept : slice
+        The places whose inputs are the same as before.
+    """
+    places, half = np.arange(total), total // 2
+    yield np.where(places < half, places, places % half), slice(0, half)
+    yield np.where(places < half, places + total - half, places), slice(half, total)
+
+
+def _input_dependence(trial: _Trial) -> str:
+    """Check that maps of different inputs differ."""
+    pairs = [
+        (first, second)
+        for second in range(trial.total)
+        for first in range(second)
+        if trial.targets[first] == trial.targets[second]
+    ]
+    if pairs and all((trial.maps[first] == trial.maps[second]).all() for first, second in pairs):
+        raise _Failed("all inputs have one and the same map")
+    return "maps of different inputs differ" if pairs else "no two inputs of one class, nothing to compare"
+
+
+def _target_dependence(trial: _Trial) -> str:
+    """Check that maps for another class differ."""
+    classes = trial.specimen.model.num_classes
+    if classes == 1:
+        return "the model has one class, nothing to compare"
+    others = trial.run(targets=((trial.targets + 1) % classes).astype(np.int32))
+    same = [row for row in range(trial.total) if (others[row] == trial.maps[row]).all()]
+    if len(same) == trial.total:
+        raise _Failed("maps are the same for every class: it does not explain the target")
+    return "maps for another class differ" + (f", but for {len(same)} inputs" if same else "")
+
+
+def _passes_per_input(trial: _Trial) -> str:
+    """Check that the number of passes per input does not depend on the batch size."""
+
+    def counted(batch_size: int) -> tuple[int, int, int]:
+        trial.run(batch_size=batch_size)
+        counts = trial.specimen.model.counts
+        return counts["forward"], counts["backward"], counts["forward_passes"] + counts["backward_passes"]
+
+    forward, backward, passes = counted(trial.largest_batch)
+    shown = f"{forward / trial.total:g} forward and {backward / trial.total:g} gradient passes for each input"
+    if not passes:
+        return "it makes no query"
+    if trial.specimen.model.batch_size(1) == 1:
+        alone = counted(1)
+        # The last pass of a block may be filled up: by fewer rows than passes.
+        if abs(alone[0] + alone[1] - forward - backward) > passes:
+            raise _Failed(
+                f"{shown} in batches of 8, {alone[0] / trial.total:g} and {alone[1] / trial.total:g} in batches of 1; "
+                "results that depend on the model alone are recomputed for every batch"
+            )
+    return shown
+
+
+def _prints_nothing(trial: _Trial) -> str:
+    """Check that it prints nothing on standard output."""
+    trial.run()
+    if trial.printed.getvalue():
+        raise _Failed(f"it prints {_gist(trial.printed.getvalue())!r}, which would end up between the results")
+    return "nothing on standard output"
+
+
+CHECKS: Mapping[str, Callable[[_Trial], str]] = MappingProxyType(
+    {
+        check.__name__.removeprefix("_"): check
+        for check in (
+            _returns_maps,
+            _says_something,
+            _same_seed_same_bytes,
+            _batch_invariance,
+            _order_invariance,
+            _row_independence,
+            _input_dependence,
+            _target_dependence,
+            _passes_per_input,
+            _prints_nothing,
+        )
+    }
+)
+
+
+def _gist(text: Any) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= 200 else words[:197] + "..."

@@ -1,7 +1,514 @@
-"""Run ``python -m attribution.explain``; see ``attribution.explain.command``."""
+r"""Explain images, signals, vectors or tokens of a SavedModel by several methods, and plot the maps.
 
-from attribution import cli
-from attribution.explain import command
+    python -m attribution.explain --model=DIR --image=photo.jpg --output=maps.png
+    python -m attribution.explain --model=DIR --image=photos/ --methods=grad_cam,integrated_gradients \
+        --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
+    python -m attribution.explain --model=DIR --image=table.csv --explain_input=age,income
+    python -m attribution.explain --model=DIR --list_layers
+
+A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
+arrays. `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
+for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
+in their name.
+
+Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
+
+The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
+the highest predictions. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the relative
+difference; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m attribution.inspect
+--model=DIR` lists those that apply to a file, and why the others do not.
+
+Cost: an image of 224 pixels and the three default methods take 19 CPU seconds and 1.5 GB under EfficientNetB0, 23 and
+1.3 GB under a ViT-Ti/16, most of it TensorFlow's start and the compilation; docs/methods.md gives the passes that each
+method makes for an input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from absl import flags
+
+from attribution import cli, plotting
+from attribution.cli import define_loading_flags, load_flagged_model
+from attribution.errors import BadInput, listed, print_line, printable
+from attribution.explain import explain_many, with_layer, with_parameters
+from attribution.files import atomic_write, check_file
+from attribution.methods.completeness import Residuals, SumLaw
+from attribution.methods.method import Method
+from attribution.methods.protocols import Inputs
+from attribution.methods.registry import METHODS
+from attribution.model.batching import checked_targets
+from attribution.preprocessing import (
+    PICTURES,
+    PREPROCESSINGS,
+    RESIZE_MODES,
+    TABLES,
+    Preprocessing,
+    find_files,
+    likely_preprocessing,
+    preprocessing_named,
+    read_array,
+    read_class_names,
+    read_pictures,
+    read_table,
+)
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
+
+_MUCH = 0.05  # relative difference of a map's sum above which a warning is printed
+_DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
+
+_SCORES = {"logits": "logit", "probabilities": "probability"}
+_Chosen = dict[str, tuple[Method, dict[str, Any]]]
+
+FLAGS = flags.FlagValues()
+define_loading_flags(FLAGS)
+flags.DEFINE_list(
+    "image",
+    [],
+    "images, .npy files of arrays or signals, or folders of them, by comma; or a table of all inputs, .csv or .npz",
+    flag_values=FLAGS,
+)
+flags.DEFINE_alias("images", "image", flag_values=FLAGS)
+flags.DEFINE_list(
+    "methods",
+    [],
+    f"methods by comma: names, module:function or file.py:function; those of {','.join(_DEFAULT)} that the model "
+    "allows when empty",
+    flag_values=FLAGS,
+)
+flags.DEFINE_alias("method", "methods", flag_values=FLAGS)  # the old name, for one release
+flags.DEFINE_string(
+    "preprocessing",
+    "",
+    f"how pixels are scaled for the model: {'; '.join(f'{one.name} ({one.about})' for one in PREPROCESSINGS.values())}."
+    " When empty, 0..255 for a file that scales by itself and 0..1 for others. Arrays are not changed",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_alias("fit", "resize_mode", flag_values=FLAGS)  # the old name, for one release
+flags.DEFINE_list(
+    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "target",
+    [],
+    "class to explain, by number or name: one for all or one per input; the predicted when empty",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
+flags.DEFINE_string(
+    "feature_names", "", "file with the names of a vector's features: one a line, or JSON", flag_values=FLAGS
+)
+flags.DEFINE_string(
+    "layer", "", "layer of the class activation maps, see --list_layers; a late one when empty", flag_values=FLAGS
+)
+flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "limit", 16, "largest number of inputs that are explained, the first ones", lower_bound=1, flag_values=FLAGS
+)
+flags.DEFINE_string("output", "maps.png", "figure to write: .png, .pdf, .svg or .jpg by suffix", flag_values=FLAGS)
+flags.DEFINE_string(
+    "maps",
+    "",
+    "file .npz to write the maps to, by method, with inputs, targets and, as METHOD.residual, the sum of each map "
+    "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
+    flag_values=FLAGS,
+)
+flags.DEFINE_boolean("overlay", True, "overlay maps on the image in gray", flag_values=FLAGS)
+flags.DEFINE_enum(
+    "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
+)
+flags.DEFINE_float(
+    "percentile", 99.5, "of a map's absolute values at which the colors end; 100 clips nothing", flag_values=FLAGS
+)
+flags.DEFINE_enum(
+    "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
+)
+cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
+flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Check the flags, then explain, or list methods or layers."""
+    if flag_values.list_methods:
+        width = max(map(len, METHODS))
+        for name, method in METHODS.items():
+            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
+        return
+    if not flag_values.list_layers and not flag_values.image:
+        raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
+    suffix = _suffix("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
+    if flag_values.maps:
+        _suffix("maps", flag_values.maps, (".npz",))
+    methods = with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
+    model = load_flagged_model(flag_values)
+    table = _table(flag_values.image)
+    read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
+    if flag_values.list_layers:
+        _print_layers(model, explain_input)
+        return
+    names = _class_names(flag_values.class_names, model)
+    inputs = _inputs(flag_values, model, read, table)
+    _explain(flag_values, methods, model, inputs, names, explain_input, suffix)
+
+
+def _table(paths: Sequence[str]) -> pathlib.Path | None:
+    """Return the table of all inputs, if one is given."""
+    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]
+    if tables and len(paths) > 1:
+        raise BadInput(f"'{tables[0]}' holds all inputs; give no other file with --image")
+    return tables[0] if tables else None
+
+
+def _read_and_explained(model: Model, explain_input: str, table: pathlib.Path | None) -> tuple[str, str]:
+    """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
+    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
+        return next(iter(model.inputs)), explain_input
+    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if table is not None and not explain_input and len(floats) > 1:
+        _note(f"{listed(floats)} are explained together; --explain_input= chooses")
+        explain_input = "all"
+    if names := model.explained_together(explain_input):
+        return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
+    name = model.explained_input(explain_input or None)
+    return name, name
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """Inputs that were read from files.
+
+    Attributes
+    ----------
+    read
+        Name of the first input that is explained, or lies before what is explained.
+    labels
+        N names.
+    feed
+        Name to array, all inputs of the model.
+    shown
+        Those of them that are plotted as other numbers than the model gets: pixels.
+    preprocessing
+        Of the pixels.
+    features
+        Names of a vector's features.
+    """
+
+    read: str
+    labels: list[str]
+    feed: dict[str, np.ndarray]
+    shown: dict[str, np.ndarray]
+    preprocessing: Preprocessing | None
+    features: list[str] | None = None
+
+
+def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathlib.Path | None) -> _Inputs:
+    if table is None:
+        labels, inputs, shown, preprocessing = _read(flag_values, model, read)
+        feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
+        return _Inputs(read, labels, feed, {read: shown}, preprocessing)
+    if flag_values.other_inputs:
+        raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
+    specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
+    feed, features = read_table(table, specs)
+    _note_limit(len(feed[read]), flag_values.limit)
+    feed = {name: array[: flag_values.limit] for name, array in feed.items()}
+    labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
+    return _Inputs(read, labels, feed, {}, None, features)
+
+
+def _explain(
+    flag_values: flags.FlagValues,
+    methods: _Chosen,
+    model: Model,
+    inputs: _Inputs,
+    names: Sequence[str] | None,
+    explain_input: str,
+    suffix: str,
+) -> None:
+    """Print predictions, write the figures and, on request, the maps; see ``_read_and_explained``."""
+    together = model.explained_together(explain_input)
+    shown = inputs.feed | inputs.shown
+    figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
+    features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
+    scores = model.scores(inputs.feed, flag_values.batch_size)
+    targets = _targets(flag_values.target, names, scores)
+    _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
+    if not flag_values.methods:
+        methods = _applicable(methods, model, inputs.feed, targets, explain_input)
+    maps, residuals = explain_many(
+        methods,
+        model,
+        inputs.feed,
+        targets,
+        explain_input=explain_input,
+        batch_size=flag_values.batch_size,
+        seed=flag_values.seed,
+        keys=inputs.labels,
+        return_residuals=True,
+    )
+    _print_residuals(residuals, methods)
+    if flag_values.maps:
+        arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
+        atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
+    titles = _titles(inputs.labels, targets, scores, names, model.score)
+    for path, drawn in figures.items():
+        figure = plotting.plot(
+            maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
+            preprocessing=inputs.preprocessing, overlay=flag_values.overlay,
+            channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
+            feature_names=features,
+        )  # fmt: skip
+        atomic_write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
+    written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
+    print_line(f"written to {' and '.join(written)}")
+
+
+def _arrays_by_name(
+    inputs: _Inputs, maps: Mapping[str, Any], residuals: Mapping[str, Residuals], together: Sequence[str]
+) -> dict[str, Any]:
+    """Return the explained inputs, their maps and the residuals, by their names in the file of ``--maps``."""
+    differences = {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
+    if not together:
+        return {"inputs": inputs.feed[inputs.read], **maps, **differences}
+    explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
+    by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
+    return explained | by_input | differences
+
+
+def _titles(
+    labels: Sequence[str], targets: np.ndarray, scores: np.ndarray, names: Sequence[str] | None, score: str
+) -> list[str]:
+    """Return the titles of inputs in a figure: each with its class and the score of it."""
+    return [
+        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[score]} {row[target]:.3g}"
+        for label, target, row in zip(labels, targets, scores, strict=True)
+    ]
+
+
+def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """Return the figures to write, each with the inputs in it: those without positions share one.
+
+    Raises
+    ------
+    BadInput
+        If no input can be plotted and their maps are written to no file.
+    """
+    bars = [name for name, array in shown.items() if array.ndim == 2 or (array.ndim == 1 and len(shown) > 1)]
+    others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
+    if not bars and not others and not flag_values.maps:
+        shapes = listed(array.shape for array in shown.values()).replace("'", "")
+        raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
+    path = pathlib.Path(flag_values.output)
+    figures = {flag_values.output: bars} if bars else {}
+    for name in others:
+        alone = len(shown) == 1
+        named = re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}")
+        figures[flag_values.output if alone else os.fspath(path.with_name(named))] = [name]
+    return figures
+
+
+def _print_layers(model: Model, explain_input: str) -> None:
+    names = model.layers(explain_input)
+    default = model.layer(None, explain_input) if names else None
+    for name in names:
+        sizes = ", ".join("any" if size is None else str(size) for size in model.graph.shape(name).as_list()[1:])
+        print_line(f"{name}  ({sizes}){'  default' * (name == default)}")
+
+
+def _class_names(path: str, model: Model) -> list[str] | None:
+    if not path:
+        return None
+    names = read_class_names(path)
+    if names and len(names) != model.num_classes:
+        raise BadInput(f"'{path}' has {len(names)} names, the model {model.num_classes} classes")
+    return names
+
+
+def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
+    if not path:
+        return None
+    if together:
+        raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
+    names = [printable(name) for name in read_class_names(path)]
+    if len(shape) != 1:
+        raise BadInput(f"--feature_names names the features of vectors and the positions of tokens, not of {shape}")
+    if len(names) != shape[0]:
+        raise BadInput(f"'{path}' has {len(names)} names; inputs of shape {shape} need one per feature")
+    return names
+
+
+def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
+    """Return the suffix of a file to write, in lower case; refuse a file that could not be written."""
+    suffix = pathlib.Path(path).suffix.lower()
+    if suffix not in allowed:
+        raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
+    check_file(flag, path)
+    return suffix
+
+
+def _read(
+    flag_values: flags.FlagValues, model: Model, explain_input: str
+) -> tuple[list[str], np.ndarray, np.ndarray, Preprocessing | None]:
+    """Return labels of the inputs, the inputs, the same as plotted, and the preprocessing of pixels."""
+    earlier_figure = pathlib.Path(flag_values.output).resolve()
+    paths = find_files(flag_values.image, flag_values.limit + 1, without=earlier_figure)
+    shape = model.inputs[explain_input].shape[1:].as_list()
+    images = [path for path in paths if path.suffix.lower() in PICTURES]
+    if images and len(images) < len(paths):
+        raise BadInput("images and arrays cannot be explained together; give one kind")
+    preprocessing = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
+    if not images:
+        labels, arrays = _read_arrays(paths, shape, flag_values.limit)
+        return labels, arrays if preprocessing is None else preprocessing.apply(arrays), arrays, preprocessing
+    _note_limit(len(images), flag_values.limit)
+    images = images[: flag_values.limit]
+    pixels = read_pictures(images, shape, flag_values.resize_mode)
+    if preprocessing is None:
+        preprocessing, reason = likely_preprocessing(model, explain_input)
+        _note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
+    labels = [path.stem for path in images]
+    return labels, preprocessing.apply(pixels), np.rint(pixels).astype(np.uint8), preprocessing
+
+
+def _read_arrays(
+    paths: Sequence[pathlib.Path], shape: Sequence[int | None], limit: int
+) -> tuple[list[str], np.ndarray]:
+    arrays = [read_array(path, shape) for path in paths]
+    labels = [
+        path.stem if len(array) == 1 else f"{path.stem} {row}"
+        for path, array in zip(paths, arrays, strict=True)
+        for row in range(len(array))
+    ]
+    if len({array.shape[1:] for array in arrays}) > 1:
+        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
+    _note_limit(len(labels), limit)
+    return labels[:limit], np.concatenate(arrays)[:limit]
+
+
+def _note_limit(total: int, limit: int) -> None:
+    if total > limit:
+        _note(f"inputs after the first {limit} are not explained; --limit= takes more")
+
+
+def _note(text: str) -> None:
+    """Print on standard error what was chosen for the user."""
+    print_line(f"note: {text}", file=sys.stderr)
+
+
+def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, total: int) -> dict[str, np.ndarray]:
+    """Return the arrays of the inputs that are not explained."""
+    needed = {name for name in model.inputs if name != explain_input}
+    given = dict(entry.partition("=")[::2] for entry in flag_values.other_inputs)
+    if set(given) != needed:
+        if not needed:
+            raise BadInput(f"the model has no other input than '{explain_input}'; leave out --other_inputs")
+        raise BadInput(
+            f"the model also has the inputs {listed(sorted(needed))}; give each by --other_inputs=NAME=FILE.npy"
+        )
+    arrays = {}
+    for name, path in given.items():
+        array = read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
+        arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
+    return arrays
+
+
+def _targets(wanted: Sequence[str], names: Sequence[str] | None, scores: np.ndarray) -> np.ndarray:
+    """Return the class to explain of each input, int32."""
+    if not wanted:
+        return np.asarray(np.argmax(scores, axis=1), np.int32)
+    found = []
+    for entry in wanted:
+        entry = entry.strip()
+        if names and entry in names:
+            found.append(names.index(entry))
+        elif entry.isdecimal():
+            found.append(int(entry))
+        else:
+            known = "a number" if not names else "a number or a name of --class_names"
+            raise BadInput(f"--target={entry} is not a class; give {known}")
+    if len(found) not in (1, len(scores)):
+        raise BadInput(f"--target has {len(found)} classes for {len(scores)} inputs; give one, or one for each")
+    return checked_targets(found[0] if len(found) == 1 else found, *scores.shape)
+
+
+def _class(names: Sequence[str] | None, number: int) -> str:
+    return names[number] if names else f"class {number}"
+
+
+def _print_predictions(
+    labels: Sequence[str], scores: np.ndarray, names: Sequence[str] | None, top: int, score: str
+) -> None:
+    if not top:
+        return
+    for label, row in zip(labels, scores, strict=True):
+        best = np.argsort(-row, kind="stable")[:top]
+        print_line(
+            f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})"
+        )
+
+
+def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
+    for label, residual in residuals.items():
+        if law := methods[label][0].sum_law:
+            _print_residual(label, residual.relative, law)
+
+
+def _print_residual(label: str, relative: np.ndarray, law: SumLaw) -> None:
+    """Print the relative difference of maps' sums from their expected values; warn where it is large."""
+    shares = relative[np.isfinite(relative)]
+    if not len(shares):
+        return
+    several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
+    print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+    if shares.max() > _MUCH:
+        often = f" on {(shares > _MUCH).sum()} of {len(shares)} inputs" if len(shares) > 1 else ""
+        print_line(
+            f"warning: {label} misses {law.formula} by more than {_percent(_MUCH)}{often}: {law.cause}", file=sys.stderr
+        )
+
+
+def _percent(share: float) -> str:
+    if share < 1e-4:
+        return "less than 0.01 %"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarray, explain_input: str) -> _Chosen:
+    """Return the default methods that apply to the model, and print why others are skipped."""
+    if model.explained_together(explain_input):  # no note: without --methods, nobody chose these
+        methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
+    first = {name: array[:1] for name, array in model.feed(feed).items()}
+    kept: _Chosen = {}
+    reason: Exception | None = None
+    for label, chosen in methods.items():
+        method, parameters = chosen
+        quick = {**parameters, "points": 2} if "points" in parameters else parameters
+        try:
+            explain_many({label: (method, quick)}, model, first, targets[:1], explain_input=explain_input)
+            kept[label] = chosen
+        except BadInput as error:
+            reason = error
+            _note(f"'{label}' is skipped: {error}")
+    if not kept:
+        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}")
+    return kept
+
 
 if __name__ == "__main__":
-    cli.run(command.main, command.FLAGS, command.__doc__)
+    cli.run(main, FLAGS, __doc__)

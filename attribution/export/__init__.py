@@ -1,1 +1,255 @@
-"""SavedModels that return explanations; see ``attribution.export.command``."""
+"""SavedModels that return explanations; ``python -m attribution.export`` describes them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed, renamed_arguments
+from attribution.explain import explain_many, with_parameters
+from attribution.files import atomic_directory, writing
+from attribution.methods.method import Method
+
+if TYPE_CHECKING:
+    from attribution.model.model import Model
+
+# Names of the signatures that an export adds to a model; a client looks for them.
+EXPLAIN = "explain_"  # + label of a method: inputs and targets in; map, target and score out
+SCORES = "explanation_scores"  # inputs in; scores of all classes out, of the kind that is explained
+LAYER = "explanation_layer"  # as EXPLAIN; values and gradients of the layer of class activation maps out
+SHEET = "explanation_sheet"  # any numbers in; for each a description in JSON out
+SHEET_VERSION = 1
+TARGETS = "targets"  # the additional input; -1 is the predicted class
+PREDICTED = -1
+TOLERANCE = 1e-5  # of a map's largest value
+_Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
+ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
+
+
+@renamed_arguments(wrt="explain_input")
+def export(
+    model_path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    methods: Any,
+    *,
+    score: str = "logits",
+    signature: str | None = None,
+    explain_input: str | None = None,
+    inputs: Mapping[str, str] | Sequence[str] | None = None,
+    output_tensor: str | None = None,
+    left_out: dict[str, str] | None = None,
+) -> dict[str, float]:
+    """Write a SavedModel with signatures of explanations.
+
+    Parameters
+    ----------
+    model_path
+        Directory of the SavedModel.
+    output
+        Where to write; see ``_version_directory``.
+    methods
+        As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A custom
+        method works if it uses only its queries and TensorFlow.
+    score
+        ``"logits"`` or ``"probabilities"``.
+    signature, inputs, output_tensor
+        Which signature, or tensors of a TensorFlow 1 file, to explain; see ``attribution.load_model``.
+    explain_input
+        Name of the input to explain, where the model has several.
+    left_out
+        A dictionary that is filled with the label of each method whose map differs from the local one, and the reason.
+        Without one such a method is an error.
+
+    Returns
+    -------
+    dict[str, float]
+        Label of each method written to the largest difference from the local map, relative to the map's largest value.
+
+    Raises
+    ------
+    BadInput
+        If a method cannot be part of a graph, no method's map is the local one, or the output exists.
+    """
+    from attribution.export import _graph
+    from attribution.model import model as models
+
+    target = _version_directory(output)
+    if os.path.exists(target):
+        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
+    chosen = with_parameters(methods)
+    if not chosen:
+        raise BadInput("no method to export; name at least one")
+    for label, (method, _) in chosen.items():
+        _refuse_what_no_graph_holds(label, method)
+
+    def write(chosen: _Chosen, directory: pathlib.Path) -> tuple[Model, str]:
+        """Write a file of these methods; return the model, of which each file needs one of its own, and its input."""
+        model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
+        name = model.explained_input(explain_input)
+        if TARGETS in model.inputs:
+            raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
+        _graph.write(model, name, chosen, str(directory), _sheet_of(model, name, chosen))
+        return model, name
+
+    with writing(target), atomic_directory(target) as unfinished:
+        differences, missed = _differences(*write(chosen, unfinished), chosen, str(unfinished))
+        if missed:
+            if left_out is None or not differences:
+                raise BadInput(next(iter(missed.values())))
+            left_out.update(missed)
+            for child in unfinished.iterdir():
+                shutil.rmtree(child) if child.is_dir() else child.unlink()
+            write({label: chosen[label] for label in differences}, unfinished)
+    return differences
+
+
+def _version_directory(output: str | os.PathLike[str]) -> str:
+    """Return where the file goes: to ``output`` itself if its name is a number, else to version 1 in it."""
+    output = os.path.normpath(output)
+    return output if os.path.basename(output).isdecimal() else os.path.join(output, "1")
+
+
+def _next_version(directory: str) -> str:
+    """Return the first version beside a directory that does not exist."""
+    base, number = os.path.split(directory)
+    versions = (os.path.join(base, str(later)) for later in itertools.count(int(number)))
+    return next(version for version in versions if not os.path.exists(version))
+
+
+def _sheet_of(model: Any, explain_input: str, chosen: _Chosen) -> str:
+    """Return the description of an exported model, as JSON.
+
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The model.
+    explain_input
+        Name of the explained input.
+    chosen
+        Label to method and parameters.
+    """
+    layers = {parameters["layer"] for method, parameters in chosen.values() if method.query == "layer gradient"}
+    if len(layers) > 1:
+        raise BadInput(f"one layer serves all class activation maps of a file, not {listed(sorted(map(str, layers)))}")
+    layer = layers.pop() if layers else None
+    return json.dumps(
+        {
+            "sheet": SHEET_VERSION,
+            "source": model.fingerprint,
+            "score": model.score,
+            "wrt": explain_input,
+            "layer": model.layer(layer, explain_input)
+            if any(m.query == "layer gradient" for m, _ in chosen.values())
+            else None,
+            "layer_is_default": layer is None,
+            "methods": {
+                label: {"method": method.name, "parameters": plain(parameters)}
+                for label, (method, parameters) in chosen.items()
+            },
+        },
+        sort_keys=True,
+    )
+
+
+def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as JSON has them; arrays become lists."""
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in parameters.items()}
+
+
+def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
+    """Raise BadInput for a method that needs more than a request carries."""
+    if method.library:
+        raise BadInput(f"method '{label}' cannot be part of a graph: it is {method.library}'s own Python code")
+    if not label.isidentifier():
+        raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
+    if method.is_random:
+        raise BadInput(
+            f"method '{label}' cannot be part of a graph: it draws random numbers from the run's seed and the inputs' "
+            "keys, which a request does not carry; clients compute it from served scores and gradients"
+        )
+
+
+def _differences(
+    model: Model, explain_input: str, chosen: _Chosen, directory: str
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return how far the maps of a written file are from the local ones on two random inputs, and which are too far."""
+    import tensorflow as tf
+
+    signatures = tf.saved_model.load(directory).signatures
+    feed = _random_inputs(model)
+    rows = len(feed[explain_input])
+    targets = np.full(rows, PREDICTED, np.int32)
+    found = explain_many(chosen, model, feed, explain_input=explain_input, batch_size=rows)
+    differences, missed = {}, {}
+    for label, entry in chosen.items():
+        served = signatures[EXPLAIN + label](
+            **{name: tf.constant(array) for name, array in feed.items()}, **{TARGETS: tf.constant(targets)}
+        )["map"].numpy()
+        difference, allowed = relative_difference(served, found[label]), TOLERANCE
+        if difference > allowed:
+            allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, found[label]))
+        if difference > allowed:
+            missed[label] = (
+                f"'{label}' is skipped: its map would differ from the local one by {difference:.1e} of its largest "
+                f"value, more than the {allowed:.1e} that rounding explains"
+            )
+        else:
+            differences[label] = difference
+    return differences, missed
+
+
+def _random_inputs(model: Model) -> dict[str, np.ndarray]:
+    """Return two random inputs, or as many as the file prescribes."""
+    rows = model.batch_size(2)
+    generator = np.random.default_rng(0)
+    feed = {}
+    for name, spec in model.inputs.items():
+        shape = rows, *(size or 32 for size in spec.shape[1:])
+        is_float, dtype = spec.dtype.is_floating, spec.dtype.as_numpy_dtype
+        feed[name] = generator.standard_normal(shape).astype(np.float32) if is_float else np.zeros(shape, dtype)
+    return model.feed(feed)
+
+
+def _changed_by_rounding(
+    model: Model,
+    explain_input: str,
+    entry: tuple[Method, dict[str, Any]],
+    feed: Mapping[str, np.ndarray],
+    local: np.ndarray,
+) -> float:
+    """Return the precision of a local map: twice its largest change when the inputs are rounded differently.
+
+    Each value goes up or down by its last digit, at random. A map that cancels large terms, as a class activation map
+    of a nearly indifferent layer does, is known no better than that, wherever it is computed; and a pass rounds at
+    every layer, not its inputs alone.
+    """
+    rows, worst = len(feed[explain_input]), 0.0
+    targets = model.predict(feed, rows)
+    for draw in range(ROUNDINGS):
+        up = np.random.default_rng(draw).random(feed[explain_input].shape) < 0.5
+        rounded = np.nextafter(feed[explain_input], np.where(up, np.inf, -np.inf).astype(feed[explain_input].dtype))
+        (maps,) = explain_many(
+            {"": entry}, model, {**feed, explain_input: rounded}, targets, explain_input=explain_input, batch_size=rows
+        ).values()
+        worst = max(worst, relative_difference(maps, local))
+    return 2 * worst
+
+
+def relative_difference(served: np.ndarray, local: np.ndarray) -> float:
+    """Return the largest difference of two arrays of maps, each relative to the local map's largest absolute value.
+
+    Where a local map is all zero, the difference itself counts.
+    """
+    if served.shape != local.shape:
+        return float("inf")
+    axes = tuple(range(1, local.ndim))
+    scale = np.abs(local).max(axis=axes, initial=0)
+    worst = np.abs(served.astype(np.float64) - local).max(axis=axes, initial=0) / np.where(scale > 0, scale, 1)
+    return float(worst.max(initial=0))

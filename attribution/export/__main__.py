@@ -1,7 +1,82 @@
-"""Run ``python -m attribution.export``; see ``attribution.export.command``."""
+r"""Put explanations into a SavedModel, so that any TensorFlow Serving answers them with nothing installed beside it.
+
+    python -m attribution.export --model=saved_models/bim/obj --output=served/bim_obj \
+        --methods=gradient,integrated_gradients,guided_backprop,grad_cam
+
+The new file has the model's own signatures and, for each method, ``explain_<method>``. Into it go the model's own
+inputs and ``targets``, one whole number per row: the class to explain, or -1 for the predicted one (a signature's
+input cannot be left out). Out come ``map``, of the shape that attribution.explain gives, ``target``, the class that
+was explained, and ``score``, the model's score of it. Maps equal the local ones to 1e-5 of their largest value, or to
+what rounding the inputs another way changes in the local map where that is more; this is tried on two random inputs
+before anything is written. A method that misses it is left out, which is said; the others are written.
+
+Three more signatures let a client compute other methods from the model's answers: ``explanation_scores`` (the scores
+that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
+of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
+
+Methods that draw random numbers cannot be part of a graph, because a request carries neither seed nor keys of inputs.
+A client computes them instead: RISE from scores, SmoothGrad and VarGrad from served gradients.
+
+Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from absl import flags
 
 from attribution import cli
-from attribution.export import command
+from attribution.errors import BadInput, print_line
+from attribution.explain import with_layer, with_parameters
+from attribution.export import EXPLAIN, _version_directory, export
+
+FLAGS = flags.FlagValues()
+cli.define_common_flags(
+    FLAGS,
+    methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
+    model="",
+    output="",
+    score="logits",
+    signature="",
+    explain_input="",
+)
+FLAGS["output"].help = "directory to write to, a served model's base path: the file becomes version 1 in it, or the "
+FLAGS["output"].help += "directory itself where that has a number for a name, as in served/obj/2"
+flags.DEFINE_string(
+    "layer",
+    "",
+    "layer of the class activation maps; the last one before pooling and head when empty",
+    flag_values=FLAGS,
+)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Write the file and print how far each served map is from the local one."""
+    for name in ("model", "output"):
+        if not flag_values[name].value:
+            raise BadInput(f"--{name} is empty; name a directory")
+    chosen = with_layer(with_parameters(flag_values.methods), flag_values.layer)
+    methods = {name.rpartition(":")[2]: entry for name, entry in chosen.items()}  # of module:function, the function
+    left_out: dict[str, str] = {}
+    differences = export(
+        flag_values.model,
+        flag_values.output,
+        methods,
+        score=flag_values.score,
+        signature=flag_values.signature or None,
+        explain_input=flag_values.explain_input or None,
+        left_out=left_out,
+    )
+    for reason in left_out.values():
+        print_line(reason, file=sys.stderr)
+    width = max(len(label) for label in differences)
+    for label, difference in differences.items():
+        print_line(
+            f"{EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
+        )
+    print_line(f"written to {_version_directory(flag_values.output)}")
+
 
 if __name__ == "__main__":
-    cli.run(command.main, command.FLAGS, command.__doc__)
+    cli.run(main, FLAGS, __doc__)

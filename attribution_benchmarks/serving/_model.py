@@ -23,8 +23,7 @@ import numpy as np
 
 from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
-from attribution.export.command import plain
-from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
+from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS, plain
 from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
 from attribution.methods.protocols import Backward, Inputs, NodeRules

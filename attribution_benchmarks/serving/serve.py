@@ -105,13 +105,13 @@ def _export_missing(models: pathlib.Path) -> None:
     for directory, served in waiting:
         if (served / "1" / "saved_model.pb").exists():
             continue
-        from attribution.export import command
+        from attribution.export import export
 
         print_line(f"exporting {served}", file=sys.stderr)
         left_out: dict[str, str] = {}
         try:
             score = SCORES.get(directory.parent.name, "logits")
-            command.export(os.fspath(directory), served, METHODS, score=score, left_out=left_out)
+            export(os.fspath(directory), served, METHODS, score=score, left_out=left_out)
         except BadInput as error:
             failed.append(served.name)
             print_line(f"{served.name}: {error}", file=sys.stderr)

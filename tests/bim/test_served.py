@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from stand_in import ServedSignature, StandIn, load_signatures
 
-from attribution import cli
+from attribution import cli, export
 from attribution.errors import BadInput
-from attribution.export import command
 from attribution_benchmarks import serving
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
@@ -50,7 +49,7 @@ def signatures(tiny_models, tmp_path_factory):
     found = {}
     for name in ("obj", "scene"):
         directory = str(tmp_path_factory.mktemp("served") / name)
-        command.export(os.path.join(tiny_models, name), directory, ["gradient", "guided_backprop", "grad_cam"])
+        export.export(os.path.join(tiny_models, name), directory, ["gradient", "guided_backprop", "grad_cam"])
         found[name] = load_signatures(os.path.join(directory, "1"))
     return found
 

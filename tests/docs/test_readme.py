@@ -12,7 +12,7 @@ from scipy import stats
 
 import attribution
 from attribution.cli import execute
-from attribution.explain import command
+from attribution.explain import __main__ as command
 from attribution_benchmarks.stats.correlation import kendalls_w
 from bim.layout import OBJECTS
 

@@ -287,7 +287,7 @@ MUTATIONS = [
         ("pipes as modules", "if os.path.exists(place) and not", "if False and not", "test_a_pipe_is_no_module"),
     ),
     *_of(
-        "attribution/explain/command.py",
+        "attribution/explain/__main__.py",
         "attribution/explain/test_command.py",
         ("outputs are checked first", "    check_file(flag, path)\n", "",
          "test_outputs_are_checked_before_anything_is_loaded"),

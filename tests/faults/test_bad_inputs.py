@@ -35,10 +35,10 @@ ALWAYS = {  # unless the case says something else
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export.command", "baseline": "svea.baseline",
+    "export": "attribution.export.__main__", "baseline": "svea.baseline",
     "exact": "attribution_benchmarks.core.evaluate", "networks": "research.clevr_xai.compare_networks",
     "card": "research.clevr_xai.data_card",
-    "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.command",
+    "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.__main__",
 }  # fmt: skip
 DEEP = b"[" * 100_000
 HUGE = 10**40

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 import attribution
-from attribution.check_method.checks import ROW_TOLERANCE, exchanges
+from attribution.check_method import ROW_TOLERANCE, exchanges
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract
 from tools.model_zoo import oracles
@@ -257,7 +257,7 @@ class Subject:
 
     @functools.cached_property
     def exchanged(self) -> list:
-        """Batches in which maps must not change; see ``attribution.check_method.checks.exchanges``.
+        """Batches in which maps must not change; see ``attribution.check_method.exchanges``.
 
         There are none for a network whose own scores of an input change with the other inputs.
         """

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import attribution
 from attribution import cli
-from attribution.check_method import checks
-from attribution.check_method import run as run_command
+from attribution.check_method import CHECKS, _built_specimens
+from attribution.check_method.__main__ import run as run_command
 from attribution.errors import BadInput
 
 METHODS = """
@@ -98,9 +98,9 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def built_once(tmp_path_factory):
     """The small networks are the same at each call; the tests build them once."""
-    built = checks.built_specimens(tmp_path_factory.mktemp("specimens"))
+    built = _built_specimens(tmp_path_factory.mktemp("specimens"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "built_specimens", lambda directory: built)
+        patch.setattr(sys.modules["attribution.check_method"], "_built_specimens", lambda directory: built)
         yield
 
 
@@ -112,7 +112,7 @@ def outcomes(file, name, **options):
 @pytest.mark.parametrize("name", ["good", "noisy", "coarse", "tf_keras_vis_saliency"])
 def test_what_keeps_the_contract_passes_every_check(name, file):
     found = outcomes(file, name)
-    assert set(found) == {(on, check) for on in ("signals", "images") for check in checks.CHECKS}
+    assert set(found) == {(on, check) for on in ("signals", "images") for check in CHECKS}
     assert {finding.outcome for finding in found.values()} == {"passed"}, found
 
 
@@ -142,7 +142,7 @@ def test_what_breaks_it_is_caught_and_said(name, check, words, file):
 
 
 def test_every_check_has_something_that_it_catches():
-    assert {check for _, check, _ in BROKEN} == set(checks.CHECKS)
+    assert {check for _, check, _ in BROKEN} == set(CHECKS)
 
 
 def saved(scores, rows, path):
@@ -205,7 +205,7 @@ def test_pass_counts_are_told(file):
 def test_a_model_of_ones_own(file, exported, capsys):
     model = attribution.load_model(exported["two_inputs"])
     found = attribution.check_method(f"{file}:good", model, explain_input="image")
-    assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(checks.CHECKS)
+    assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(CHECKS)
     assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 import attribution
 from attribution import cli
-from attribution.explain import command
+from attribution.explain import __main__ as command
 
 pytestmark = pytest.mark.usefixtures("load_once")
 

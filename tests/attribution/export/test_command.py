@@ -11,9 +11,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
-from attribution import METHODS, cli
+from attribution import METHODS, cli, export
 from attribution.errors import BadInput
-from attribution.export import command, names
+from attribution.export import __main__ as command
 
 APART = (
     "lrp_clevr_xai", "lrp_epsilon_gamma_box", "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "eigen_cam",
@@ -31,7 +31,7 @@ def written(exported, tmp_path_factory):
 
     def write(kind, methods, **options):
         directory = tmp_path_factory.mktemp("served") / kind
-        command.export(
+        export.export(
             exported[kind], directory, methods, explain_input="image" if kind == "two_inputs" else None, **options
         )
         return directory
@@ -73,7 +73,7 @@ def check_maps(directory, model, inputs, explain_input, methods):
         if name == "occlusion":  # a difference of scores, each rounded
             largest = np.abs(local[name]).reshape(len(local[name]), -1).max(axis=1)
             allowed += 2 * np.finfo(np.float32).eps * np.abs(scores).max() / largest.min()
-        assert command.relative_difference(reply["map"], local[name]) <= allowed, name
+        assert export.relative_difference(reply["map"], local[name]) <= allowed, name
 
 
 def test_every_method_without_chance_equals_the_local_one(image_file, models, inputs):
@@ -93,7 +93,7 @@ def test_columns_and_vectors(shape, from_function, tmp_path):
     model = from_function(lambda x: tf.square(tf.matmul(tf.reshape(x, (-1, size)), kernel)), *shape)
     methods = ["integrated_gradients", "deeplift", "occlusion"]
     from_median = {"from_median": ("deeplift", {"baseline": "median"})}
-    command.export(model.path, tmp_path / "served", {name: name for name in methods} | from_median)
+    export.export(model.path, tmp_path / "served", {name: name for name in methods} | from_median)
     x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
     check_maps(tmp_path / "served", model, x, None, methods)
     reply = ask(signatures(tmp_path / "served")["explain_from_median"], model, x, np.zeros(4))
@@ -148,7 +148,7 @@ def test_methods_share_the_models_weights(tmp_path):
         ]
     )
     network.export(tmp_path / "plain", verbose=False)
-    command.export(tmp_path / "plain", tmp_path / "served", FEW)
+    export.export(tmp_path / "plain", tmp_path / "served", FEW)
 
     def weights(directory):
         return sum(path.stat().st_size for path in directory.rglob("variables.data*"))
@@ -164,9 +164,9 @@ def test_a_client_finds_scores_layer_and_description(image_file, models, inputs,
     model, served = models["image"], signatures(image_file)
     feed = {name: tf.constant(array) for name, array in model.feed(inputs["image"]).items()}
     np.testing.assert_allclose(
-        served[names.SCORES](**feed)["scores"], model.scores(inputs["image"]), rtol=1e-5, atol=1e-6
+        served[export.SCORES](**feed)["scores"], model.scores(inputs["image"]), rtol=1e-5, atol=1e-6
     )
-    sheets = served[names.SHEET](rows=tf.zeros(3, tf.int32))["sheet"].numpy()
+    sheets = served[export.SHEET](rows=tf.zeros(3, tf.int32))["sheet"].numpy()
     assert len(sheets) == 3 and len(set(sheets)) == 1
     sheet = json.loads(sheets[0])
     assert sheet["source"] == model.fingerprint and sheet["score"] == "logits"
@@ -174,7 +174,7 @@ def test_a_client_finds_scores_layer_and_description(image_file, models, inputs,
     assert sheet["layer"] == model.layer() and sheet["layer_is_default"]
     targets = model.predict(inputs["image"]).astype(np.int32)
     result = model.backward(model.feed(inputs["image"]), targets, model.explained_input(), (sheet["layer"],), False)
-    reply = ask(served[names.LAYER], model, inputs["image"], np.full(len(targets), -1))
+    reply = ask(served[export.LAYER], model, inputs["image"], np.full(len(targets), -1))
     np.testing.assert_allclose(reply["values"], result.values[sheet["layer"]], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(reply["gradients"], result.gradients[sheet["layer"]], rtol=1e-5, atol=1e-6)
 
@@ -190,13 +190,13 @@ def test_a_chosen_layer_and_parameters(written, models, inputs):
     for label, (method, overrides) in methods.items():
         local = attribution.explain(method, models["image"], inputs["image"], 1, **overrides)
         reply = ask(served["explain_" + label], models["image"], inputs["image"], np.full(7, 1))
-        assert command.relative_difference(reply["map"], local) <= 1e-5
+        assert export.relative_difference(reply["map"], local) <= 1e-5
 
 
 def test_tensorflow_1_files(tf1_with_signature, tmp_path):
     path, _ = tf1_with_signature
     model = attribution.load_model(path)
-    command.export(path, tmp_path / "served", ["gradient", "grad_cam"])
+    export.export(path, tmp_path / "served", ["gradient", "grad_cam"])
     images = np.random.default_rng(0).random((3, 16, 16, 3), dtype=np.float32)
     check_maps(tmp_path / "served", model, images, None, ["gradient", "grad_cam"])
 
@@ -217,7 +217,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
     served = signatures(written("image", {"own": own_method}))
     reply = ask(served["explain_own"], models["image"], inputs["image"], np.zeros(7))
     local = attribution.explain(own_method, models["image"], inputs["image"], 0)
-    assert command.relative_difference(reply["map"], local) <= 1e-5
+    assert export.relative_difference(reply["map"], local) <= 1e-5
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
 )
 def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, methods, message):
     with pytest.raises(BadInput) as refused:
-        command.export(exported["image"], tmp_path / "served", methods)
+        export.export(exported["image"], tmp_path / "served", methods)
     assert message in str(refused.value) and "\n" not in str(refused.value)
     assert not list(tmp_path.iterdir())
 
@@ -243,16 +243,16 @@ def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, 
 def test_a_served_version_is_never_changed(exported, image_file):
     before = (image_file / "1" / "saved_model.pb").read_bytes()
     with pytest.raises(BadInput, match=r"exists.*write to '.*/2'"):
-        command.export(exported["image"], image_file, ["gradient"])
+        export.export(exported["image"], image_file, ["gradient"])
     assert (image_file / "1" / "saved_model.pb").read_bytes() == before
     with pytest.raises(BadInput, match="has explanations already"):
-        command.export(image_file, image_file / "2", ["gradient"])
+        export.export(image_file, image_file / "2", ["gradient"])
 
 
 KILLED = """
 import os, signal, sys, tempfile
 import tensorflow
-from attribution.export import command as export
+from attribution import export
 for number in range(2):
     child = os.fork()
     if not child:
@@ -307,25 +307,25 @@ def test_the_command(exported, tmp_path, capsys):
 
 def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(exported, tmp_path, monkeypatch):
     """A counterpart that computes something else."""
-    from attribution.export import methods as export_methods
+    from attribution.export import _graph
     from attribution.methods import cam
 
     def wrong(passes, *, layer, resize):
-        return export_methods._grad_cam(passes, layer=layer, resize=resize) * 1.01
+        return _graph._grad_cam(passes, layer=layer, resize=resize) * 1.01
 
-    monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
+    monkeypatch.setitem(_graph._COUNTERPARTS, cam.grad_cam, wrong)
     with pytest.raises(BadInput, match=r"'grad_cam' is skipped: its map would differ .* by 1\.0e-02"):
-        command.export(exported["signal"], tmp_path / "strict", ["gradient", "grad_cam"])
+        export.export(exported["signal"], tmp_path / "strict", ["gradient", "grad_cam"])
     assert not (tmp_path / "strict").exists()
     left_out = {}
-    written = command.export(exported["signal"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
+    written = export.export(exported["signal"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
     assert set(written) == {"gradient"} and set(left_out) == {"grad_cam"}
     served = signatures(tmp_path / "kept")
     assert "explain_gradient" in served and "explain_grad_cam" not in served
-    sheet = json.loads(served[names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
+    sheet = json.loads(served[export.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
     assert set(sheet["methods"]) == {"gradient"}
     with pytest.raises(BadInput, match="'grad_cam' is skipped"):  # nothing would be left
-        command.export(exported["signal"], tmp_path / "none", ["grad_cam"], left_out={})
+        export.export(exported["signal"], tmp_path / "none", ["grad_cam"], left_out={})
 
 
 def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
@@ -336,7 +336,7 @@ def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
 
     def changed(method):
         entry = (attribution.Method("own", "Own", method), {})
-        return command._changed_by_rounding(model, explain_input, entry, feed, attribution.explain(method, model, feed))
+        return export._changed_by_rounding(model, explain_input, entry, feed, attribution.explain(method, model, feed))
 
     values = changed(lambda passes: passes.inputs)
     differences = changed(lambda passes: passes.inputs - passes.inputs.mean(axis=1, keepdims=True))

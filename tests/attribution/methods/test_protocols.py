@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from attribution.export.methods import GraphQueries
+from attribution.export._graph import GraphQueries
 from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
 from attribution.model.model import Model

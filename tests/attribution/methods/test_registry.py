@@ -103,7 +103,7 @@ def test_a_parameter_without_default_must_be_given():
 
 @pytest.mark.parametrize(
     "imported",
-    ["attribution.explain.command", "attribution_benchmarks.report.reproduce", "bim.metrics", "clevr_xai.evaluate"],
+    ["attribution.explain.__main__", "attribution_benchmarks.report.reproduce", "bim.metrics", "clevr_xai.evaluate"],
 )
 def test_help_and_checks_of_flags_import_no_tensorflow(imported):
     code = (

@@ -10,8 +10,8 @@ import pytest
 from stand_in import StandIn, load_versions, read_models_config
 
 import attribution
+from attribution import export
 from attribution.errors import BadInput
-from attribution.export import command
 from attribution_benchmarks import serving
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -61,7 +61,7 @@ def test_a_committed_file_explains_itself_by_both_protocols():
                 np.testing.assert_allclose(asked.scores(inputs), model.scores(inputs), atol=1e-5)
                 served = attribution.explain_many([serving.as_served(name) for name in methods], asked, inputs)
                 for name in methods:
-                    assert command.relative_difference(served[name], local[name]) <= 1e-5
+                    assert export.relative_difference(served[name], local[name]) <= 1e-5
                 with pytest.raises(BadInput, match="explains probabilities, not logits"):
                     serving.ServedModel(client, "svea_baseline", score="logits")
 
