@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
-from attribution.methods.completeness import Residuals
 from attribution.methods.gradients import path_start
+from attribution.methods.method import Residuals
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 

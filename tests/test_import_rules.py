@@ -25,7 +25,7 @@ ALLOWED = {
 }
 OURS = set(ALLOWED) | {"attribution_benchmarks", "research", "scripts", "tools", "tests"}
 # The file of attribution that may import tensorflow.python: what it needs has no public name.
-GRAPH_INTERNALS = {"tf_internals.py"}
+GRAPH_INTERNALS = {"_tf_internals.py"}
 
 
 def imported_modules(tree: ast.AST):

@@ -14,8 +14,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.methods import resizing
-from attribution.methods.completeness import Residuals
-from attribution.methods.method import Method
+from attribution.methods.method import Method, Residuals
 from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS, resolve_method
@@ -121,7 +120,7 @@ def explain(
         channel axis for class activation maps and perturbation methods; see ``attribution.methods.cam`` for layers with
         other axes than the input. Of inputs explained together: a dict from name
         to maps of that input's shape.
-    residuals : attribution.methods.completeness.Residuals or None
+    residuals : attribution.methods.method.Residuals or None
         With ``return_residuals``; ``None`` where no law fixes the sum of the method's maps.
 
     Raises
@@ -191,7 +190,7 @@ def explain_many(
     -------
     maps : dict[str, np.ndarray]
         Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
-    residuals : dict[str, attribution.methods.completeness.Residuals]
+    residuals : dict[str, attribution.methods.method.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)

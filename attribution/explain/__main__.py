@@ -42,8 +42,7 @@ from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_layer, with_parameters
 from attribution.files import atomic_write, check_file
-from attribution.methods.completeness import Residuals, SumLaw
-from attribution.methods.method import Method
+from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
 from attribution.model.batching import checked_targets

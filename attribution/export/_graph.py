@@ -26,8 +26,7 @@ from tensorflow.core.protobuf import fingerprint_pb2
 from attribution.errors import BadInput, listed
 from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.graph.layers import has_channels_first
-from attribution.graph.nodes import node_of
-from attribution.graph.view import GraphView
+from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
 from attribution.methods.method import Method

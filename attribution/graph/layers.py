@@ -28,8 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.nodes import node_of
-from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView
+from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView, node_of
 
 _CONVOLUTIONS = (*CONVOLUTIONS, "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _SUMS = ("Add", "AddV2", "AddN")

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph import tf_internals
-from attribution.graph.nodes import node_of, pure_subgraph
-from attribution.graph.view import GraphView
+from attribution.graph import _tf_internals
+from attribution.graph.view import GraphView, node_of, pure_subgraph
 
 LOOPS = ("While", "StatelessWhile")
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
@@ -265,7 +264,7 @@ class _Body:
     """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
 
     def __init__(self, function: Any) -> None:
-        graph_def, flat = tf_internals.function_body(function)
+        graph_def, flat = _tf_internals.function_body(function)
         self.arguments = [argument.name for argument in function.signature.input_arg]
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]

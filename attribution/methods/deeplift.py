@@ -2,7 +2,7 @@
 
 With x an operation's input and x' the same at the baseline, Δx = x - x', every rule gives multipliers m with
 Σ m Δx = Δy, so that the map's sum is the difference of the scores. The multipliers of linear operations are their
-weights. ``attribution.methods.registered_gradients`` has the other rules.
+weights. ``attribution.methods._registered_gradients`` has the other rules.
 
 A quotient y = n / d is the product y · d = n: with the means d̄ = (d + d') / 2 and ȳ = (y + y') / 2, Δy is
 (Δn - ȳ Δd) / d̄. Normalization multiplies by 1 / d, and near a baseline of zeros its d is almost 0. The mean of 1 / d
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.lrp.rules.operations import WITHOUT_RULES
+from attribution.lrp.composite import WITHOUT_RULES
 from attribution.methods import gradients
 from attribution.methods.queries import ModelQueries
 
@@ -91,7 +91,7 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
     if refused:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}{WITHOUT_RULES}")
-    from attribution.methods import registered_gradients  # noqa: F401  registers them; imports TensorFlow
+    from attribution.methods import _registered_gradients  # noqa: F401  registers them; imports TensorFlow
 
     return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
 

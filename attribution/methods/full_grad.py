@@ -67,9 +67,9 @@ def bias_rules(graph: GraphView, source: str, target: str) -> dict[str, bool]:
 
 def _kind_of_bias(graph: GraphView, name: str, path: Collection[str]) -> str:
     """Return ``"constant"``, ``"tangent"``, ``"undefined"``, or ``""`` for a node without bias."""
-    from attribution.graph.nodes import node_of  # here, because the registry of methods imports no TensorFlow
-    from attribution.graph.rectifiers import is_linear
-    from attribution.lrp.rules import operations as ops
+    from attribution.graph.view import node_of  # here, because the registry of methods imports no TensorFlow
+    from attribution.lrp import composite as ops
+    from attribution.methods._registered_gradients import is_linear
 
     node = graph.nodes[name]
     if node.op in _WITH_IMPLICIT_BIAS:

@@ -15,18 +15,22 @@ from typing import Any
 
 from attribution.errors import BadInput, listed
 from attribution.lrp import presets
-from attribution.methods import (
-    attention,
-    cam,
-    completeness,
-    deeplift,
-    full_grad,
-    gradients,
-    groups,
-    modified_relu,
-    perturbation,
+from attribution.methods import cam, deeplift, full_grad, gradients, groups, modified_relu, perturbation
+from attribution.methods.method import (
+    BY_BLUR,
+    BY_CHORDS,
+    BY_CONSTRUCTION,
+    BY_POINTS,
+    BY_SAMPLES,
+    BY_STEPS,
+    DETERMINISTIC,
+    EXCITATION,
+    SEED_PER_INPUT,
+    Method,
+    MethodCard,
+    SumLaw,
+    relevance_law,
 )
-from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.third_party import LIBRARY_METHODS
 from attribution.plugins import imported, refuse_file_alone
 
@@ -70,7 +74,7 @@ def _method(
 def _lrp(
     function: Callable[..., Any],
     title: str,
-    law: completeness.SumLaw,
+    law: SumLaw,
     citation: str,
     weaknesses: str,
     more: str = "",
@@ -134,7 +138,7 @@ _METHODS = [
         weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points leave a gap "
         "between the map's sum and f(x) - f(baseline).",
         requirements=_PATH,
-        sum_law=completeness.BY_POINTS,
+        sum_law=BY_POINTS,
     ),
     _method(
         gradients.smoothgrad,
@@ -167,7 +171,7 @@ _METHODS = [
         "at random points, and noisier. The sum is correct only in expectation.",
         requirements=f"{_DIFFERENTIABLE} References to compare inputs with, preferably training data.",
         randomness=f"References and points on the paths, {SEED_PER_INPUT}.",
-        sum_law=completeness.BY_SAMPLES,
+        sum_law=BY_SAMPLES,
     ),
     _method(
         gradients.guided_integrated_gradients,
@@ -178,7 +182,7 @@ _METHODS = [
         weaknesses="The path depends on the input: where two inputs get different maps, the path may be the cause. "
         "Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
-        sum_law=completeness.BY_STEPS,
+        sum_law=BY_STEPS,
     ),
     _method(
         gradients.idgi,
@@ -190,7 +194,7 @@ _METHODS = [
         weaknesses="The signs of a step's values are all that of the step's change of the score, so that evidence for "
         "and against the class is mixed. Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
-        sum_law=completeness.BY_CONSTRUCTION,
+        sum_law=BY_CONSTRUCTION,
     ),
     _method(
         gradients.blur_ig,
@@ -201,7 +205,7 @@ _METHODS = [
         weaknesses="What a blur leaves in place, such as a uniform color, gets nothing; the strongest blur is dark, "
         "since zeros lie outside the input.",
         requirements=f"{_DIFFERENTIABLE} Signals or images.",
-        sum_law=completeness.BY_BLUR,
+        sum_law=BY_BLUR,
         needs_positions=True,
     ),
     _method(
@@ -240,7 +244,7 @@ _METHODS = [
         "scores may get different maps.",
         requirements="Linear operations, functions of one variable, products, quotients, maxima and softmax; others "
         "are refused by name. Always explains the logit.",
-        sum_law=completeness.BY_CHORDS,
+        sum_law=BY_CHORDS,
     ),
     _method(
         modified_relu.guided_backprop,
@@ -264,14 +268,14 @@ _METHODS = [
     _lrp(
         presets.lrp_epsilon,
         "LRP-ε",
-        completeness.relevance_law(_ABSORBED),
+        relevance_law(_ABSORBED),
         _BACH,
         "Equals input times gradient on ReLU networks. Attention and gates are constants, as in lrp_cp.",
     ),
     _lrp(
         presets.lrp_epsilon_plus,
         "LRP-ε+",
-        completeness.relevance_law(_ABSORBED_POSITIVE),
+        relevance_law(_ABSORBED_POSITIVE),
         _OVERVIEW,
         "The convolutions lose negative evidence. Positive biases take relevance: in deep networks with folded "
         "BatchNorm little of the logit may arrive at the input. A residual block's sum is shared among its branches by "
@@ -280,7 +284,7 @@ _METHODS = [
     _lrp(
         presets.lrp_alpha1beta0,
         "LRP-α1β0",
-        completeness.relevance_law(_ABSORBED_POSITIVE),
+        relevance_law(_ABSORBED_POSITIVE),
         f"{_BACH}; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor Decomposition, Pattern Recognition "
         "2017",
         "Shows positive evidence only; in deep networks the map hardly depends on the class (Sixt, Granz and Landgraf "
@@ -290,7 +294,7 @@ _METHODS = [
     _lrp(
         presets.lrp_gamma,
         "LRP-γ",
-        completeness.relevance_law(_ABSORBED),
+        relevance_law(_ABSORBED),
         f"{_OVERVIEW}; for sums of both signs: Andéol, Kawakami, Wada, Kanamori, Müller and Montavon, Learning Domain "
         "Invariant Representations by Joint Wasserstein Distance Minimization, 2021",
         "γ has no best value. Each layer may amplify relevance, by at most 1 + 2/γ.",
@@ -299,7 +303,7 @@ _METHODS = [
     _lrp(
         presets.lrp_epsilon_gamma_box,
         "LRP-ε-γ-box",
-        completeness.relevance_law(_ABSORBED),
+        relevance_law(_ABSORBED),
         f"{_OVERVIEW}; as a composite: Anders, Neumann, Samek, Müller and Lapuschkin, Zennit, 2021",
         "As LRP-γ; the range of the inputs must be given correctly.",
         " Inputs between `low` and `high`; others are refused.",
@@ -308,14 +312,14 @@ _METHODS = [
     _lrp(
         presets.lrp_epsilon_plus_flat,
         "LRP-ε+-flat",
-        completeness.relevance_law(_ABSORBED_POSITIVE),
+        relevance_law(_ABSORBED_POSITIVE),
         f"{_OVERVIEW}; flat: Bach et al. 2015",
         "As LRP-ε+. The first layer spreads relevance evenly over what each unit sees, so that the map is no finer.",
     ),
     _lrp(
         presets.lrp_cp,
         "CP-LRP",
-        completeness.relevance_law(_ABSORBED),
+        relevance_law(_ABSORBED),
         "Ali, Schnake, Eberle, Montavon, Müller and Wolf, XAI for Transformers: Better Explanations through "
         "Conservative Propagation, ICML 2022; gates: Arras, Montavon, Müller and Samek, Explaining Recurrent Neural "
         "Network Predictions in Sentiment Analysis, WASSA 2017",
@@ -325,7 +329,7 @@ _METHODS = [
     _lrp(
         presets.lrp_attn,
         "AttnLRP",
-        completeness.relevance_law(f"{_ABSORBED}; softmax keeps part of it"),
+        relevance_law(f"{_ABSORBED}; softmax keeps part of it"),
         "Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware Layer-Wise Relevance "
         "Propagation for Transformers, ICML 2024. The authors' implementation, LXT, describes the method as patented "
         "and free for personal and scientific use only.",
@@ -335,7 +339,7 @@ _METHODS = [
     _lrp(
         presets.lrp_clevr_xai,
         "LRP (CLEVR-XAI)",
-        completeness.relevance_law(_ABSORBED_POSITIVE),
+        relevance_law(_ABSORBED_POSITIVE),
         "Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
         "As LRP-α1β0; the range of the inputs must be given correctly.",
         " Inputs between `low` and `high`; others are refused.",
@@ -343,7 +347,7 @@ _METHODS = [
     _lrp(
         presets.excitation_backprop,
         "Excitation Backprop",
-        completeness.EXCITATION,
+        EXCITATION,
         "Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation Backprop, IJCV 2018",
         "Shows positive evidence only; hardly depends on the class in deep networks.",
         " Made for non-negative activations.",
@@ -434,7 +438,7 @@ _METHODS = [
         "1 forward pass per channel with a positive gradient, and 1 gradient",
     ),
     _method(
-        attention.attention_rollout,
+        cam.attention_rollout,
         "Attention rollout",
         "attention",
         citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
@@ -445,7 +449,7 @@ _METHODS = [
         needs_positions=True,
     ),
     _method(
-        attention.gradient_rollout,
+        cam.gradient_rollout,
         "Gradient x rollout",
         "attention",
         citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
@@ -489,7 +493,7 @@ _METHODS = [
         requirements="Scores only.",
         randomness=f"Permutations, {SEED_PER_INPUT}.",
         drops_channels=True,
-        sum_law=completeness.BY_CONSTRUCTION,
+        sum_law=BY_CONSTRUCTION,
     ),
     _method(
         groups.kernel_shap,
@@ -502,7 +506,7 @@ _METHODS = [
         requirements="Scores only.",
         randomness=f"Coalitions, {SEED_PER_INPUT}; none where all are scored.",
         drops_channels=True,
-        sum_law=completeness.BY_CONSTRUCTION,
+        sum_law=BY_CONSTRUCTION,
     ),
     _method(
         groups.lime,

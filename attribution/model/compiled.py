@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import fold_batch_norm, nodes
-from attribution.graph.tf_internals import without_collection
-from attribution.graph.view import GraphView
+from attribution.graph import fold_batch_norm
+from attribution.graph._tf_internals import without_collection
+from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift, full_grad
-from attribution.model.gradient_support import swish_rules
-from attribution.model.output_head import final_activation, in_shape, shape_of_output, split_scores
+from attribution.model._gradient_support import swish_rules
+from attribution.model._output_head import final_activation, in_shape, shape_of_output, split_scores
 
 if TYPE_CHECKING:
     from attribution.model.saved_model import FrozenModel
@@ -130,7 +130,7 @@ class CompiledGraph:
     def bias_rules(self, explain_input: str) -> dict[str, bool]:
         """Return the nodes with biases behind an input; see ``attribution.methods.full_grad.bias_rules``."""
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, nodes.node_of(self.logits))
+        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
     @_compiled
     def values(self, node: str) -> Any:
@@ -226,9 +226,9 @@ class CompiledGraph:
                 z, y = operation.inputs[0], operation.outputs[0]
                 return y - z * tf.gradients(y, z)[0]
             inputs = zip(view.nodes[name].input, operation.inputs, strict=True)
-            return nodes.rebuild(
+            return rebuild(
                 operation,
-                [tf.zeros_like(tensor) if nodes.node_of(given) in moving else tensor for given, tensor in inputs],
+                [tf.zeros_like(tensor) if node_of(given) in moving else tensor for given, tensor in inputs],
             )
 
         def full_gradient(targets: Any, *arrays: Any) -> Any:
@@ -247,7 +247,7 @@ class CompiledGraph:
 
     @_compiled
     def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
-        from attribution.lrp import engine as relevance  # its rules are needed by LRP alone
+        from attribution.lrp import _engine as relevance  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
@@ -280,7 +280,7 @@ class CompiledGraph:
         key = ("graph for relevance", source, folded)
         if key not in self._functions:
             with tf.init_scope():
-                plain = _in_single_precision(unroll_rnn.unroll_loops(self.graph, source, nodes.node_of(self.logits)))
+                plain = _in_single_precision(unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits)))
                 if plain is not self.graph:
                     view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
                 else:
@@ -402,8 +402,8 @@ def _cast_inputs(graph_def: tf.compat.v1.GraphDef, inputs: Mapping[str, int]) ->
     """Put a cast to float32 behind some inputs, by node name and type."""
     for node in graph_def.node:
         for position, tensor in enumerate(node.input):
-            if nodes.node_of(tensor) in inputs:
-                node.input[position] = f"{nodes.node_of(tensor)}/single"
+            if node_of(tensor) in inputs:
+                node.input[position] = f"{node_of(tensor)}/single"
     for name, dtype in inputs.items():
         cast = graph_def.node.add(name=f"{name}/single", op="Cast", input=[name])
         cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype, _SINGLE

@@ -202,7 +202,7 @@ def _any(size: int | None) -> str:
 
 
 def _described_model(model: Model, explain_input: str) -> list[str]:
-    from attribution.graph.nodes import node_of
+    from attribution.graph.view import node_of
     from attribution.preprocessing import likely_preprocessing
 
     logits = model.logits

@@ -25,9 +25,9 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 
 from attribution.errors import BadInput, listed
-from attribution.graph import tf_internals
-from attribution.graph.nodes import node_of
-from attribution.model import op_allowlist, used_parts
+from attribution.graph import _tf_internals
+from attribution.graph.view import node_of
+from attribution.model import _used_parts, op_allowlist
 from attribution.reading import opened
 
 MOST_BYTES = 2 << 30  # protocol buffers are not larger
@@ -154,19 +154,19 @@ class SavedFile:
         used = message.meta_graphs.add(meta_info_def=self._graph.meta_info_def)
         names = list(self.signatures if signatures is None else signatures)
         if self.has_objects:
-            reads = used_parts.copy_used_objects(self._graph, names, self.directory, used)
+            reads = _used_parts.copy_used_objects(self._graph, names, self.directory, used)
         else:
-            reads = used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
+            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         if len(library) < len(used.graph_def.library.function):
             raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: two of its functions have one name")
-        bodies = {used_parts.in_function(name): nodes for name, nodes in library.items()}
-        op_allowlist.check(self.directory, {used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
+        bodies = {_used_parts.in_function(name): nodes for name, nodes in library.items()}
+        op_allowlist.check(self.directory, {_used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
         for path in self.directory.glob("variables/variables*"):
             if not path.is_dir():
                 with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
                     pass
-        loaded = tf_internals.load_message(message, str(self.directory), self.has_objects)
+        loaded = _tf_internals.load_message(message, str(self.directory), self.has_objects)
         if not _are_functions(getattr(loaded, "signatures", None), names):
             raise BadInput(
                 f"'{self.directory}' cannot be read as a SavedModel with the tag '{TAG}': its signatures are not "
@@ -214,7 +214,7 @@ def _is_composite(value: Any) -> bool:
 
 def _first_output(node: Any) -> tf.TensorSpec | None:
     """Return shape and type of a node's first output; ``None`` if it cannot be scores."""
-    definition = tf_internals.operation_definition(node.op)
+    definition = _tf_internals.operation_definition(node.op)
     if definition is None or not definition.output_arg:
         return None
     output = definition.output_arg[0]

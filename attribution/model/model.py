@@ -21,13 +21,13 @@ from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.files import find_saved_model
 from attribution.graph import layers
 from attribution.graph.layers import Layers
-from attribution.graph.nodes import node_of
+from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods.protocols import Backward, Inputs, NodeRules
-from attribution.model import batching, intermediate_input, joined_inputs, op_allowlist, output_head, saved_model
+from attribution.model import _other_inputs, _output_head, batching, op_allowlist, saved_model
+from attribution.model._other_inputs import JoinedInputs
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
-from attribution.model.joined_inputs import JoinedInputs
 from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:
@@ -167,19 +167,19 @@ class Model:
         self.live: Any = None
         self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
-        per_row = isinstance(position, str) and position == output_head.PER_ROW
+        per_row = isinstance(position, str) and position == _output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded)
-        self._positions_end = output_head.limits(frozen) if per_row else None
-        self._take(output_head.with_position(frozen) if per_row else frozen)
+        self._positions_end = _output_head.limits(frozen) if per_row else None
+        self._take(_output_head.with_position(frozen) if per_row else frozen)
         self.num_classes = self._number_of_classes()
         self._refuse_scores_that_are_not_there()
         self._default: str | None = None
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
                 if self._explained_name(name) not in self.inputs:
-                    intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
+                    _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
         self._default = explain_input
 
     def _take(self, frozen: FrozenModel) -> None:
@@ -259,7 +259,7 @@ class Model:
                 "gradients of the model's own inputs"
             )
         name = self._explained_name(explain_input)
-        source = self._frozen.input_nodes.get(name) or intermediate_input.find_tensor(
+        source = self._frozen.input_nodes.get(name) or _other_inputs.find_tensor(
             self._frozen, name, node_of(self.logits)
         )
         if source not in self._layers:
@@ -298,9 +298,9 @@ class Model:
             return Explained(model, feed, name, False)
         transposed = f"{name} with channels last"
         if transposed not in self._inner:
-            self._inner[transposed] = None, model._with(intermediate_input.with_channels_last(model._frozen, name))
+            self._inner[transposed] = None, model._with(_other_inputs.with_channels_last(model._frozen, name))
         return Explained(
-            self._inner[transposed][1], {**feed, name: intermediate_input.channels_last(feed[name])}, name, True
+            self._inner[transposed][1], {**feed, name: _other_inputs.channels_last(feed[name])}, name, True
         )
 
     def _with_input(self, name: str, feed: Mapping[str, np.ndarray], batch_size: int) -> tuple[Model, Any]:
@@ -308,9 +308,9 @@ class Model:
         if name in self.inputs:
             return self, feed
         if name not in self._inner:
-            node = intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
+            node = _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
             values = self._compiled.values(node)
-            self._inner[name] = values, self._with(intermediate_input.at_tensor(self._frozen, name, node))
+            self._inner[name] = values, self._with(_other_inputs.at_tensor(self._frozen, name, node))
         values, model = self._inner[name]
         parts = []
         for rows, real in self.chunks(_rows(feed), batch_size):
@@ -335,9 +335,9 @@ class Model:
             )
         if explain_input is None or explain_input in self.inputs:
             return []
-        if explain_input == joined_inputs.ALL:
+        if explain_input == _other_inputs.ALL:
             return [name for name in self._floats() if not self._is_position(name)]
-        names = joined_inputs.names_of(explain_input)
+        names = _other_inputs.names_of(explain_input)
         return names if len(names) > 1 else []
 
     def _explaining_together(self, names: list[str], feed: Mapping[str, np.ndarray], batch_size: int) -> Explained:
@@ -348,7 +348,7 @@ class Model:
         joined = JoinedInputs({name: feed[name] for name in names}, first)
         key = f"{joined.shapes}"
         if key not in self._inner:
-            self._inner[key] = None, model._with(joined_inputs.with_joined_inputs(model._frozen, joined))
+            self._inner[key] = None, model._with(_other_inputs.with_joined_inputs(model._frozen, joined))
         others = {name: array for name, array in feed.items() if name not in joined.arrays}
         return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
 
@@ -397,10 +397,10 @@ class Model:
 
     def _is_position(self, name: str) -> bool:
         """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
-        return self._positions_end is not None and name == output_head.POSITION
+        return self._positions_end is not None and name == _output_head.POSITION
 
     def _first_floats(self, name: str) -> list[str]:
-        return intermediate_input.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
+        return _other_inputs.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
 
     def _has_no_gradient(self, name: str) -> str:
         text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
@@ -471,7 +471,7 @@ class Model:
         }
         feed = checked_feed(inputs, expected, "the model")
         if self._positions_end is not None:
-            output_head.check_positions(feed[output_head.POSITION], self._positions_end)
+            _output_head.check_positions(feed[_output_head.POSITION], self._positions_end)
         return feed
 
     def batch_size(self, wanted: int) -> int:
@@ -729,7 +729,7 @@ class Model:
 
     def _number_of_classes(self) -> int:
         shape = self._compiled.output_shape
-        classes = output_head.classes_of(shape, self._position)
+        classes = _output_head.classes_of(shape, self._position)
         if classes is None and self._position:
             raise BadInput(
                 f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
@@ -799,7 +799,7 @@ class Explained:
         if self.joined is not None:
             return self.joined.split(maps)
         return (
-            intermediate_input.channels_first(maps)
+            _other_inputs.channels_first(maps)
             if self.channels_first and maps.shape == self.feed[self.explain_input].shape
             else maps
         )

@@ -92,7 +92,7 @@ def _prints_to_a_stream(value: bytes) -> bool:
 
 def _only_computes(module: bytes) -> bool:
     """Return whether a StableHLO module calls nothing outside of XLA; False where it cannot be read."""
-    from attribution.graph.tf_internals import stablehlo_text
+    from attribution.graph._tf_internals import stablehlo_text
 
     text = stablehlo_text(module)
     return text is not None and not _MODULE_EFFECTS.search(_MODULE_CALLS.sub("", text))
@@ -166,7 +166,7 @@ def check(
 
 def _problem(node: Any, functions: Collection[str]) -> str | None:
     """Return an operation that is not allowed, as a message names it; ``None`` if it is."""
-    from attribution.graph.tf_internals import operation_definition
+    from attribution.graph._tf_internals import operation_definition
 
     definition = operation_definition(node.op)
     if definition is None:  # a call, or an operation that this TensorFlow does not have

@@ -18,10 +18,10 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.files import find_saved_model
-from attribution.graph import nodes as graph_nodes
-from attribution.graph.tf_internals import UnliftableError, convert_to_constants, without_collection
-from attribution.graph.view import GraphView
-from attribution.model import gradient_support
+from attribution.graph import view as graph_view
+from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
+from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
+from attribution.model import _gradient_support
 from attribution.model.loader import SavedFile
 
 
@@ -158,11 +158,11 @@ def freeze(
         name: tf.TensorSpec(placeholder.shape, placeholder.dtype)
         for name, placeholder in zip(input_names, placeholders, strict=True)
     }
-    pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
+    pure = pure_subgraph(graph_def, [tensor], keep=nodes)
     by_name = () if inputs else input_names
     _check_computes(path, pure, state, lambda: _leaves_state(function, placeholders, by_name))
     view = GraphView(pure, weights)
-    inexact = gradient_support.first_inexact(view, nodes, tensor)
+    inexact = _gradient_support.first_inexact(view, nodes, tensor)
     if inexact:
         view = GraphView(pure)  # the loaded function has the weights
 
@@ -212,8 +212,8 @@ def _check_computes(
             f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
             "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
-    random = gradient_support.first_random(graph_def, state)
-    if random and not gradient_support.first_random(graph_def, ()) and leaves_state():
+    random = _gradient_support.first_random(graph_def, state)
+    if random and not _gradient_support.first_random(graph_def, ()) and leaves_state():
         return  # an export on JAX writes the state of a trained network back as it was
     if random:
         raise BadInput(
@@ -275,8 +275,8 @@ def _without_variables(function: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, 
     _retype_outputs_of_loops(graph_def)
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
-    graph_def, renamed = graph_nodes.inline_calls(graph_def)
-    gradient_support.restore(graph_def)
+    graph_def, renamed = inline_calls(graph_def)
+    _gradient_support.restore(graph_def)
     tables = {
         placeholder.op.name: handle
         for handle, placeholder in function.graph.captures
@@ -321,10 +321,10 @@ def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]
             weights[node.name] = variables[node.name].read_value()
         elif node.op == "Const" and tf.as_dtype(node.attr["dtype"].type).is_floating:
             value = tf.make_ndarray(node.attr["value"].tensor)
-            if value.size >= graph_nodes.WEIGHT:
+            if value.size >= graph_view.WEIGHT:
                 weights[node.name] = tf.constant(value)
         if node.name in weights:
-            graph_nodes.set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
+            set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
     return weights
 
 
@@ -336,7 +336,7 @@ _WRITES = (
 
 
 def _is_array(variable: Any) -> bool:
-    return variable.dtype.is_floating and (variable.shape.num_elements() or 0) >= graph_nodes.WEIGHT
+    return variable.dtype.is_floating and (variable.shape.num_elements() or 0) >= graph_view.WEIGHT
 
 
 def _converter(function: Any, kept: Collection[str]) -> Any:
@@ -350,9 +350,9 @@ def _identity_sources(graph_def: tf.compat.v1.GraphDef) -> Callable[[str], str]:
     behind = {node.name: node.input[0] for node in graph_def.node if node.op == "Identity"}
 
     def source(name: str) -> str:
-        name = graph_nodes.node_of(name)
+        name = node_of(name)
         while name in behind:
-            name = graph_nodes.node_of(behind[name])
+            name = node_of(behind[name])
         return name
 
     return source

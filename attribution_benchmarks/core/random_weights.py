@@ -103,7 +103,7 @@ def graph_order(model: Any) -> list[int]:
     The model is of a file. A variable is identified in the frozen graph by its values. One that is not found, because
     it was folded into others, follows the variable before it in the file.
     """
-    from attribution.graph.nodes import node_of  # it imports TensorFlow
+    from attribution.graph.view import node_of  # it imports TensorFlow
 
     graph, depths = model.graph, {}
     for name, node in graph.nodes.items():  # inputs first

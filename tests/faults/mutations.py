@@ -324,7 +324,7 @@ MUTATIONS = [
          "test_a_pipe_in_place_of_the_variables_is_refused"),
     ),
     *_of(
-        "attribution/model/used_parts.py",
+        "attribution/model/_used_parts.py",
         "attribution/model/test_op_allowlist.py",
         ("registered gradients", 'if "_gradient_op_type" in node.attr:', "if False:",
          "test_custom_gradients_are_followed_without_their_entry_among_the_functions"),
@@ -333,7 +333,7 @@ MUTATIONS = [
         ("initializers", "if node.HasField(\"resource\"):", "if False:", "test_an_initialiser_does_not_run"),
     ),
     *_of(
-        "attribution/model/used_parts.py",
+        "attribution/model/_used_parts.py",
         "attribution/model/test_loader.py",
         ("names of assets are relative", "not name.is_absolute()\n        and ", "", "test_assets_are_the_models_own"),
         ("names of assets do not lead up", 'and ".." not in name.parts', "", "test_assets_are_the_models_own"),

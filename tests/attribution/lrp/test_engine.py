@@ -8,7 +8,7 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.lrp import presets
-from attribution.lrp.composite import SUMS
+from attribution.lrp.composite import SUM_CHOICES
 
 GENERATOR = np.random.default_rng(11)
 
@@ -215,7 +215,7 @@ def pair_networks(from_function):
     ]
 
 
-@pytest.mark.parametrize("sums", SUMS)
+@pytest.mark.parametrize("sums", SUM_CHOICES)
 @pytest.mark.parametrize("rule", [rule for rule in KINDS if rule.bias], ids=lambda rule: rule.kind)
 def test_a_layer_written_as_a_sum_of_products_is_one_layer(rule, sums, pair_networks):
     x = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.methods import attention
+from attribution.methods import cam
 
 HEADS, TOKENS, WIDTH = 2, 5, 4
 METHODS = ["attention_rollout", "gradient_rollout"]
@@ -132,10 +132,10 @@ def test_a_single_window_is_attention_among_all_tokens(method, from_function):
     ],
 )
 def test_the_grid_of_patches(tokens, spatial, expected):
-    assert attention.token_grid(tokens, spatial) == expected
+    assert cam.token_grid(tokens, spatial) == expected
 
 
 def test_no_grid_no_map():
     for spatial in ((16, 16), ()):  # and none for tokens as numbers of floating point, whose inputs have no positions
         with pytest.raises(BadInput, match="70 tokens are no grid"):
-            attention.token_grid(70, spatial)
+            cam.token_grid(70, spatial)

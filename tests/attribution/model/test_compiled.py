@@ -11,21 +11,21 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.graph import nodes, view
+from attribution.graph import view
 from attribution.lrp import presets
 from attribution.model import compiled
 
 
 @pytest.fixture(params=[1, 1 << 40], ids=["all beside", "all inside"])
 def weight_size(request, monkeypatch):
-    monkeypatch.setattr(nodes, "WEIGHT", request.param)
+    monkeypatch.setattr(view, "WEIGHT", request.param)
     return request.param
 
 
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 def test_where_weights_stand_changes_no_number(kind, models, inputs, monkeypatch):
     x, explain_input = inputs[kind], "image" if kind == "two_inputs" else None
-    monkeypatch.setattr(nodes, "WEIGHT", 1 << 40)
+    monkeypatch.setattr(view, "WEIGHT", 1 << 40)
     model = attribution.load_model(models[kind].path)
     assert models[kind].graph.weights and not model.graph.weights
     scores = models[kind].scores(x)
@@ -47,7 +47,7 @@ def test_a_tensorflow_1_file_has_its_weights_beside_the_graph_too(weight_size, t
 
 
 def test_weights_that_loops_and_lookups_use(tmp_path, monkeypatch):
-    monkeypatch.setattr(nodes, "WEIGHT", 1)
+    monkeypatch.setattr(view, "WEIGHT", 1)
     generator = np.random.default_rng(0)
     module = tf.Module()
     rows, square, plain = generator.normal(size=(3, 4)), generator.normal(size=(4, 4)), generator.normal(size=(4, 5))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import gradient_support
+from attribution.model import _gradient_support
 
 KERNEL = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
@@ -37,7 +37,7 @@ def test_recurrent_networks_of_a_gpu_are_random_by_dropout_alone():
             tf.raw_ops.CudnnRNNV3(
                 input=x, input_h=state, input_c=state, params=tf.zeros(9), sequence_lengths=[5, 5], dropout=dropout
             )
-        return gradient_support.first_random(graph.as_graph_def(), ())
+        return _gradient_support.first_random(graph.as_graph_def(), ())
 
     assert first_random(0.0) is None and "CudnnRNNV3" in first_random(0.5)
 

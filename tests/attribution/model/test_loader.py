@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import loader, saved_model, used_parts
+from attribution.model import _used_parts, loader, saved_model
 
 KERAS2 = ("image", "gru", "masked_tokens", "normalized", "text", "words")
 
@@ -231,7 +231,7 @@ def test_assets_are_the_models_own(tmp_path):
         "",
         ".",
     ]
-    assert [name for name in [*own, *foreign] if used_parts._is_own(name, tmp_path / "model")] == own
+    assert [name for name in [*own, *foreign] if _used_parts._is_own(name, tmp_path / "model")] == own
 
 
 @pytest.fixture

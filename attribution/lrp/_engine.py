@@ -1,7 +1,17 @@
 """Propagate relevance from a score back to an input, operation by operation, on an imported graph.
 
-The graph is walked from the score backwards; ``attribution.lrp.rules`` has the rule of each kind of operation.
-Operations that only move, copy or select values pass relevance on by their gradient. Others are refused by name.
+The graph is walked from the score backwards; ``attribution.lrp._rules`` has the rules of sums and products. Operations
+that only move, copy or select values pass relevance on by their gradient. Others are refused by name.
+
+Activations, elementwise functions that are 0 at 0 and have the sign of their input, pass relevance unchanged.
+TensorFlow has operations for a few of them. Graphs compose the others: GELU of Erf, Erfc or Tanh, swish of Sigmoid,
+PReLU of two ReLUs, leaky ReLU of a choice. They are recognised by their values: all elementwise paths upwards from an
+operation meet in one tensor, and the function between both obeys the law.
+
+A square root of what is never negative obeys the law as well; |x| and x² do not, and pass relevance unchanged as the
+sum of two ReLUs and as a product of two equal factors. So ‖x‖ = √(Σ x²), which is homogeneous, gives Gradient x Input.
+
+Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, a bias.
 """
 
 from __future__ import annotations
@@ -9,18 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from attribution.graph import tf_internals
+from attribution.graph import _tf_internals
 from attribution.graph.unroll_rnn import LOOPS, why_kept
-from attribution.graph.view import SHAPES
+from attribution.graph.view import SHAPES, GraphView, node_of, set_placeholder
+from attribution.lrp import composite as ops
+from attribution.lrp._rules import Products, Sums, fit, share_with_constant
 from attribution.lrp.composite import Composite
-from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.activations import Activations
-from attribution.lrp.rules.formulae import fit
-from attribution.lrp.rules.products import Products
-from attribution.lrp.rules.sums import Sums
 
 
 def propagate(
@@ -220,7 +228,158 @@ class Walk:
 
     def _follow_gradient(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
         # tf.gradients would look at everything behind the operation, so that time would grow as the square of a graph.
-        gradients = tf_internals.gradients_of(operation, given)
+        gradients = _tf_internals.gradients_of(operation, given)
         for tensor, gradient in zip(operation.inputs, gradients, strict=True):
             if gradient is not None and tensor.dtype.is_floating:
                 self.add(tensor, gradient)
+
+
+_AFFINE = ("Identity", "IdentityN", "Cast", "Neg", "Mul", "RealDiv", "Add", "AddV2", "AddN", "Sub", "StopGradient")
+_CURVED = (
+    *ops.ACTIVATIONS, "Abs", "Asinh", "Atan", "Cos", "Cosh", "Erf", "Erfc", "Exp", "Expm1", "Log", "Log1p", "Pow",
+    "Reciprocal", "Rsqrt", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Square",
+    "SquaredDifference", "ClipByValue", "Maximum", "Minimum", "Select", "SelectV2", "Greater", "GreaterEqual", "Less",
+    "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "ZerosLike", "OnesLike",
+)  # fmt: skip
+_ELEMENTWISE = _AFFINE + _CURVED
+_MAGNITUDES = np.concatenate([[0.0], np.geomspace(1e-3, 50, 24)])
+_REACH = 4  # number of tensors further up that are tried
+
+
+class Activations:
+    """Finds the tensor of which an operation is an activation.
+
+    Parameters
+    ----------
+    walk
+        The walk through the graph.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._above: dict[Any, list[tf.Tensor]] = {}
+
+    def source(self, operation: tf.Operation) -> Any:
+        """Return the tensor of which an operation's first output is an activation, or ``None``."""
+        if operation.type in ops.ACTIVATIONS:
+            return operation.inputs[0]
+        moving = self._walk.variable_inputs(operation)
+        if operation.type not in _ELEMENTWISE or (operation.type not in _CURVED and len(moving) < 2):
+            return None
+        for tensor in self._chain(operation.outputs[0])[1 : 1 + _REACH]:
+            region = self._between(tensor, operation)
+            if self._is_curved(region) and self._obeys_the_law(tensor, operation, region):
+                return tensor
+        return None
+
+    def share_softplus(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance of a softplus between its input and its value at 0, a bias."""
+        source, output = operation.inputs[0], operation.outputs[0]
+        at_zero = tf.math.log(tf.constant(2, output.dtype))
+        share_with_constant(self._walk, self._walk.composite.merge, source, output - at_zero, at_zero, given, output)
+
+    def share_softmax(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute a softmax's relevance by R_i = x_i (R_i - s_i Σ_j R_j) (Achtibat et al. 2024, proposition 3.1)."""
+        tensor, values = operation.inputs[0], operation.outputs[0]
+        change = given - values * tf.reduce_sum(given, axis=-1, keepdims=True)
+        # Masked values are -∞, and get nothing.
+        self._walk.add(tensor, tf.math.multiply_no_nan(tensor, change))
+
+    def _chain(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+        """Return the tensor and those above it through which all elementwise paths to it lead, nearest first."""
+        stack = [tensor]
+        while stack:  # without recursion, since networks are deeper than Python's stack
+            last = stack[-1]
+            sources = self._elementwise_inputs(last)
+            waiting = [source for source in sources if source.ref() not in self._above]
+            if waiting:
+                stack += waiting
+                continue
+            common = _common([self._above[source.ref()] for source in sources])
+            self._above[last.ref()] = [last, *common[: 2 * _REACH]]
+            stack.pop()
+        return self._above[tensor.ref()]
+
+    def _elementwise_inputs(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+        is_elementwise = tensor.op.type in _ELEMENTWISE and tensor.value_index == 0
+        return self._walk.variable_inputs(tensor.op) if is_elementwise else []
+
+    def _between(self, tensor: tf.Tensor, operation: tf.Operation) -> list[tf.Operation]:
+        """Return the operations below a tensor, down to one operation."""
+        found, stack = {}, [operation]
+        while stack:
+            current = stack.pop()
+            if current.name not in found and current.name != tensor.op.name:
+                found[current.name] = current
+                stack.extend(source.op for source in self._walk.variable_inputs(current))
+        return list(found.values())
+
+    def _is_curved(self, region: Sequence[tf.Operation]) -> bool:
+        return any(
+            one.type in _CURVED or (one.type in ops.SCALES and len(self._walk.variable_inputs(one)) > 1)
+            for one in region
+        )
+
+    def _obeys_the_law(self, tensor: tf.Tensor, operation: tf.Operation, region: Sequence[tf.Operation]) -> bool:
+        """Return whether an elementwise function is 0 at 0 and never of the other sign than its input, on a grid."""
+        if not tensor.dtype.is_floating or tensor.value_index != 0 or tensor.shape.rank is None:
+            return False
+        signs = [1] if _is_nonnegative(tensor, through_sums=operation.type == "Sqrt") else [-1, 1]
+        grid = np.concatenate([sign * _MAGNITUDES for sign in signs])
+        rank = max([tensor.shape.rank, *(one.outputs[0].shape.rank or 0 for one in region)])
+        grid = grid.reshape((-1, *[1] * (rank - 1)))
+        source, target = self._walk.name(tensor.op), self._walk.name(operation)
+        cut = _cut(self._walk.graph, source, target, tensor.dtype, grid.shape)
+        self._walk.graph.depends_on_values |= bool(cut.weights)
+        with tf.init_scope():  # values, while a function is being built
+            values = _values(cut, source, target, grid)
+        return values is not None and values.ndim == rank and _keeps_sign(grid, values)
+
+
+def _is_nonnegative(tensor: tf.Tensor, through_sums: bool) -> bool:
+    """Return whether an operation gives no negative values, or only sums and means such values."""
+    while through_sums and tensor.op.type in (*ops.MOVES, "Sum", "Mean", "AvgPool", "MaxPool", "Max"):
+        tensor = tensor.op.inputs[0]
+    is_square = tensor.op.type == "Mul" and tensor.op.inputs[0] is tensor.op.inputs[1]
+    return tensor.op.type in ("Relu", "Relu6", "Sigmoid", "Softmax", "Abs", "Square") or (through_sums and is_square)
+
+
+def _keeps_sign(grid: np.ndarray, values: np.ndarray) -> bool:
+    at_zero = values[np.flatnonzero(grid.ravel() == 0)]
+    return bool(np.isfinite(values).all() and np.abs(at_zero).max() <= 1e-6 and (values * grid).min() >= -1e-6)
+
+
+def _common(chains: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return the tensors that all chains contain, in the order of the first."""
+    if not chains:
+        return []
+    return [one for one in chains[0] if all(any(other is one for other in chain) for chain in chains[1:])]
+
+
+def _cut(graph: GraphView, source: str, target: str, dtype: Any, shape: tuple[int, ...]) -> GraphView:
+    """Return the graph between two nodes, with a placeholder for the first."""
+    names, stack = {source}, [target]
+    while stack:
+        name = stack.pop()
+        if name not in names:
+            names.add(name)
+            stack.extend(node_of(tensor) for tensor in graph.nodes[name].input)
+    cut = tf.compat.v1.GraphDef()
+    cut.versions.CopyFrom(graph.graph_def.versions)
+    for name in graph.nodes:
+        if name in names:
+            node = cut.node.add()
+            node.CopyFrom(graph.nodes[name])
+            if name == source:
+                set_placeholder(node, dtype, shape)
+    return GraphView(cut, graph.weights)
+
+
+def _values(graph: GraphView, source: str, target: str, grid: np.ndarray) -> np.ndarray | None:
+    """Return a node's values for values of another node, or ``None`` if TensorFlow cannot compute them."""
+    dtype = tf.as_dtype(graph.nodes[source].attr["dtype"].type)
+    evaluate = tf.function(lambda x: graph.import_on({source: x}, [f"{target}:0"])[0][0], autograph=False)
+    try:
+        return np.asarray(evaluate(tf.constant(grid, dtype)).numpy(), float)
+    except (tf.errors.OpError, ValueError):
+        return None

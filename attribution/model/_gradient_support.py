@@ -13,10 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph import tf_internals
-from attribution.graph.nodes import CALLS, functions_of, node_of
-from attribution.graph.tf_internals import loaded_gradient
-from attribution.graph.view import GraphView
+from attribution.graph import _tf_internals
+from attribution.graph._tf_internals import loaded_gradient
+from attribution.graph.view import CALLS, GraphView, functions_of, node_of
 
 _ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
@@ -249,7 +248,7 @@ def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> st
 def _is_deterministic(node: Any) -> bool:
     if node.op in ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"):  # random by dropout alone
         return bool(node.attr["dropout"].f == 0)
-    return node.op in _STATEFUL or tf_internals.is_known_and_stateless(node.op)
+    return node.op in _STATEFUL or _tf_internals.is_known_and_stateless(node.op)
 
 
 def first_inexact(view: GraphView, inputs: Sequence[str], output: str) -> str | None:
@@ -307,7 +306,7 @@ def _has_gradient(node: Any) -> bool:
     if _ATTRIBUTE in node.attr:
         return bool(node.attr[_ATTRIBUTE].s.decode() == _RESTORED)
     try:
-        tf_internals.registered_gradient(node.op)
+        _tf_internals.registered_gradient(node.op)
     except LookupError:
         return not _computes_with_floats(node)
     return True

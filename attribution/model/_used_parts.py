@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution.graph.nodes import node_of
+from attribution.graph.view import node_of
 
 IN_GRAPH = "the graph"  # place of a node that is in no function
 INITIALIZER = "__saved_model_init_op"  # signature

@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.nodes import node_of
-from attribution.graph.view import GraphView
+from attribution.graph.view import GraphView, node_of
 from attribution.model.saved_model import FrozenModel
 
 # As given to ``load_model(position=)``, and the name of the input that then holds each row's position.

@@ -1,0 +1,413 @@
+"""The same model with other inputs: a tensor inside it, its input with the channels last, or several inputs as one.
+
+Integers have no gradient. For tokens and integer images the first floating-point tensor behind them is explained: the
+embedding, or the image as the network computes with it.
+
+Several inputs that are explained together are one vector. Each method runs as for a vector; its maps are split by input
+afterwards. Their sum, where a law fixes it, is over all of these inputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, set_placeholder, without_nodes
+from attribution.methods.gradients import is_median, path_start
+from attribution.methods.perturbation import labels_of
+from attribution.methods.queries import broadcasts
+from attribution.model.saved_model import FrozenModel
+
+_PASSING = ("Identity", "IdentityN", "StopGradient")
+
+
+def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
+    """Return the nodes behind an input of another type that first hold numbers with a gradient.
+
+    Parameters
+    ----------
+    frozen
+        The model.
+    source, target
+        Nodes of the input and of the score.
+    """
+    graph, found = frozen.graph, []
+    path = graph.between(source, target)
+    on_path = set(path)
+    rank = graph.shape(source).rank
+    for name in path[1:]:
+        before = [node_of(tensor) for tensor in graph.nodes[name].input if node_of(tensor) in on_path]
+        first = graph.is_float(name) and not any(graph.is_float(tensor) for tensor in before)
+        first = first and not graph.nodes[name].op.startswith("TensorList")
+        if first and (None in (rank, graph.shape(name).rank) or graph.shape(name).rank >= rank):
+            found.append(name)
+    # A mask is made of comparisons, and its numbers say nothing of the input's.
+    return [name for name in found if not _is_mask(graph, name)] or found
+
+
+def _is_mask(graph: GraphView, name: str) -> bool:
+    node = graph.nodes[name]
+    while node.op in ("Cast", "Identity", "ExpandDims", "Reshape"):
+        if node.op == "Cast" and node.attr["SrcT"].type == tf.bool.as_datatype_enum:
+            return True
+        node = graph.nodes[node_of(node.input[0])]
+    return False
+
+
+def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
+    """Return the node of the tensor inside a model that a user's name means.
+
+    Parameters
+    ----------
+    frozen
+        The model.
+    explain_input
+        A node or tensor name, or a component of it, such as a Keras layer's name; of several nodes the last is meant.
+    target
+        Node of the score.
+
+    Raises
+    ------
+    BadInput
+        If there is none of floating point between the inputs and the score.
+    """
+    graph = frozen.graph
+    inside = _floats_inside(frozen, target)
+    wanted = node_of(explain_input)
+    if wanted in inside:
+        return wanted
+    chosen = [name for name in inside if graph.nodes[name].op not in _PASSING]
+    found = _in_keras_layer(frozen, chosen, wanted) or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
+    if not found:
+        sources = [node for node in frozen.input_nodes.values() if not graph.is_float(node)]
+        first = [one for source in sources for one in first_floats(frozen, source, target)]
+        raise BadInput(
+            f"the model has no input '{explain_input}'; its inputs are {listed(frozen.inputs)}, and no tensor of "
+            "floating point between input and score has that name"
+            + (f"; the first of them are {listed(dict.fromkeys(first))}" if first else "")
+        )
+    return found[-1]
+
+
+def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:
+    """Return the nodes of floating point with positions or features between the inputs and the score."""
+    graph = frozen.graph
+    path = graph.below(frozen.input_nodes.values()) & graph.above([target])
+    floats = [name for name, node in graph.nodes.items() if name in path and node.op != "Placeholder"]
+    return [name for name in floats if graph.is_float(name) and graph.shape(name).rank not in (0, 1)]
+
+
+def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[str]:
+    """Return the nodes of a Keras layer; none of a file whose scopes Keras has not numbered."""
+    if not frozen.numbered:
+        return []
+    numbered = re.compile(re.escape(layer) + r"_\d+")
+    return [name for name in names if any(map(numbered.fullmatch, name.split("/")[:-1]))]
+
+
+def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
+    """Return a model in which a tensor inside is one more input.
+
+    Parameters
+    ----------
+    frozen
+        The model.
+    name
+        Name of the new input.
+    node
+        The tensor's node.
+    """
+    if frozen.loaded is not None:
+        raise BadInput(f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
+                       "gradients of the model's own inputs")  # fmt: skip
+    graph, dtype = frozen.graph, frozen.graph.dtype(node)
+    shape = graph.shape(node)
+    nodes = {**frozen.input_nodes, name: node}
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph.graph_def)
+    set_placeholder(next(one for one in changed.node if one.name == node), dtype, shape)
+    pure = pure_subgraph(changed, [frozen.output], keep=nodes.values())
+    return dataclasses.replace(
+        frozen,
+        graph=GraphView(pure, graph.weights),
+        inputs={**frozen.inputs, name: tf.TensorSpec(shape, dtype)},
+        input_nodes=nodes,
+    )
+
+
+def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
+    """Return a model that takes one input as ``(batch, positions..., channels)`` instead of with channels first."""
+    spec, node = frozen.inputs[name], frozen.input_nodes[name]
+    graph_def, new = _graph_with_channels_last(frozen.graph.graph_def, node, spec.dtype, spec.shape)
+    loaded = frozen.loaded
+
+    def transposed(*arrays: Any) -> Any:
+        back = [0, spec.shape.rank - 1, *range(1, spec.shape.rank - 1)]
+        pairs = zip(frozen.inputs, arrays, strict=True)
+        assert loaded is not None
+        return loaded(*(tf.transpose(array, back) if key == name else array for key, array in pairs))
+
+    return dataclasses.replace(
+        frozen,
+        graph=GraphView(graph_def, frozen.graph.weights),
+        inputs={**frozen.inputs, name: tf.TensorSpec([spec.shape[0], *spec.shape[2:], spec.shape[1]], spec.dtype)},
+        input_nodes={**frozen.input_nodes, name: new},
+        loaded=transposed if loaded is not None else None,
+    )
+
+
+def _graph_with_channels_last(
+    graph_def: tf.compat.v1.GraphDef, name: str, dtype: tf.DType, shape: Any
+) -> tuple[tf.compat.v1.GraphDef, str]:
+    """Return a copy of a graph whose input has its channels last, and the new input's node.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    name
+        Node of an input ``(batch, channels, positions...)``.
+    dtype, shape
+        Of that input.
+    """
+    changed = without_nodes(graph_def, [name])
+    rank, new, order = len(shape), f"{name}_channels_last", f"{name}_channels_first/order"
+    placeholder = changed.node.add(name=new)
+    set_placeholder(placeholder, dtype, [shape[0], *shape[2:], shape[1]])
+    constant(changed.node, {}, order, np.array([0, rank - 1, *range(1, rank - 1)], np.int32))
+    transpose = changed.node.add(name=name, op="Transpose")
+    transpose.input.extend([new, order])
+    transpose.attr["T"].type = dtype.as_datatype_enum
+    transpose.attr["Tperm"].type = tf.int32.as_datatype_enum
+    return changed, new
+
+
+def channels_last(array: np.ndarray) -> np.ndarray:
+    """Return ``(N, channels, positions...)`` as ``(N, positions..., channels)``."""
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1))
+
+
+def channels_first(array: np.ndarray) -> np.ndarray:
+    """Return ``(N, positions..., channels)`` as ``(N, channels, positions...)``."""
+    return np.ascontiguousarray(np.moveaxis(array, -1, 1))
+
+
+ALL = "all"  # in place of names: every input of floating point
+BY_INPUT = "inputs"  # groups: each input is one
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedInputs:
+    """Several inputs that are explained together.
+
+    Attributes
+    ----------
+    arrays : dict[str, np.ndarray]
+        Name to array ``(N, ...)``, in the order of the vector.
+    channels_first
+        Names of the inputs whose channels come before their positions.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    channels_first: Collection[str] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the vector."""
+        return f"({', '.join(self.arrays)})"
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name to the shape of one row."""
+        return {name: array.shape[1:] for name, array in self.arrays.items()}
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of values of each input."""
+        return [math.prod(shape) for shape in self.shapes.values()]
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Type of the vector: double precision if an input has it, else single."""
+        return tf.float64 if any(array.dtype == np.float64 for array in self.arrays.values()) else tf.float32
+
+    @property
+    def vector(self) -> np.ndarray:
+        """``(N, values)``: the inputs."""
+        parts = [_flat(array) for array in self.arrays.values()]
+        return np.concatenate(parts, axis=1, dtype=self.dtype.as_numpy_dtype)
+
+    def split(self, maps: np.ndarray) -> dict[str, np.ndarray]:
+        """Return maps ``(N, values)`` by name, each of its input's shape."""
+        parts = np.split(maps, np.cumsum(self.sizes)[:-1], axis=1)
+        named = zip(self.shapes.items(), parts, strict=True)
+        return {name: np.ascontiguousarray(part).reshape(len(part), *shape) for (name, shape), part in named}
+
+    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a method's parameters for the vector.
+
+        A baseline and references may be given by name, and groups too. Groups by default or by word are those of each
+        input; ``"inputs"`` makes each input one group.
+
+        Raises
+        ------
+        BadInput
+            If another parameter is given by name, or names or shapes are not those of the inputs.
+        """
+        joined = {}
+        for name, value in given.items():
+            if name == "groups" and (value is None or isinstance(value, (str, Mapping))):
+                value = self._joined(name, value, self._groups)
+                starts = np.cumsum([0, *(part.max(initial=0) + 1 for part in value)])
+                value = _side_by_side([part + start for part, start in zip(value, starts, strict=False)])
+            elif isinstance(value, Mapping):
+                if name not in ("baseline", "references"):
+                    raise BadInput(f"{name} is one value for all inputs, not one by name")
+                value = _side_by_side(self._joined(name, value, self._start))
+            joined[name] = value
+        return joined
+
+    def _joined(self, parameter: str, value: Any, part: Any) -> list[np.ndarray]:
+        """Return the values of a parameter by input, ``(rows or 1, values)`` each."""
+        if not isinstance(value, Mapping):
+            value = dict.fromkeys(self.arrays, value)
+        if set(value) != set(self.arrays):
+            raise BadInput(
+                f"{parameter} is given for {listed(value)}; give it for each explained input, {listed(self.arrays)}"
+            )
+        return [_flat(part(name, value[name])) for name in self.arrays]
+
+    def _start(self, name: str, value: Any) -> np.ndarray:
+        """Return a baseline or references of one input, ``(rows or 1, ...)`` float32."""
+        if is_median(value):
+            return self._as_given(name, path_start(self._channels_last(name), value))
+        array, shape = np.asarray(value, np.float32), self.shapes[name]
+        if array.ndim <= len(shape) and broadcasts(array.shape, shape):
+            array = np.broadcast_to(array, (1, *shape))
+        if array.shape[1:] != shape:
+            raise BadInput(
+                f"a number or an array of shape {shape} is needed for '{name}', with rows or without, not one of shape "
+                f"{array.shape}"
+            )
+        return array
+
+    def _groups(self, name: str, wanted: Any) -> np.ndarray:
+        """Return the groups of one input's values, ``(rows or 1, ...)`` from 0."""
+        if isinstance(wanted, str) and wanted == BY_INPUT:
+            return np.zeros((1, *self.shapes[name]), np.int64)
+        inputs = self._channels_last(name)
+        labels = labels_of(inputs, wanted)
+        if labels.ndim < inputs.ndim:
+            labels = labels[..., np.newaxis]
+        labels = self._as_given(name, labels)
+        return np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+
+    def _channels_last(self, name: str) -> np.ndarray:
+        return np.moveaxis(self.arrays[name], 1, -1) if name in self.channels_first else self.arrays[name]
+
+    def _as_given(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Return values ``(rows, ...)`` that broadcast to an input with the channels last as the caller's input is."""
+        values = np.broadcast_to(values, (len(values), *self._channels_last(name).shape[1:]))
+        return np.moveaxis(values, -1, 1) if name in self.channels_first else values
+
+
+def names_of(explain_input: str) -> list[str]:
+    """Return the names that a text has by comma.
+
+    Raises
+    ------
+    BadInput
+        If a name is empty or given twice.
+    """
+    names = [name.strip() for name in explain_input.split(",")]
+    if "" in names:
+        raise BadInput(f"explain_input='{explain_input}' has an empty name; separate names by one comma")
+    if len(set(names)) < len(names):
+        raise BadInput(f"explain_input='{explain_input}' names an input twice")
+    return names
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def _side_by_side(parts: list[np.ndarray]) -> np.ndarray:
+    """Return arrays ``(rows or 1, values)`` as one."""
+    rows = max(map(len, parts))
+    if {len(part) for part in parts} - {1, rows}:
+        raise BadInput(f"{listed(map(len, parts))} rows were given for the explained inputs; give as many for each")
+    return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in parts], axis=1)
+
+
+def with_joined_inputs(frozen: FrozenModel, joined: JoinedInputs) -> FrozenModel:
+    """Return a model that takes the vector of some inputs, ``joined.name``, after its other inputs."""
+    specs = [frozen.inputs[name] for name in joined.shapes]
+    batch = specs[0].shape[0]
+    nodes = {
+        frozen.input_nodes[name]: tf.TensorSpec([batch, *shape], spec.dtype)
+        for (name, shape), spec in zip(joined.shapes.items(), specs, strict=True)
+    }
+    new, loaded = "attribution_joined", frozen.loaded
+    inputs = {name: spec for name, spec in frozen.inputs.items() if name not in joined.shapes}
+    inputs[joined.name] = tf.TensorSpec([batch, sum(joined.sizes)], joined.dtype)
+
+    def split(*arrays: Any) -> Any:
+        given = dict(zip(inputs, arrays, strict=True))
+        parts = tf.split(given.pop(joined.name), joined.sizes, axis=1)
+        for part, spec, (name, shape) in zip(parts, specs, joined.shapes.items(), strict=True):
+            given[name] = tf.cast(tf.reshape(part, [-1, *shape]), spec.dtype)
+        assert loaded is not None
+        return loaded(*(given[name] for name in frozen.inputs))
+
+    return dataclasses.replace(
+        frozen,
+        graph=GraphView(
+            _graph_with_joined_inputs(frozen.graph.graph_def, nodes, new, joined.dtype), frozen.graph.weights
+        ),
+        inputs=inputs,
+        input_nodes={name: frozen.input_nodes.get(name, new) for name in inputs},
+        loaded=split if loaded is not None else None,
+    )
+
+
+def _graph_with_joined_inputs(
+    graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], new: str, dtype: tf.DType
+) -> tf.compat.v1.GraphDef:
+    """Return a copy of a graph that takes several inputs as one vector, which it splits, reshapes and casts.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    specs
+        Shape and type of each of these inputs by node, with no axis of unknown size but the first.
+    new
+        Node of the new input.
+    dtype
+        Type of the new input.
+    """
+    changed = without_nodes(graph_def, specs)
+    sizes = [spec.shape[1:].num_elements() for spec in specs.values()]
+    set_placeholder(changed.node.add(name=new), dtype, [next(iter(specs.values())).shape[0], sum(sizes)])
+    counts = constant(changed.node, {}, f"{new}/sizes", np.array(sizes, np.int32))
+    axis = constant(changed.node, {}, f"{new}/axis", np.int32(1))
+    split = changed.node.add(name=f"{new}/split", op="SplitV", input=[new, counts, axis])
+    split.attr["T"].type, split.attr["Tlen"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
+    split.attr["num_split"].i = len(sizes)
+    for number, (name, spec) in enumerate(specs.items()):
+        shape = constant(changed.node, {}, f"{name}/shape", np.array([-1, *spec.shape[1:]], np.int32))
+        is_cast = spec.dtype != dtype
+        part = changed.node.add(name=f"{name}/part" if is_cast else name, op="Reshape")
+        part.input.extend([f"{split.name}:{number}", shape])
+        part.attr["T"].type, part.attr["Tshape"].type = dtype.as_datatype_enum, tf.int32.as_datatype_enum
+        if is_cast:
+            cast = changed.node.add(name=name, op="Cast", input=[part.name])
+            cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype.as_datatype_enum, spec.dtype.as_datatype_enum
+    return changed
