@@ -2,24 +2,39 @@
 
 Every function takes the queries of a batch of inputs (``attribution.methods.queries.ModelQueries``) and returns float
 maps of the inputs' shape, in units of the score (times the input where the method multiplies by it). Signs are kept.
-The caller takes absolute values, clips or sums over channels. f_t is the score of the target class.
+The caller takes absolute values, clips or sums over channels. f_t is the score of the target class. XRAI and FullGrad
+return maps without the channel axis.
+
+FullGrad takes the gradients of the score with respect to the input and to every bias of the network. A network of ReLUs
+is affine around each input: f(x) = Σ x · df/dx + Σ b · df/db, the second sum over all biases b (Srinivas and Fleuret
+2019, proposition 1). A bias is what an operation gives where everything it reads of the input is 0: the constant of a
+sum, β - γ μ / √(σ² + ε) of batch normalization, a constant that is concatenated, and inputs that are not explained. Of
+other activations σ it is the paper's implicit bias, σ(z) - z σ'(z), of the tangent at z. With these the equation holds
+for every network whose operations are allowed here.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, listed
+from attribution.methods import resizing
 from attribution.methods.queries import ModelQueries, Variant, broadcasts
 from attribution.model import batching
 
+if TYPE_CHECKING:
+    from attribution.graph.view import GraphView
+
 MEDIAN = "median"  # a baseline computed from each input
 _QUADRATURES = ("trapezoid", "uniform")
+_SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
+_SEGMENTED = 224  # side in pixels of the image that XRAI segments
+_NEW_PIXELS = 50
 _HALVINGS = 4  # from the coarsest path to the finest; each path reuses all gradients of the one before
 
 
@@ -439,3 +454,137 @@ def blur(inputs: np.ndarray, sigma: float) -> np.ndarray:
     deviations = (0, *(sigma,) * (inputs.ndim - 2), 0)
     blurred: np.ndarray = scipy.ndimage.gaussian_filter(inputs, deviations, mode="constant")
     return blurred
+
+
+def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
+    """XRAI (Kapishnikov, Bolukbasi, Viégas and Terry 2019): regions of an image in the order of their mean attribution.
+
+    The attribution of a position is the largest channel of the mean of two maps of Integrated Gradients, whose
+    baselines are each image's least and greatest value. Regions are the segments of Felzenszwalb and Huttenlocher's
+    method at six scales, dilated by 5 pixels, which overlap. The region whose new pixels have the highest mean is added
+    next, and that mean is their value; a region with fewer than 50 new pixels is not.
+
+    Parameters
+    ----------
+    points
+        Points on each path; see ``integrated_gradients``.
+    """
+    if queries.inputs.ndim != 4:
+        raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
+    maps = np.empty(queries.inputs.shape[:-1])
+    attributions = np.zeros(queries.inputs.shape)
+    weights = path_weights(points, "trapezoid")
+    for end in (np.min, np.max):
+        attributions += path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights) / 2
+    for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
+        found[...] = _by_region(attribution, _regions(image))
+    return maps
+
+
+def _regions(image: np.ndarray) -> list[np.ndarray]:
+    """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
+    try:
+        import skimage.morphology as morphology
+        from skimage import segmentation, transform
+    except ImportError as error:
+        raise BadInput("xrai needs scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+    low, high = float(image.min()), float(image.max())
+    scaled = 2 * (image - low) / (high - low or 1.0) - 1
+    # The scales are made for this size.
+    large = transform.resize(
+        scaled, (_SEGMENTED, _SEGMENTED), order=3, mode="constant", preserve_range=True, anti_aliasing=True
+    )
+    regions = []
+    for scale in _SCALES:
+        labels = segmentation.felzenszwalb(large, scale=scale, sigma=0.8, min_size=150)
+        labels = transform.resize(
+            labels, image.shape[:2], order=0, mode="constant", preserve_range=True, anti_aliasing=False
+        )
+        regions.extend(labels == label for label in np.unique(labels))
+    disk = morphology.disk(5)
+    return [morphology.dilation(region, footprint=disk) for region in regions]
+
+
+def _by_region(attribution: np.ndarray, regions: list[np.ndarray]) -> np.ndarray:
+    """Return the map of one image's attribution ``(H, W)`` by its regions."""
+    found = np.empty(attribution.shape)
+    missing = np.ones(attribution.shape, bool)
+    while regions := [new for region in regions if (new := region & missing).sum() >= _NEW_PIXELS]:
+        means = [attribution[new].mean() for new in regions]
+        best = int(np.argmax(means))
+        found[regions[best]] = means[best]
+        missing &= ~regions[best]
+    if missing.any():
+        found[missing] = attribution[missing].mean()
+    return found
+
+
+_HOMOGENEOUS = ("Relu", "LeakyRelu")  # σ(z) = z σ'(z)
+_WITH_IMPLICIT_BIAS = ("Relu6", "Elu", "Selu", "Softplus", "Softsign", "Sigmoid", "Tanh")
+_JOINS = ("ConcatV2", "Concat", "Pack", "PadV2")
+
+
+def full_grad(queries: ModelQueries) -> np.ndarray:
+    """FullGrad (Srinivas and Fleuret 2019): Σ_c ψ(x · df/dx) + Σ_layers Σ_c ψ(b · df/db), non-negative.
+
+    ψ is the paper's: the absolute values, scaled linearly to [0, 1] over each input's channels and positions of a
+    layer as in the authors' code, and upsampled bilinearly to the input. Layers without positions, as dense ones behind
+    pooling, are left out, as there, and so are layers whose positions cannot be followed back to the input's. f is the
+    logit. A layer adds at most the number of its channels, so that the map's sum is not the logit;
+    ``Model.full_gradient`` gives the terms whose sum is.
+    """
+    spatial = queries.inputs.shape[1:-1]
+    if not spatial:
+        raise BadInput("full_grad needs positions, as a signal or an image has; these inputs are vectors")
+    maps = np.zeros((len(queries), *spatial))
+    for rows, layers in queries.full_gradient():
+        for layer in layers:
+            maps[rows] += resizing.resize(layer[: len(rows)], spatial)
+    return maps
+
+
+def bias_rules(graph: GraphView, source: str, target: str) -> dict[str, bool]:
+    """Return the nodes between two nodes that have a bias, and whether it is that of an activation's tangent.
+
+    Raises
+    ------
+    BadInput
+        If there is an operation whose biases are not defined; the message names it.
+    """
+    path = dict.fromkeys(graph.between(source, target))
+    others = [name for name in list(path)[1:] if graph.nodes[name].op not in _HOMOGENEOUS]
+    kinds = {name: _kind_of_bias(graph, name, path) for name in others}
+    if refused := [f"{graph.nodes[name].op} ({name})" for name, kind in kinds.items() if kind == "undefined"]:
+        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+        raise BadInput(
+            "full_grad is defined for linear operations, pooling, normalization by constants and activations of one "
+            f"variable; this network has {listed(refused[:5])}{more}"
+        )
+    return {name: kind == "tangent" for name, kind in kinds.items() if kind}
+
+
+def _kind_of_bias(graph: GraphView, name: str, path: Collection[str]) -> str:
+    """Return ``"constant"``, ``"tangent"``, ``"undefined"``, or ``""`` for a node without bias."""
+    from attribution.graph.view import node_of  # here, because the registry of methods imports no TensorFlow
+    from attribution.lrp import composite as ops
+    from attribution.methods._registered_gradients import is_linear
+
+    node = graph.nodes[name]
+    if node.op in _WITH_IMPLICIT_BIAS:
+        return "tangent"
+    normalizes = node.op in ops.NORMALIZATIONS
+    if not is_linear(node, path) or (normalizes and node.attr["is_training"].b):
+        return "undefined"
+    constants = [tensor for tensor in node.input if node_of(tensor) not in path]
+    may_add = node.op in (*ops.SUMS, *_JOINS) and any(map(graph.is_float, constants))
+    return "constant" if may_add or normalizes else ""
+
+
+def rescaled(values: Any) -> Any:
+    """Return absolute values ``(N, ...)`` of a tensor, each row scaled linearly to [0, 1]; 0 for a constant row."""
+    import tensorflow as tf
+
+    axes = list(range(1, values.shape.rank))
+    values = tf.abs(values)
+    values -= tf.reduce_min(values, axes, keepdims=True)
+    return tf.math.divide_no_nan(values, tf.reduce_max(values, axes, keepdims=True))

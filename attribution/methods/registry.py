@@ -15,7 +15,7 @@ from typing import Any
 
 from attribution.errors import BadInput, listed
 from attribution.lrp import presets
-from attribution.methods import cam, deeplift, full_grad, gradients, groups, modified_relu, perturbation
+from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation
 from attribution.methods.method import (
     BY_BLUR,
     BY_CHORDS,
@@ -209,7 +209,7 @@ _METHODS = [
         needs_positions=True,
     ),
     _method(
-        groups.xrai,
+        gradients.xrai,
         "XRAI",
         "path",
         citation="Kapishnikov, Bolukbasi, Viégas and Terry, XRAI: Better Attributions Through Regions, ICCV 2019",
@@ -221,7 +221,7 @@ _METHODS = [
         needs_positions=True,
     ),
     _method(
-        full_grad.full_grad,
+        gradients.full_grad,
         "FullGrad",
         "full gradient",
         citation="Srinivas and Fleuret, Full-Gradient Representation for Neural Network Visualization, NeurIPS 2019",
@@ -482,7 +482,7 @@ _METHODS = [
         drops_channels=True,
     ),
     _method(
-        groups.shapley_sampling,
+        perturbation.shapley_sampling,
         "Shapley sampling",
         "masks",
         citation="Castro, Gómez and Tejada, Polynomial Calculation of the Shapley Value Based on Sampling, 2009; "
@@ -496,7 +496,7 @@ _METHODS = [
         sum_law=BY_CONSTRUCTION,
     ),
     _method(
-        groups.kernel_shap,
+        perturbation.kernel_shap,
         "KernelSHAP",
         "masks",
         citation="Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017; pairs: Covert "
@@ -509,7 +509,7 @@ _METHODS = [
         sum_law=BY_CONSTRUCTION,
     ),
     _method(
-        groups.lime,
+        perturbation.lime,
         "LIME",
         "masks",
         citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",

@@ -21,7 +21,8 @@ from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.methods import deeplift, full_grad
+from attribution.methods import deeplift
+from attribution.methods.gradients import bias_rules, rescaled
 from attribution.model._gradient_support import swish_rules
 from attribution.model._output_head import final_activation, in_shape, shape_of_output, split_scores
 
@@ -128,9 +129,9 @@ class CompiledGraph:
         return functools.partial(self._relevance(explain_input, skeleton, wanted), composite.numbers())
 
     def bias_rules(self, explain_input: str) -> dict[str, bool]:
-        """Return the nodes with biases behind an input; see ``attribution.methods.full_grad.bias_rules``."""
+        """Return the nodes with biases behind an input; see ``attribution.methods.gradients.bias_rules``."""
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
+        return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
     @_compiled
     def values(self, node: str) -> Any:
@@ -241,7 +242,7 @@ class CompiledGraph:
             terms = [tf.reduce_sum(tf.cast(product, tf.float64)) for product in products]
             of_layer = dict(zip(biases, products[1:], strict=True))
             shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
-            return scores, terms, [tf.reduce_sum(full_grad.rescaled(one), axis, keepdims=True) for one, axis in shown]
+            return scores, terms, [tf.reduce_sum(rescaled(one), axis, keepdims=True) for one, axis in shown]
 
         return view, full_gradient, _TARGETS
 

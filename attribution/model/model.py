@@ -628,7 +628,7 @@ class Model:
     def full_gradient(
         self, feed: Mapping[str, np.ndarray], targets: np.ndarray, explain_input: str
     ) -> tuple[dict[str, float], list[np.ndarray]]:
-        """Decompose the target logits of one chunk by FullGrad (``attribution.methods.full_grad``).
+        """Decompose the target logits of one chunk by FullGrad (``attribution.methods.gradients``).
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ import scipy.ndimage
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from attribution.methods import groups, perturbation
+from attribution.methods import gradients, perturbation
 from attribution.model import batching
 from tools.model_zoo.family import BEHIND, Family
 from tools.model_zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
@@ -155,7 +155,7 @@ class Oracle:
             slopes = [self.gradient(self.values - share * difference) for share in back]
             attributions = attributions + difference * np.trapezoid(slopes, dx=1 / (POINTS - 1), axis=0)
         pairs = zip(attributions.max(axis=-1) / 2, self.values, strict=True)
-        return np.stack([groups._by_region(attribution, groups._regions(image)) for attribution, image in pairs])
+        return np.stack([gradients._by_region(attribution, gradients._regions(image)) for attribution, image in pairs])
 
     def guided_integrated_gradients(self) -> np.ndarray:
         """Return the left Riemann sum on the straight path from 0, to which no distance from it confines the method."""
