@@ -45,9 +45,17 @@ def print_text(text: str, *, file: TextIO | None = None, flush: bool = False) ->
     print("\n".join(map(printable, text.split("\n"))), end="", file=file or sys.stdout, flush=flush)
 
 
-def listed(names: Iterable[object]) -> str:
-    """Return names in quotes, separated by commas, for an error message."""
-    return ", ".join(f"'{name}'" for name in names)
+def listed(names: Iterable[object], most: int | None = None) -> str:
+    """Return names in quotes, separated by commas, for an error message; with ``most``, the first ones and a count."""
+    quoted = [f"'{name}'" for name in names]
+    more = f" and {len(quoted) - most} more" if most is not None and len(quoted) > most else ""
+    return ", ".join(quoted[:most]) + more
+
+
+def shortened(text: object, limit: int = 160) -> str:
+    """Return text on one line, cut off at a number of characters."""
+    words = " ".join(str(text).split())
+    return words if len(words) <= limit else words[: limit - 3] + "..."
 
 
 def renamed_arguments(**names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:

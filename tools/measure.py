@@ -88,14 +88,18 @@ def complexities(files: list[pathlib.Path]) -> list[int]:
 
 
 def public_names(files: list[pathlib.Path]) -> int:
-    """Return the number of public functions and classes at the top of public modules of the installed packages."""
-    count = 0
+    """Return the number of public functions and classes at the top of public modules of the installed packages.
+
+    The overloads of a function are one name.
+    """
+    names = set()
     for file in files:
         parts = file.relative_to(TOP).parts
         if parts[0] in OURS and not any(part.startswith("_") and part != "__init__.py" for part in parts):
             for node in ast.parse(file.read_text()).body:
-                count += isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    return count
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                    names.add((file, node.name))
+    return len(names)
 
 
 def imports(package: str, of: str) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed, print_line, renamed_arguments
+from attribution.errors import BadInput, listed, print_line, renamed_arguments, shortened
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
@@ -318,7 +318,7 @@ def _returns_maps(trial: _Trial) -> str:
     except BadInput as error:
         raise _Refused(str(error)) from error
     except Exception as error:  # any exception breaks the contract
-        raise _Failed(f"{type(error).__name__}: {_gist(error)}") from error
+        raise _Failed(f"{type(error).__name__}: {shortened(error, 200)}") from error
     inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
     kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
     if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:
@@ -456,7 +456,7 @@ def _prints_nothing(trial: _Trial) -> str:
     """Check that it prints nothing on standard output."""
     trial.run()
     if trial.printed.getvalue():
-        raise _Failed(f"it prints {_gist(trial.printed.getvalue())!r}, which would end up between the results")
+        raise _Failed(f"it prints {shortened(trial.printed.getvalue(), 200)!r}, which would end up between the results")
     return "nothing on standard output"
 
 
@@ -477,8 +477,3 @@ CHECKS: Mapping[str, Callable[[_Trial], str]] = MappingProxyType(
         )
     }
 )
-
-
-def _gist(text: Any) -> str:
-    words = " ".join(str(text).split())
-    return words if len(words) <= 200 else words[:197] + "..."

@@ -296,8 +296,7 @@ class Layers:
             )
         near = difflib.get_close_matches(wanted, kept, n=5, cutoff=0.3)
         names = near + [name for name in kept if name not in near]
-        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-        return f"its layers are {listed(names[:12])}{more}" if names else "it has no layer with positions"
+        return f"its layers are {listed(names, 12)}" if names else "it has no layer with positions"
 
     def _hint(self) -> str:
         layers = self.names()

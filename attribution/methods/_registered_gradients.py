@@ -59,10 +59,9 @@ def find_rectifiers(graph: GraphView, source: str, target: str, method: str) -> 
         if name != source and not (graph.nodes[name].op in RECTIFIERS or is_linear(graph.nodes[name], path))
     ]
     if refused:
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(
             f"{method} is defined for networks of Relu, Relu6, LeakyRelu and PReLU alone; this one has "
-            f"{listed(refused[:5])}{more}"
+            f"{listed(refused, 5)}"
         )
     inside = {name for halves in prelus.values() for name in halves}
     found = {name: graph.nodes[name].op for name in path if graph.nodes[name].op in RECTIFIERS and name not in inside}

@@ -89,8 +89,7 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
         if name != source and not _has_rule(graph.nodes[name], on_path)
     ]
     if refused:
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}{WITHOUT_RULES}")
+        raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
     from attribution.methods import _registered_gradients  # noqa: F401  registers them; imports TensorFlow
 
     return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}

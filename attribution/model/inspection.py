@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 
 from attribution.cli import define_loading_flags, loading_options
-from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.errors import BadInput, listed, print_line, print_text, shortened
 from attribution.explain import with_parameters
 from attribution.files import find_saved_model
 from attribution.methods.protocols import ScoredModel
@@ -99,7 +99,7 @@ def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_
     except BadInput as error:
         return Trial(False, str(error))
     except Exception as error:  # whatever TensorFlow or a library raises is the answer here, and not a crash
-        return Trial(False, f"{type(error).__name__}: {_gist(error)}")
+        return Trial(False, f"{type(error).__name__}: {shortened(error) or type(error).__name__}")
     if not np.isfinite(maps).all():
         return Trial(False, "its map of a random input is NaN or infinite")
     return Trial(True)
@@ -296,8 +296,3 @@ def _loading_line(path: str, options: Mapping[str, Any]) -> str:
 def _size(directory: pathlib.Path) -> str:
     size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     return f"{size / 1e6:.1f} MB"
-
-
-def _gist(error: Exception, limit: int = 160) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, shortened
 from attribution.files import find_saved_model
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
@@ -432,7 +432,6 @@ def _is_numbered(function: Any, graph_def: tf.compat.v1.GraphDef) -> bool:
     return bool(layers & numbered) and not (layers - numbered) & scopes
 
 
-def _gist(error: Exception, limit: int = 160) -> str:
+def _gist(error: Exception) -> str:
     """Return the first words of an exception that may be pages long."""
-    text = " ".join(re.sub(r"\{\{function_node .*?\}\}", "", str(error)).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return shortened(re.sub(r"\{\{function_node .*?\}\}", "", str(error))) or type(error).__name__
