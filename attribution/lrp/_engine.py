@@ -31,16 +31,8 @@ from attribution.lrp._rules import Products, Sums, fit, share_with_constant
 from attribution.lrp.composite import Composite
 
 
-def propagate(
-    graph: Any,
-    operations: Mapping[str, tf.Operation],
-    inputs: Iterable[str],
-    source: str,
-    target: str,
-    start: tf.Tensor,
-    composite: Composite,
-) -> dict[str, tf.Tensor]:
-    """Return the relevance of every tensor between a score and an input.
+class Walk:
+    """A walk from a score to an input, and the facts about the graph that the rules need.
 
     Parameters
     ----------
@@ -50,35 +42,13 @@ def propagate(
         Its node names to imported ``tf.Operation``.
     inputs
         Names of all its input nodes.
-    source
-        Node name of the explained input.
-    target
-        Tensor name of the scores, ``(N, classes)``.
-    start
-        Their relevance, of the same shape.
+    source, target
+        Node names of the explained input and of the scores.
     composite
         Rule of each kind of layer.
 
-    Returns
-    -------
-    dict
-        Node name to the relevance of its first output, of that output's shape.
-
-    Raises
-    ------
-    BadInput
-        If an operation between input and score has no rule.
-    """
-    return Walk(graph, operations, inputs, source, target.split(":")[0], composite).run(target, start)
-
-
-class Walk:
-    """A walk from a score to an input, and the facts about the graph that the rules need; see ``propagate``.
-
     Attributes
     ----------
-    graph, composite
-        As given.
     source : tf.Operation
         The explained input.
     near_input : set[str]
@@ -111,7 +81,25 @@ class Walk:
         self._rules = self._rules_by_operation()
 
     def run(self, target: str, start: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return node name to relevance, from the relevance ``start`` of the tensor called ``target``."""
+        """Return the relevance of every tensor between a score and the input.
+
+        Parameters
+        ----------
+        target
+            Tensor name of the scores, ``(N, classes)``.
+        start
+            Their relevance, of the same shape.
+
+        Returns
+        -------
+        dict[str, tf.Tensor]
+            Node name to the relevance of its first output, of that output's shape.
+
+        Raises
+        ------
+        BadInput
+            If an operation between input and score has no rule.
+        """
         node, _, number = target.partition(":")
         self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = start
         for name in reversed(self._path):
@@ -247,13 +235,7 @@ _REACH = 4  # number of tensors further up that are tried
 
 
 class Activations:
-    """Finds the tensor of which an operation is an activation.
-
-    Parameters
-    ----------
-    walk
-        The walk through the graph.
-    """
+    """Finds the tensor of which an operation is an activation."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk

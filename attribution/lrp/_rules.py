@@ -69,15 +69,7 @@ class Part(NamedTuple):
 
 
 class LayerInputs:
-    """Facts about the inputs of a layer that do not need their values.
-
-    Parameters
-    ----------
-    walk
-        The walk through the graph.
-    tensor
-        The inputs.
-    """
+    """Facts about the inputs of a layer, a tensor, that do not need their values."""
 
     def __init__(self, walk: Walk, tensor: tf.Tensor) -> None:
         self._walk = walk
@@ -225,13 +217,7 @@ _BOUNDED = ("Minimum", "Maximum", "ClipByValue")
 
 
 class Products:
-    """Determines which factors of a product take relevance, and distributes it.
-
-    Parameters
-    ----------
-    walk
-        The walk through the graph.
-    """
+    """Determines which factors of a product take relevance, and distributes it."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
@@ -354,15 +340,7 @@ Leaves = list[tuple[tf.Tensor, tf.Tensor]]  # a tensor of the graph and the copy
 
 
 class Sums:
-    """Distributes relevance among all inputs of a sum of linear operations.
-
-    Parameters
-    ----------
-    walk
-        The walk through the graph.
-    products
-        Determines which factor of a product takes relevance.
-    """
+    """Distributes relevance among all inputs of a sum of linear operations."""
 
     def __init__(self, walk: Walk, products: Products) -> None:
         self._walk = walk

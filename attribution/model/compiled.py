@@ -248,7 +248,7 @@ class CompiledGraph:
 
     @_compiled
     def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
-        from attribution.lrp import _engine as relevance  # its rules are needed by LRP alone
+        from attribution.lrp._engine import Walk  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
@@ -266,7 +266,8 @@ class CompiledGraph:
             if composite.start == "score":
                 start *= chosen
             start = tf.gradients(chosen, [logits], grad_ys=start)[0]
-            relevances = relevance.propagate(view, operations, self._input_nodes, source, self.logits, start, composite)
+            walk = Walk(view, operations, self._input_nodes, source, node, composite)
+            relevances = walk.run(self.logits, start)
             missing = [name for name in wanted if name not in relevances]
             if missing:
                 raise BadInput(f"no relevance reaches {listed(missing)} from the score")

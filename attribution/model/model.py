@@ -555,7 +555,7 @@ class Model:
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one pass each (``attribution.model.batching.chunks``)."""
-        return batching.chunks(total, self.batch_size(batch_size), equal=not self._has_fixed_batch())
+        return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
@@ -723,9 +723,6 @@ class Model:
     def _fixed_batch(self) -> int | None:
         sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
         return sizes[0] if sizes else None
-
-    def _has_fixed_batch(self) -> bool:
-        return self._fixed_batch() is not None
 
     def _number_of_classes(self) -> int:
         shape = self._compiled.output_shape
