@@ -43,20 +43,9 @@ def write(
     directory: str | os.PathLike[str],
     sheet: str,
 ) -> None:
-    """Write the model with its signatures and those of explanations.
+    """Write the model with its signatures and those of explanations to a directory.
 
-    Parameters
-    ----------
-    model : attribution.model.model.Model
-        The model to explain.
-    explain_input
-        Name of the explained input.
-    chosen
-        Label to method and parameters.
-    directory
-        Where to write.
-    sheet
-        Description of the explanations, as JSON.
+    ``chosen`` has method and parameters by label, ``sheet`` describes the explanations as JSON.
     """
     _refuse_what_no_graph_holds(model, explain_input)
     loaded = model.load_file()
@@ -209,12 +198,8 @@ class GraphQueries:
 
     Parameters
     ----------
-    model : attribution.model.model.Model
-        The model.
     compiled : attribution.model.compiled.CompiledGraph
-        Its functions.
-    explain_input
-        Name of the explained input.
+        Functions of the model.
     arrays
         Input name to tensor, in the order of the model's inputs.
     targets

@@ -230,12 +230,7 @@ for _position, _name in enumerate(_SWISH):
 def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> str | None:
     """Return the first operation that may give other scores at every call, or ``None``.
 
-    Parameters
-    ----------
-    graph_def
-        A pure graph.
-    state
-        Nodes that read variables which the whole graph writes.
+    ``state`` are the nodes that read variables which the whole graph writes.
     """
     for node in _all_nodes(graph_def):
         if node.name in state:
@@ -254,14 +249,7 @@ def _is_deterministic(node: Any) -> bool:
 def first_inexact(view: GraphView, inputs: Sequence[str], output: str) -> str | None:
     """Return the first operation whose gradient in a frozen graph may differ from the file's, or ``None``.
 
-    Parameters
-    ----------
-    view
-        The frozen graph.
-    inputs
-        Names of its input nodes.
-    output
-        Name of the tensor that is differentiated.
+    ``inputs`` are names of nodes, ``output`` of the tensor that is differentiated.
     """
     below, stack, reached = view.below(inputs), [node_of(output)], set(inputs)
     while stack:

@@ -31,12 +31,7 @@ _PASSING = ("Identity", "IdentityN", "StopGradient")
 def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
     """Return the nodes behind an input of another type that first hold numbers with a gradient.
 
-    Parameters
-    ----------
-    frozen
-        The model.
-    source, target
-        Nodes of the input and of the score.
+    ``source`` and ``target`` are the nodes of the input and of the score.
     """
     graph, found = frozen.graph, []
     path = graph.between(source, target)
@@ -66,8 +61,6 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
 
     Parameters
     ----------
-    frozen
-        The model.
     explain_input
         A node or tensor name, or a component of it, such as a Keras layer's name; of several nodes the last is meant.
     target
@@ -113,17 +106,7 @@ def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[s
 
 
 def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
-    """Return a model in which a tensor inside is one more input.
-
-    Parameters
-    ----------
-    frozen
-        The model.
-    name
-        Name of the new input.
-    node
-        The tensor's node.
-    """
+    """Return a model in which the tensor of a node is one more input called ``name``."""
     if frozen.loaded is not None:
         raise BadInput(f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
                        "gradients of the model's own inputs")  # fmt: skip
@@ -166,16 +149,9 @@ def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
 def _graph_with_channels_last(
     graph_def: tf.compat.v1.GraphDef, name: str, dtype: tf.DType, shape: Any
 ) -> tuple[tf.compat.v1.GraphDef, str]:
-    """Return a copy of a graph whose input has its channels last, and the new input's node.
+    """Return a pure graph whose input has its channels last, and the new input's node.
 
-    Parameters
-    ----------
-    graph_def
-        A pure graph.
-    name
-        Node of an input ``(batch, channels, positions...)``.
-    dtype, shape
-        Of that input.
+    ``name`` is the node of an input ``(batch, channels, positions...)`` of a type and shape.
     """
     changed = without_nodes(graph_def, [name])
     rank, new, order = len(shape), f"{name}_channels_last", f"{name}_channels_first/order"
@@ -380,18 +356,10 @@ def with_joined_inputs(frozen: FrozenModel, joined: JoinedInputs) -> FrozenModel
 def _graph_with_joined_inputs(
     graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], new: str, dtype: tf.DType
 ) -> tf.compat.v1.GraphDef:
-    """Return a copy of a graph that takes several inputs as one vector, which it splits, reshapes and casts.
+    """Return a pure graph that takes several inputs as one vector, which it splits, reshapes and casts.
 
-    Parameters
-    ----------
-    graph_def
-        A pure graph.
-    specs
-        Shape and type of each of these inputs by node, with no axis of unknown size but the first.
-    new
-        Node of the new input.
-    dtype
-        Type of the new input.
+    ``specs`` are these inputs' shapes and types by node, with no axis of unknown size but the first; ``new`` and
+    ``dtype`` are the new input's node and type.
     """
     changed = without_nodes(graph_def, specs)
     sizes = [spec.shape[1:].num_elements() for spec in specs.values()]

@@ -47,18 +47,9 @@ def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
 def final_activation(graph: GraphView, logits: str, probabilities: str | None) -> str | None:
     """Return the activation that gives probabilities from logits, ``"Softmax"`` or ``"Sigmoid"``.
 
-    Parameters
-    ----------
-    graph
-        The model.
-    logits, probabilities
-        As from ``split_scores``. Where the file has no probabilities, they are the softmax of the logits.
-
-    Returns
-    -------
-    str or None
-        ``None`` where the file's own operations are to give the probabilities: an average of softmaxes, or an
-        activation that other operations follow.
+    Both are as from ``split_scores``. Where the file has no probabilities, they are the softmax of the logits. ``None``
+    is returned where the file's own operations are to give the probabilities: an average of softmaxes, or an activation
+    that other operations follow.
     """
     if probabilities is None:
         return "Softmax"
@@ -189,12 +180,7 @@ def _ones(shape: tf.TensorShape) -> list[int]:
 def classes_of(shape: tf.TensorShape, position: Collection[int] = ()) -> int | None:
     """Return how many scores an output has at one position, or ``None`` where it is not one per class.
 
-    Parameters
-    ----------
-    shape
-        Shape of the output.
-    position
-        Indices of the axes between batch and classes.
+    ``position`` has an index for each axis between batch and classes.
     """
     if not shape.rank:
         return None
