@@ -15,6 +15,7 @@ import pytest
 import attribution
 from attribution_benchmarks.core.fingerprint import method_fingerprint
 
+pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
 MODELS = (
@@ -119,7 +120,6 @@ def test_commands_answer_without_a_checkout(installed, tmp_path, module):
     assert str(ROOT) not in done.stdout
 
 
-@pytest.mark.slow
 def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(installed, tmp_path):
     text = (ROOT / "docs" / "extend.md").read_text("utf-8")
     (source,) = re.findall(r"```python\n((?:(?!```).)*?BRIGHT_HALF = .*?)```", text, flags=re.DOTALL)

@@ -166,6 +166,7 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
     assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
 
 
+@pytest.mark.slow
 def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
     store = tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}", "--workers=2"]

@@ -205,6 +205,7 @@ def test_two_runs_in_one_directory_are_refused(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_commands_of_a_killed_run(tmp_path, capsys):
     driver, out, ended = tmp_path / "driver.py", tmp_path / "out", tmp_path / "ended"
     driver.write_text(KILLED_BEFORE_ITS_COMMAND)
