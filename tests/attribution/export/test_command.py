@@ -1,5 +1,6 @@
 """Exported explanations are the local ones, made of TensorFlow's own operations; what cannot be exported says so."""
 
+import functools
 import json
 import os
 import subprocess
@@ -44,6 +45,7 @@ def image_file(written):
     return written("image", IN_A_GRAPH)
 
 
+@functools.cache
 def signatures(directory):
     return tf.saved_model.load(str(directory / "1")).signatures
 
@@ -263,6 +265,7 @@ for number in range(2):
 """
 
 
+@pytest.mark.slow
 def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
     """Each in a process of its own, since TensorFlow numbers functions; they share one import of it."""
     for number in range(2):

@@ -1,5 +1,7 @@
 """Relevance laws on small networks of every family, exported by Keras, without biases."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -129,15 +131,26 @@ def randomise(model):
     return model
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def family(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def family_named(tmp_path_factory):
+    """Return a function from a family's name to the loaded model, inputs and the targets with the highest score."""
+
+    @functools.cache
+    def made(name):
+        path = tmp_path_factory.mktemp("family")
+        network = randomise(FAMILIES[name]())
+        network.export(path, verbose=False)
+        model = attribution.load_model(path)
+        x = np.random.default_rng(7).normal(size=(3, *network.input_shape[1:])).astype(np.float32)
+        return model, x, model.predict(x)
+
+    return made
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request, family_named):
     """Name, loaded model, inputs and the targets with the highest score."""
-    path = tmp_path_factory.mktemp("family")
-    network = randomise(FAMILIES[request.param]())
-    network.export(path, verbose=False)
-    model = attribution.load_model(path)
-    x = np.random.default_rng(7).normal(size=(3, *network.input_shape[1:])).astype(np.float32)
-    return request.param, model, x, model.predict(x)
+    return request.param, *family_named(request.param)
 
 
 def flat_sum(maps):

@@ -49,18 +49,15 @@ def shapley_values(model, x, target, labels, baseline=0.0):
     """Shapley values of groups by their definition, ``(groups,)``, groups in the order of their numbers."""
     names = np.unique(labels)
     players = range(len(names))
-
-    def score(members):
-        kept = np.isin(labels, names[list(members)])
-        return float(model.scores(np.where(kept, x, np.float32(baseline))[np.newaxis])[0, target])
-
+    sets = [members for size in range(len(names) + 1) for members in itertools.combinations(players, size)]
+    kept = np.stack([np.isin(labels, names[list(members)]) for members in sets])
+    scores = model.scores(np.where(kept, x, np.float32(baseline)))[:, target].astype(np.float64)
+    score = dict(zip(sets, scores, strict=True))
     values = np.zeros(len(names))
-    for player in players:
-        others = [other for other in players if other != player]
-        for size in range(len(names)):
-            weight = 1 / (len(names) * math.comb(len(names) - 1, size))
-            for members in itertools.combinations(others, size):
-                values[player] += weight * (score((*members, player)) - score(members))
+    for members, player in itertools.product(sets, players):
+        if player not in members:
+            weight = 1 / (len(names) * math.comb(len(names) - 1, len(members)))
+            values[player] += weight * (score[tuple(sorted((*members, player)))] - score[members])
     return values
 
 

@@ -29,27 +29,16 @@ def keras2(tmp_path_factory):
     return directory
 
 
-@pytest.fixture
-def without_keras2(monkeypatch):
-    """A process that cannot import Keras 2, as where it is not installed."""
+@pytest.mark.parametrize("name", KERAS2)
+def test_files_that_keras_2_saved_after_training_give_its_scores_and_gradients(name, keras2, monkeypatch):
+    """Gradients equal central differences. The process cannot import Keras 2, as where it is not installed."""
     monkeypatch.setitem(sys.modules, "tf_keras", None)
-
-
-@pytest.mark.parametrize("name", KERAS2)
-def test_files_that_keras_2_saved_after_training_give_its_scores(name, keras2, without_keras2):
-    model = attribution.load_model(keras2 / name)
-    saved = np.load(keras2 / f"{name}.npz")
-    inputs = saved["inputs"].astype(object) if saved["inputs"].dtype.kind == "U" else saved["inputs"]
-    np.testing.assert_allclose(model.scores(inputs), saved["scores"], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", KERAS2)
-def test_their_gradients_equal_central_differences(name, keras2, without_keras2):
-    model, inputs = attribution.load_model(keras2 / name), np.load(keras2 / f"{name}.npz")["inputs"]
-    explain_input = None
+    model, saved = attribution.load_model(keras2 / name), np.load(keras2 / f"{name}.npz")
+    inputs, explain_input = saved["inputs"], None
     if inputs.dtype.kind == "U":  # text has no gradient
         inputs = inputs.astype(object)
         explain_input = next(node for node in model.graph.nodes if node.endswith("/embedding_lookup"))
+    np.testing.assert_allclose(model.scores(inputs), saved["scores"], rtol=1e-5, atol=1e-6)
     explained = model.explaining(model.feed(inputs), explain_input)
     values, targets = explained.feed[explained.explain_input], np.arange(len(inputs)) % 3
     gradients = explained.model.gradients(explained.feed, targets, explain_input=explained.explain_input)
