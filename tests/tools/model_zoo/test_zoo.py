@@ -25,11 +25,16 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
+# One network of each way in which graphs differ most; the others are slow tests.
+QUICK = ("signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", *REFUSED)
 # TensorFlow cannot differentiate its frozen graph.
 NO_ORACLE = {("keras_int8", method) for method in ("grad_cam", "ablation_cam", "gradient_rollout")}
 
 
-@pytest.mark.parametrize("name", [*ALL_METHODS, *IN_PART])
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*ALL_METHODS, *IN_PART)],
+)
 def test_every_cell_is_known_or_refused(name):
     found = measure.measure(FAMILIES[name], measure.METHODS if name in ALL_METHODS else FEW_METHODS)["methods"]
     for method, cell in found.items():
