@@ -218,7 +218,6 @@ def test_the_paired_comparison_is_against_the_random_map():
         ("--models_dir=nowhere", "no model 'obj' in nowhere"),
         ("--output=scores.xls", "scores.xls"),
         ("--input_scores=scores.csv", "ends in none of '.json'"),
-        ("--num_imgs=0", "positive number"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message):

@@ -99,14 +99,6 @@ def test_an_interrupted_training_leaves_nothing(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "net").exists()
 
 
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    assert run(f"--output_dir={tmp_path / 'file'}") == 2
-    assert "is a file; name a directory" in capsys.readouterr().err
-    assert run(f"--output_dir={tmp_path / 'file' / 'below'}") == 2
-    assert "is a file; name a directory" in capsys.readouterr().err
-
-
 def test_a_seed_that_keras_cannot_take_is_refused(tmp_path, capsys):
     assert run(f"--seed={2**32}", f"--output_dir={tmp_path / 'net'}") == 2
     assert "is too large for Keras; at most 4294967295" in capsys.readouterr().err

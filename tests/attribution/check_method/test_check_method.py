@@ -137,8 +137,9 @@ BROKEN = [
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize(("name", "check", "words"), BROKEN)
 def test_what_breaks_it_is_caught_and_said(name, check, words, file, monkeypatch):
-    specimens = [one for one in checks.built_specimens(file.parent) if one.title == "signals"]
-    monkeypatch.setattr(checks, "built_specimens", lambda directory: specimens)
+    module = sys.modules["attribution.check_method"]
+    specimens = [one for one in module._built_specimens(file.parent) if one.title == "signals"]
+    monkeypatch.setattr(module, "_built_specimens", lambda directory: specimens)
     finding = outcomes(file, name)["signals", check]
     assert finding.outcome == "FAILED" and words in finding.words
 

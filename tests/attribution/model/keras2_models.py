@@ -1,5 +1,7 @@
 """Write SavedModels as Keras 2 does: ``python keras2_models.py DIRECTORY``.
 
+``keras2_models.tar.xz`` has those of Keras 2.21; the paths in it are relative to its folder.
+
 Each network is compiled and fitted for one step, so that its optimizer has slot variables. ``DIRECTORY/NAME.npz`` has
 inputs and the network's scores of them. This runs in a process of its own: a process that has imported ``tf_keras``
 loads these files even with ``tf.saved_model.load``.

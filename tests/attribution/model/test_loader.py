@@ -16,16 +16,19 @@ import attribution
 from attribution.errors import BadInput
 from attribution.model import _used_parts, loader, saved_model
 
+SCRIPT = pathlib.Path(__file__).with_name("keras2_models.py")
 KERAS2 = ("image", "gru", "masked_tokens", "normalized", "text", "words")
 
 
-@pytest.fixture(scope="session")
-def keras2(tmp_path_factory):
+@pytest.fixture(scope="session", params=["committed", pytest.param("new", marks=pytest.mark.slow)])
+def keras2(request, tmp_path_factory):
     """Directory of files that Keras 2 saved after training, each with inputs and scores."""
     directory = tmp_path_factory.mktemp("keras2")
-    script = pathlib.Path(__file__).with_name("keras2_models.py")
-    done = subprocess.run([sys.executable, str(script), str(directory)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    if request.param == "committed":
+        shutil.unpack_archive(SCRIPT.with_suffix(".tar.xz"), directory)
+    else:
+        done = subprocess.run([sys.executable, SCRIPT, directory], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
     return directory
 
 

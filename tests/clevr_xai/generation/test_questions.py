@@ -355,7 +355,7 @@ def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_ove
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
-def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_plainly, embedded_scenes):
+def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_plainly):
     reworded = asked_plainly[kind]
     assert len(reworded) == len(asked[kind])
     differ = 0
@@ -363,17 +363,6 @@ def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_pl
         differ += one["question"] != other["question"]
         assert {**one, "question": ""} == {**other, "question": ""}
     assert differ > 0.9 * len(reworded)
-    again, other = (questions.generate(embedded_scenes[:20], kind, seed) for seed in (7, 8))
-    assert json.dumps(again) == json.dumps(asked[kind][: len(again)])
-    assert again != other
-
-
-def test_every_sentence_is_read_without_an_unknown_word(official):
-    for kind in official.values():
-        sentences = [question["question"] for question in kind]
-        numbers = vocabulary.encode(sentences, vocabulary.QUESTION_WORDS)
-        assert not (numbers == vocabulary.UNKNOWN).any()
-    assert numbers.max() == len(vocabulary.QUESTION_WORDS) + 1
 
 
 def test_frames_are_drawn_equally_often_and_one_listed_twice_twice_as_often(embedded_scenes):
