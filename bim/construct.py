@@ -3,11 +3,12 @@
 Yang and Kim, "Benchmarking Attribution Methods with Relative Feature Importance" (arXiv:1907.09701),
 section 3. The i-th object of a class goes on the i-th image of every scene. Unlike the authors' code, the
 place and the size of each object follow from a seed and the image's name, and "stop sign" is spelt as COCO
-does.
+does. Some sets consist of images of others: scene1 to scene10, dog_bedroom, bamboo_forest, and those of TCAV.
 """
 
 from __future__ import annotations
 
+import base64
 import collections
 import glob
 import itertools
@@ -26,14 +27,16 @@ from attribution.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
 from attribution_benchmarks.cli.workers import available_cores
 from bim import layout
-from bim._subsets import link_subsets, origin, write_lists
-from bim.dataset import LISTED, RECORD, completeness, is_whole, link, read_image
-from bim.masks import packed, unpacked
+from bim.dataset import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
 from bim.synthetic.drawings import draw_source, save_picture
 
 CORPORA = "corpora"  # folder of the drawings below that of the sets
 MOST_SIDE = 20_000  # pixels of a photograph
 TOGETHER = 32  # pictures that a process draws or pastes at a time, each in milliseconds
+NO_BOX = (0, 0, 0, 0)
+NUM_TCAV_IMAGES = 100
+SUBSETS = (*layout.CONTRAST_SETS, "dog_bedroom", "bamboo_forest")
+TCAV_FOLDERS = ("dog_scene", *(f"random_{number}" for number in range(10)))
 
 
 def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, list[dict]]:
@@ -280,9 +283,9 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: 
     for (_, name, *_), written in zip(pairs, made, strict=True):
         if written is not None:
             boxes.update(written["boxes"])
-            masks[name].append(unpacked(written["mask"]))
-    write_lists(data_dir, _validation(num_val), boxes, masks)
-    link_subsets(data_dir, indices, seed)
+            masks[name].append(_unpacked(written["mask"]))
+    _write_all_lists(data_dir, _validation(num_val), boxes, masks)
+    _link_subsets(data_dir, indices, seed)
     _finish(data_dir, record, True)
 
 
@@ -308,7 +311,7 @@ def list_drawn(data_dir: str, num_val: int, seed: int = 0) -> None:
             mask, _ = _cutout_mask(_drawn_entry(draw_source(("", "object", name, index, seed), saved=False)))
             masks[name].append(mask)
             boxes |= _placements(name, layout.SCENES, index, mask.shape, seed)
-        write_lists(data_dir, _validation(num_val), boxes, masks)
+        _write_all_lists(data_dir, _validation(num_val), boxes, masks)
         _finish(data_dir, record, LISTED)
 
 
@@ -327,7 +330,7 @@ def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
     """
     place = os.path.abspath(data_dir)
     directory = os.path.join(place, *folder.split("/"))
-    origins = [origin(folder.partition("/")[0], os.path.splitext(name)[0]) for name in names]
+    origins = [_origin(folder.partition("/")[0], os.path.splitext(name)[0]) for name in names]
     # Processes for some hundred images only: each takes half a second to start.
     with locked_directory(place, "drawn images"), local_map(available_cores(), 8 * TOGETHER) as each:
         _draw(place, origins, each)
@@ -423,4 +426,115 @@ def _write_pairs(task) -> dict | None:
         if not is_whole(path):
             save_picture(path, paste(load_scene(source), image, mask, box))
         link(path, _path(data_dir, "obj", object_name, name, index))
-    return {"boxes": boxes, "mask": packed(mask)} if index >= layout.FIRST_VALIDATION else None
+    return {"boxes": boxes, "mask": _packed(mask)} if index >= layout.FIRST_VALIDATION else None
+
+
+def _packed(mask: np.ndarray) -> list:
+    """Return a (h, w) bool mask as plain JSON: its height, its width, and its bits in base 64."""
+    return [*mask.shape, base64.b64encode(np.packbits(mask)).decode()]
+
+
+def _unpacked(record: list) -> np.ndarray:
+    """Return the mask that ``_packed`` wrote down."""
+    height, width, bits = record
+    flat = np.unpackbits(np.frombuffer(base64.b64decode(bits), np.uint8), count=height * width)
+    return flat.reshape(height, width).astype(bool)
+
+
+def _write_all_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
+    """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of all sets.
+
+    ``validation`` are the indices of the validation images of each pair, ``boxes`` image name -> row0, col0, row1,
+    col1, and ``masks`` object name -> list of (h, w) bool, one per validation index.
+    """
+    triples = list(itertools.product(layout.OBJECTS, layout.SCENES, validation))
+    names = [layout.pair_name(*triple) for triple in triples]
+    for set_name in ("obj", "scene", "scene_only"):
+        classes, position = (layout.OBJECTS, 0) if set_name == "obj" else (layout.SCENES, 1)
+        labels = [classes.index(triple[position]) for triple in triples]
+        write_lists(os.path.join(data_dir, set_name), names, labels, [boxes[name] for name in names])
+        _write_masks(os.path.join(data_dir, set_name), validation, masks)
+    for set_name in SUBSETS:
+        folder = os.path.join(data_dir, set_name)
+        names, scenes, _ = zip(*_images_of(set_name, validation), strict=True)
+        write_lists(folder, names, map(layout.SCENES.index, scenes), [boxes.get(name, NO_BOX) for name in names])
+        _write_masks(folder, validation, {layout.COMMON_FEATURE: masks[layout.COMMON_FEATURE]})
+
+
+def write_lists(folder: str, names, labels, boxes, suffix: str = ".jpg") -> None:
+    """Write ``val.txt`` and ``val_loc.txt`` of a set."""
+    for file, column in (("val.txt", labels), ("val_loc.txt", (",".join(map(str, box)) for box in boxes))):
+        lines = [f"{name}{suffix} {cell}\n" for name, cell in zip(names, column, strict=True)]
+        atomic_write(os.path.join(folder, file), "".join(lines), durable=False)
+
+
+def _origin(set_name: str, name: str) -> tuple[str, str]:
+    """Return the set that an image was made for, ``scene`` or ``scene_only``, and the image's name there.
+
+    Its name in the set that it is in, such as ``obj`` or ``scene3``, is ``dog-bedroom-0901``, without suffix, or
+    ``bedroom-0901`` in the contrast sets.
+    """
+    if layout.object_and_number(name) is None:
+        return "scene_only", f"{layout.COMMON_FEATURE}-{name}"
+    return "scene_only" if set_name in ("scene_only", "bamboo_forest") else "scene", name
+
+
+def _link_subsets(data_dir: str, indices, seed: int) -> None:
+    """Make scene1 .. scene10, dog_bedroom, bamboo_forest and tcav of the images of scene and scene_only.
+
+    ``indices`` are all of a pair, training and validation; ``seed`` is that of TCAV's choice of images.
+    """
+    for set_name in layout.CONTRAST_SETS:
+        for scene in layout.SCENES:
+            os.makedirs(os.path.join(data_dir, set_name, "train", scene), exist_ok=True)
+    for set_name in SUBSETS:
+        for name, scene, index in _images_of(set_name, indices):
+            source, original = _origin(set_name, name)
+            part = layout.part_folder(scene, index)
+            target = os.path.join(data_dir, set_name, part, name + ".jpg")
+            link(os.path.join(data_dir, source, part, original + ".jpg"), target)
+    for folder in TCAV_FOLDERS:
+        for name, scene, index in tcav_images(folder, indices, seed):
+            file = layout.pair_name(name, scene, index) + ".jpg"
+            source = os.path.join(data_dir, "scene", layout.part_folder(scene, index), file)
+            link(source, os.path.join(data_dir, "tcav", folder, file))
+
+
+def _images_of(set_name: str, indices) -> list[tuple[str, str, int]]:
+    """Return name, scene and index of each image of one of ``SUBSETS``.
+
+    One of scene1 .. scene10 has a dog in the first i scene classes and no object in the others. The other subsets have
+    validation images of one scene.
+    """
+    if set_name not in layout.CONTRAST_SETS:
+        scene = set_name.removeprefix("dog_")
+        validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
+        return [(layout.pair_name("dog", scene, index), scene, index) for index in validation]
+    with_dog = layout.scenes_with_dog(set_name)
+    return [
+        (layout.pair_name("dog", scene, index) if scene in with_dog else f"{scene}-{index:04d}", scene, index)
+        for scene in layout.SCENES
+        for index in indices
+    ]
+
+
+def tcav_images(folder: str, indices, seed: int) -> list[tuple[str, str, int]]:
+    """Choose images for TCAV: dogs on scenes as the concept, or a random set of other objects on scenes.
+
+    The target is ``dog_bedroom``, so none of the images shows a bedroom. Training images are used if there are any.
+    ``folder`` is one of ``TCAV_FOLDERS``. Returns object, scene and index of each image.
+    """
+    pool = [index for index in indices if index < layout.FIRST_VALIDATION] or list(indices)
+    scenes = [scene for scene in layout.SCENES if scene != "bedroom"]
+    others = [name for name in layout.OBJECTS if name != layout.COMMON_FEATURE]
+    number = TCAV_FOLDERS.index(folder)
+    rng = np.random.default_rng([seed, 1907, number])
+    triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
+    chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
+    return [triples[position] for position in sorted(chosen)]
+
+
+def _write_masks(folder: str, validation, masks: dict) -> None:
+    """Write the masks of some objects, one per validation index, each under its name."""
+    keys = [layout.mask_key(name, index) for name in masks for index in validation]
+    save_masks(os.path.join(folder, "val_mask.npz"), [mask for name in masks for mask in masks[name]], keys)

@@ -138,21 +138,21 @@ class _Bim(Benchmark):
 
     def sections(self, run: Run) -> Iterator[Section]:
         """Compare the models and sets of each metric; ``run.results`` are the ``Comparison`` objects so far."""
-        from bim import table
+        from bim import _table
 
         run.results = []
         for metric in run.metrics:
             patches = _patches(run) if metric == "iir" else None
             compared = run.data.compare(metric)
             run.results += compared
-            run.input_scores = table.image_scores(run.results)
-            rows = table.score_rows(compared, run.flags.compare)
-            parts = [table.table(run.metrics[metric], rows, self.titles(run))]
+            run.input_scores = _table.image_scores(run.results)
+            rows = _table.score_rows(compared, run.flags.compare)
+            parts = [_table.table(run.metrics[metric], rows, self.titles(run))]
             if metric == "rmcs" and _any_bundled(run):
-                parts.append(table.CHOSEN_BY_SCORE + "\n")
+                parts.append(_table.CHOSEN_BY_SCORE + "\n")
             if patches:
                 parts.append(patches.summary() + "\n")
-            yield Section(rows + table.curve_rows(compared), "\n".join(parts) + "\n")
+            yield Section(rows + _table.curve_rows(compared), "\n".join(parts) + "\n")
 
     def titles(self, run: Run) -> dict[str, str]:
         """Return the titles of methods and controls by name."""
@@ -166,13 +166,13 @@ class _Bim(Benchmark):
 
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write a figure of scores and one of examples for each metric, and images for a report."""
-        from bim import pictures
+        from bim import _pictures
 
-        places = pictures.example_places(run.data, run.results, pictures.NUM_EXAMPLES)
-        pictures.write_pictures(
+        places = _pictures.example_places(run.data, run.results, _pictures.NUM_EXAMPLES)
+        _pictures.write_pictures(
             run.flags.plot_dir, run.data, run.metrics, rows, self.titles(run), places, run.flags.plot_format
         )
-        pictures.save_report_examples(run.flags.plot_dir, run.data, run.results)
+        _pictures.save_report_examples(run.flags.plot_dir, run.data, run.results)
 
 
 def _check_names(run: Run, methods: Iterable[str]) -> None:

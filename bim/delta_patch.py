@@ -17,11 +17,9 @@ from attribution.errors import BadInput
 from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory
 from attribution.reading import read_json
 from bim import layout
-from bim._subsets import write_boxes, write_list
-from bim.dataset import BimSet, load_set, read_images
-from bim.evaluate import PATCH_SET, BimRun
-from bim.masks import save_masks
-from bim.measure import TENSORS, input_side, load_classifier, network_inputs
+from bim.construct import write_lists
+from bim.dataset import BimSet, load_set, read_images, save_masks
+from bim.evaluate import PATCH_SET, TENSORS, BimRun, input_side, load_classifier, network_inputs
 from bim.models import network_input
 from bim.scores import place_mask
 from bim.served import local_twin
@@ -74,7 +72,7 @@ def construct(
     data_dir
         Folder of the constructed sets.
     model
-        The model whose logits the patches should not change: ``scene_only``, from ``measure.load_classifier``.
+        The model whose logits the patches should not change: ``scene_only``, from ``evaluate.load_classifier``.
     steps, step_size, batch_size
         Of the search: the number of steps, their length in pixel values, and images at a time.
     progress
@@ -129,8 +127,7 @@ def _write_lists(directory: str, plain: BimSet, record: _PatchRecord) -> None:
     if not used:
         raise BadInput("every patch changes the class of its image; more --steps or another --step_size may help")
     names = [record.names[row] for row in used]
-    write_list(directory, names, plain.labels[used], ".png")
-    write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
+    write_lists(directory, names, plain.labels[used], plain.boxes[used].tolist(), ".png")
     keys = [layout.mask_key(*layout.object_and_number(name)) for name in names]
     save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used], keys)
 
@@ -203,7 +200,7 @@ def logit_function(model, tensors: bool = False):
 def check_gives_logits(model, logits) -> None:
     """Refuse a model whose file does not output logits, but for example probabilities.
 
-    ``logits`` is its ``logit_function``; ``measure.load_classifier`` finds the logits before a softmax.
+    ``logits`` is its ``logit_function``; ``evaluate.load_classifier`` finds the logits before a softmax.
     """
     shape = (2, *model.inputs[model.explained_input()].shape[1:])
     sample = np.random.default_rng(0).normal(0, 50, shape).astype(np.float32)

@@ -209,7 +209,7 @@ def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def network_input(images, side: int):
     """Return RGB of 0 to 255 as the float input of a network, which may have another side: bilinear, minus the means.
 
-    It can be differentiated, and resizes as Pillow does in ``measure.network_inputs``, but for rounding.
+    It can be differentiated, and resizes as Pillow does in ``evaluate.network_inputs``, but for rounding.
     """
     import tensorflow as tf
 

@@ -34,8 +34,8 @@ from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.stats import comparisons, statistics
 from bim import layout
 from bim.dataset import image_names, read_images, resolve_data_dir
+from bim.evaluate import classifier_at, input_side, load_classifier, network_inputs
 from bim.layout import MODEL_NAMES, SAVED_MODELS, define_compat
-from bim.measure import classifier_at, input_side, load_classifier, network_inputs
 
 LOGITS = "final_dense"
 LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", LOGITS)
@@ -249,7 +249,7 @@ def score_concept(
     Parameters
     ----------
     model, target
-        From ``measure.load_classifier``, and the class whose logit is meant.
+        From ``evaluate.load_classifier``, and the class whose logit is meant.
     images
         "target", "concept" and "random_0", "random_1", ...: (N, H, W, 3) uint8 each, at least two random sets.
     layers

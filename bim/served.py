@@ -21,8 +21,8 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.stats import correlation, statistics
 from bim import scores
 from bim.dataset import BimSet
+from bim.evaluate import checked_classifier, input_side, network_inputs
 from bim.layout import MODEL_NAMES
-from bim.measure import checked_classifier, input_side, network_inputs
 
 PERCENTILES = (50, 90, 99)
 LABEL_SETS = ("obj", "scene")  # the same images with two kinds of labels

@@ -61,7 +61,7 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution_benchmarks import serving
     from bim.attributions import method_named
     from bim.dataset import load_set, resolve_data_dir
-    from bim.measure import input_side, network_inputs
+    from bim.evaluate import input_side, network_inputs
     from bim.scores import sample_rows
 
     _check(flag_values)

@@ -37,7 +37,7 @@ flags.DEFINE_float(
 def main(flag_values: flags.FlagValues) -> None:
     """Make the patches and print their distances."""
     from bim.dataset import resolve_data_dir
-    from bim.measure import classifier_at
+    from bim.evaluate import classifier_at
 
     upstream = flag_values.compat == "upstream"
     model = classifier_at(flag_values.model, tensors=upstream)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.runner import Run
-from bim import construct, measure, metrics, models
+from bim import construct, evaluate, metrics, models
 from bim.dataset import load_set
 from bim.definition import BENCHMARK
 from bim.synthetic import drawings
@@ -138,10 +138,10 @@ def upstream_models(tmp_path_factory):
 def predicted(copy_sets, tiny_models, tmp_path):
     """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
     data_dir = copy_sets(str(tmp_path / "data"))
-    model = measure.load_classifier(tiny_models, "obj")
+    model = evaluate.load_classifier(tiny_models, "obj")
     for set_name in ("obj", "scene", "dog_bedroom"):
         images = load_set(data_dir, set_name)
-        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
+        labels = model.predict(evaluate.network_inputs(images.images(range(len(images))), 32))
         with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
             file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
     return data_dir

@@ -14,7 +14,7 @@ from PIL import Image
 
 from attribution.errors import BadInput
 from bim import construct, dataset, layout
-from bim.masks import load_masks
+from bim.dataset import load_masks
 from bim.synthetic.drawings import write_corpora
 
 
@@ -251,3 +251,12 @@ def test_missing_corpora_are_named(tmp_path):
         construct.coco_cutouts(str(tmp_path / "none.json"), str(tmp_path), 1)
     with pytest.raises(BadInput, match="no scene 'bamboo_forest'"):
         construct.scene_files(str(tmp_path), 1)
+
+
+def test_masks_come_back_from_plain_json():
+    rng = np.random.default_rng(0)
+    for shape in ((3, 5), (17, 1), (8, 8), (1, 1)):
+        mask = rng.random(shape) < 0.5
+        found = construct._unpacked(json.loads(json.dumps(construct._packed(mask))))
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, mask)

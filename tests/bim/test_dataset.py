@@ -1,9 +1,15 @@
-"""Links, and images of 16 bits."""
+"""Links, images of 16 bits, masks without pickles, and the authors' pickles without their power."""
+
+import pickle
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from attribution.errors import BadInput
 from bim import dataset
+
+SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 
 
 def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_path, monkeypatch):
@@ -19,3 +25,91 @@ def test_images_of_16_bits_are_scaled_to_8(tmp_path):
     ramp = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
     Image.fromarray(ramp).save(tmp_path / "deep.png")
     np.testing.assert_array_equal(dataset.read_image(str(tmp_path / "deep.png"), 16), np.dstack([ramp // 257] * 3))
+
+
+@pytest.fixture
+def some_masks():
+    rng = np.random.default_rng(0)
+    return [rng.random(shape) < 0.5 for shape in SHAPES]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == bool
+        np.testing.assert_array_equal(one, other)
+
+
+def test_masks_come_back(tmp_path, some_masks):
+    names = ["dog-0900", "dog-0901", "kite-0900", "kite-0901"]
+    dataset.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
+    found, keys = dataset.load_masks(str(tmp_path))
+    assert_same(found, some_masks)
+    assert keys == names
+    with np.load(tmp_path / "val_mask.npz", allow_pickle=False) as file:
+        assert set(file.files) == {"bits", "shapes", "keys"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shapes": np.array([[1 << 20, 1 << 20]])},
+        {"shapes": np.array([[3, 5], [17, 0], [8, 8], [1, 1]])},
+        {"shapes": np.array([[3, 5], [-17, -1], [8, 8], [1, 1]])},
+        {"shapes": np.zeros((2, 2, 2), int)},
+        {"bits": np.zeros(4, np.uint8)},
+        {"bits": np.zeros(13, np.int64)},
+        {"keys": np.array(["a", "a", "b", "c"])},
+        {"keys": np.array(["a", "b"])},
+    ],
+)
+def test_arrays_that_are_no_masks_are_refused(tmp_path, some_masks, change):
+    dataset.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
+    with np.load(tmp_path / "val_mask.npz") as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "val_mask.npz", **{**arrays, **change})
+    with pytest.raises(BadInput, match="is damaged"):
+        dataset.load_masks(str(tmp_path))
+
+
+def as_objects(some_masks):
+    array = np.empty(len(some_masks), object)
+    array[:] = [mask.astype(np.uint8) for mask in some_masks]
+    return array
+
+
+def test_the_authors_object_array_is_read(tmp_path, some_masks):
+    with open(tmp_path / "val_mask", "wb") as file:
+        np.save(file, as_objects(some_masks))
+    assert_same(dataset.load_masks(str(tmp_path))[0], some_masks)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_plain_pickle_of_arrays_is_read(tmp_path, some_masks, protocol):
+    (tmp_path / "val_mask").write_bytes(pickle.dumps(as_objects(some_masks), protocol))
+    assert_same(dataset.load_masks(str(tmp_path))[0], some_masks)
+
+
+class Malicious:
+    def __reduce__(self):
+        return (eval, ("__import__('os').system('touch ' + 'gotcha')",))
+
+
+@pytest.mark.parametrize("as_npy", [False, True])
+def test_a_pickle_that_calls_anything_else_is_refused(tmp_path, monkeypatch, as_npy):
+    monkeypatch.chdir(tmp_path)
+    array = np.empty(1, object)
+    array[0] = Malicious()
+    if as_npy:
+        with open(tmp_path / "val_mask", "wb") as file:
+            np.save(file, array)
+    else:
+        (tmp_path / "val_mask").write_bytes(pickle.dumps(array))
+    with pytest.raises(BadInput, match="only NumPy arrays"):
+        dataset.load_masks(str(tmp_path))
+    assert not (tmp_path / "gotcha").exists()
+
+
+def test_missing_masks_are_named(tmp_path):
+    with pytest.raises(BadInput, match=r"expected val_mask\.npz"):
+        dataset.load_masks(str(tmp_path))

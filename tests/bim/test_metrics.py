@@ -15,7 +15,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
-from bim import dataset, layout, measure, metrics, scores, table
+from bim import _table, dataset, evaluate, layout, metrics, scores
 from bim.attributions import MAPS
 from bim.evaluate import Comparison
 
@@ -29,8 +29,8 @@ def labelled(copy_sets, upstream_models, tmp_path_factory):
     data_dir = copy_sets(str(tmp_path_factory.mktemp("labelled")))
     for set_name, model_name in (("obj", "obj"), ("scene", "scene"), ("scene_only", "scene")):
         images = dataset.load_set(data_dir, set_name)
-        model = measure.load_classifier(upstream_models, model_name, tensors=True)
-        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
+        model = evaluate.load_classifier(upstream_models, model_name, tensors=True)
+        labels = model.predict(evaluate.network_inputs(images.images(range(len(images))), 32))
         labels[::5] = (labels[::5] + 1) % 10
         with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
             file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
@@ -91,7 +91,7 @@ def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_mo
         tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=6", f"--methods={methods}", "--nocontrols"
     )
     rows = scores.sample_rows(200, 6, 0)
-    loaded = {name: measure.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
+    loaded = {name: evaluate.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
     assert len(found["rows"]) == 8
     for row in found["rows"]:
         expected, count = upstream_score(labelled, loaded, row["metric"].upper(), row["method"], rows)
@@ -130,8 +130,8 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     found = {(row["method"], row["metric"]): row for row in first["rows"]}
     images = dataset.load_set(labelled, "obj")
     rows = scores.sample_rows(200, 8, 0)
-    model = measure.load_classifier(upstream_models, "obj", tensors=True)
-    right = model.predict(measure.network_inputs(images.images(rows), 32)) == images.labels[rows]
+    model = evaluate.load_classifier(upstream_models, "obj", tensors=True)
+    right = model.predict(evaluate.network_inputs(images.images(rows), 32)) == images.labels[rows]
     assert found["gradient", "inside"]["n"] == right.sum() and 0 < found["gradient", "inside"]["value"] < 1
     assert found["random", "inside"]["kind"] == "control"
     folder = tmp_path / "maps" / "gradient" / "obj-obj"
@@ -181,19 +181,19 @@ def test_controls_that_see_no_model_have_no_contrast(tmp_path, compare, upstream
 
 def test_no_correct_image_is_said_and_not_a_number_in_silence():
     empty = Comparison("mcs", None, MapSource("gradient"), np.zeros(0), np.zeros(0, int), 10, 0)
-    (row,) = table.score_rows([empty])
+    (row,) = _table.score_rows([empty])
     assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
-    assert "no image is classified correctly by both" in table.table(
+    assert "no image is classified correctly by both" in _table.table(
         scores.METRICS["mcs"], [row], {"gradient": "Gradient"}
     )
 
 
 def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
     house = Comparison("mcs", None, MapSource("m"), np.array([0.1, 0.3]), np.arange(2), 2, 1)
-    (row,) = table.score_rows([house])
+    (row,) = _table.score_rows([house])
     assert row["flat"] == 1 and row["value"] == pytest.approx(0.2) and "reason" not in row
     upstream = Comparison("mcs", None, MapSource("m"), np.array([0.1, np.nan]), np.arange(2), 2, 1)
-    (row,) = table.score_rows([upstream])
+    (row,) = _table.score_rows([upstream])
     assert np.isnan(row["value"]) and "0 / 0" in row["reason"]
 
 
@@ -203,7 +203,7 @@ def test_the_paired_comparison_is_against_the_random_map():
         Comparison("mcs", None, source, numbers, np.arange(30), 30, 0)
         for source, numbers in ((MapSource("gradient"), values), (MapSource(control="random"), np.zeros(30)))
     ]
-    gradient, random_map = table.score_rows(found)
+    gradient, random_map = _table.score_rows(found)
     assert gradient["difference"] == pytest.approx(0.3) and gradient["p_value"] < 0.001
     assert "difference" not in random_map and random_map["kind"] == "control"
 

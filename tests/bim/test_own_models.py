@@ -9,7 +9,7 @@ import pytest
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table
+from bim import _table, delta_patch, evaluate, layout, metrics, run_tcav
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
@@ -25,9 +25,9 @@ def test_the_others_come_from_the_folder_of_models(sets, tiny_models, tmp_path, 
         f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--models=obj={own}", "--methods=gradient",
         f"--scores_dir={tmp_path}", "--metrics=MCS",
     )  # fmt: skip
-    assert run.model("obj").fingerprint == measure.classifier_at(own).fingerprint
-    assert run.model("scene_only").fingerprint == measure.load_classifier(tiny_models, "scene_only").fingerprint
-    assert run.model("obj").fingerprint != measure.load_classifier(tiny_models, "obj").fingerprint
+    assert run.model("obj").fingerprint == evaluate.classifier_at(own).fingerprint
+    assert run.model("scene_only").fingerprint == evaluate.load_classifier(tiny_models, "scene_only").fingerprint
+    assert run.model("obj").fingerprint != evaluate.load_classifier(tiny_models, "obj").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -52,27 +52,27 @@ def test_relative_contrast_of_embedded_models_says_what_it_is(predicted, tiny_mo
         monkeypatch.setattr(module, "CONTRAST_SETS", layout.CONTRAST_SETS[-3:])
     flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=RMCS", "--num_imgs=2"]
     scored(tmp_path, *flags)
-    assert table.CHOSEN_BY_SCORE not in capsys.readouterr().out
+    assert _table.CHOSEN_BY_SCORE not in capsys.readouterr().out
     monkeypatch.setattr(layout, "SAVED_MODELS", tiny_models)
     scored(tmp_path, *flags)
-    assert table.CHOSEN_BY_SCORE in capsys.readouterr().out
+    assert _table.CHOSEN_BY_SCORE in capsys.readouterr().out
     own = ",".join(f"{name}={shutil.copytree(os.path.join(tiny_models, name), tmp_path / name)}"
                    for name in layout.CONTRAST_SETS)  # fmt: skip
     scored(tmp_path, *flags, f"--models={own}")
-    assert table.CHOSEN_BY_SCORE not in capsys.readouterr().out
+    assert _table.CHOSEN_BY_SCORE not in capsys.readouterr().out
 
 
 def test_patches_of_another_model_are_not_scored(predicted, tiny_models, tmp_path, capsys):
     flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=IIR", "--num_imgs=2"]
     scored(tmp_path, *flags, code=2)
     assert "no patches in" in capsys.readouterr().err
-    delta_patch.construct(predicted, measure.load_classifier(tiny_models, "scene_only"), steps=2)
+    delta_patch.construct(predicted, evaluate.load_classifier(tiny_models, "scene_only"), steps=2)
     scored(tmp_path, *flags)
     other = next(
         name
         for name in ("obj", "scene")
-        if measure.load_classifier(tiny_models, name).fingerprint
-        != measure.load_classifier(tiny_models, "scene_only").fingerprint
+        if evaluate.load_classifier(tiny_models, name).fingerprint
+        != evaluate.load_classifier(tiny_models, "scene_only").fingerprint
     )
     scored(tmp_path, *flags, f"--models=scene_only={os.path.join(tiny_models, other)}", code=2)
     assert "were made for another model" in capsys.readouterr().err

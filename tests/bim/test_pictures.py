@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bim import pictures, scores
+from bim import _pictures, scores
 
 
 @pytest.fixture(scope="module")
@@ -22,18 +22,18 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
         for name in titles
         for metric, extra in (("mcs", {}), *(("rmcs", {"scene_model": i}) for i in range(1, 10)))
     ]
-    written = pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    written = _pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert [path.split("/")[-1] for path in written] == ["mcs_scores.png", "mcs_examples.png", "rmcs_scores.png"]
     for path in written:
         with Image.open(path) as picture:
             assert np.asarray(picture.convert("L")).std() > 5
     first = {path: open(path, "rb").read() for path in written}
-    pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    _pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert first == {path: open(path, "rb").read() for path in written}
 
 
 def test_the_examples_are_images_that_were_drawn(run):
-    images, maps, masks, predicted = pictures.example_maps("idr", run)
+    images, maps, masks, predicted = _pictures.example_maps("idr", run)
     assert [len(names) for names in predicted] == [3, 3] and "dog" not in predicted[0]  # the network of scenes
     assert images.shape == (2, 3, 128, 128, 3) and masks.shape == (3, 32, 32) and masks.any(axis=(1, 2)).all()
     rows = scores.sample_rows(200, 4)

@@ -5,8 +5,8 @@ from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats.comparisons import compare_pairs
 from bim import layout
+from bim._table import image_scores, score_rows
 from bim.evaluate import Comparison
-from bim.table import image_scores, score_rows
 
 
 def compared(metric, number, name):

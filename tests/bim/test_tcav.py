@@ -9,7 +9,7 @@ from scipy import stats
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import layout, measure, run_tcav
+from bim import evaluate, layout, run_tcav
 from bim.dataset import read_image
 
 pytestmark = pytest.mark.usefixtures("load_once")
@@ -58,10 +58,10 @@ def test_gradients_of_the_layers_move_the_logit_as_they_say(sets, tiny_models):
     # The logit is linear in the pooled last layer, so gradient times activation, plus the bias, is the logit.
     import tensorflow as tf
 
-    model = measure.load_classifier(tiny_models, "scene")
+    model = evaluate.load_classifier(tiny_models, "scene")
     images = run_tcav.load_images(sets, 2)["target"]
     values, gradients = run_tcav.layer_passes(model, images, 3, run_tcav.LAYERS, batch_size=2)
-    logits = model.scores(measure.network_inputs(images, 32))
+    logits = model.scores(evaluate.network_inputs(images, 32))
     bias = next(v for v in tf.saved_model.load(str(model.path)).variables if v.shape == (10,)).numpy()[3]
     linear = (values["block_layer4"] * gradients["block_layer4"]).sum(axis=1)
     np.testing.assert_allclose(linear + bias, logits[:, 3], rtol=1e-3)

@@ -17,11 +17,10 @@ from attribution_benchmarks.cli.figures import PictureGrid, save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
-from bim.evaluate import PAIRS, SHARED_MEMBER, BimRun
+from bim._table import image_scores
+from bim.evaluate import PAIRS, SHARED_MEMBER, BimRun, Member, input_side, member_key
 from bim.layout import OBJECTS, SCENES
-from bim.measure import Member, input_side, member_key
 from bim.scores import METRICS, place_mask, two_dimensional
-from bim.table import image_scores
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
@@ -50,7 +49,7 @@ def write_pictures(
     Parameters
     ----------
     metrics, rows
-        Names of metrics, and their scores in long form (``bim.table.score_rows``).
+        Names of metrics, and their scores in long form (``bim._table.score_rows``).
     titles
         Method name -> what to print.
     places
