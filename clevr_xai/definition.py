@@ -34,8 +34,8 @@ from clevr_xai.metrics import ACCURACIES, CONFIDENCE, HEADING, MASK_PIXELS, POOL
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun
     from attribution_benchmarks.core.input_scores import InputScores
-    from clevr_xai.commentary import Covariates, Shares
-    from clevr_xai.measured import Measured
+    from clevr_xai._commentary import Covariates, Shares
+    from clevr_xai.answering import Measured
 
 MODELS = default_model("clevr_xai")
 CORRECT_OF_COMPLEX = 300  # answers of a run by default
@@ -198,11 +198,11 @@ class _ClevrXai(Benchmark):
 
     def sharded_run(self, run: Run, name: str) -> ShardedRun:
         """Return the run through the questions, whose name is their kind."""
-        from clevr_xai import answering, measured
+        from clevr_xai import answering
 
         given = run.flags
         predictions = answering.read_predictions(given.precomputed_maps) if given.precomputed_maps else None
-        return measured.sharded_run(
+        return answering.sharded_run(
             run.data, self._explainer(run), predictions, run.shared_metrics, run.store, given.batch_size,
             self._maps_directory(run), given.degenerate_maps,
         )  # fmt: skip
@@ -240,12 +240,12 @@ class _ClevrXai(Benchmark):
 
     def evaluate(self, run: Run) -> _Results:
         """Explain and measure; save the explained answers next to saved maps."""
-        from clevr_xai import answering, commentary, measured
+        from clevr_xai import _commentary, answering
 
         questions = run.data
         dataset, truths = questions.dataset, _ground_truths(run)
         results = run.evaluate(self.sharded_run(run, dataset.kind), "question", "questions")
-        found = measured.collect(questions, results, run.shared_metrics, run.flags.degenerate_maps)
+        found = answering.collect(questions, results, run.shared_metrics, run.flags.degenerate_maps)
         if not found.right.any():
             raise BadInput(f"none of the {len(found.rows)} questions is answered correctly; there is nothing to score")
         if run.flags.save_maps:
@@ -257,8 +257,8 @@ class _ClevrXai(Benchmark):
             print_line("precomputed maps have no confidence, so the subset 'confident' is skipped", file=sys.stderr)
         return _Results(
             found,
-            commentary.mask_shares(found, dataset, truths),
-            commentary.correlations(found, dataset, truths[0], _own_metrics(run)),
+            _commentary.mask_shares(found, dataset, truths),
+            _commentary.correlations(found, dataset, truths[0], _own_metrics(run)),
         )
 
     def input_scores(self, run: Run) -> list[InputScores]:
@@ -301,12 +301,12 @@ class _ClevrXai(Benchmark):
 
     def table(self, run: Run, rows: Sequence[Mapping], markdown: bool = False) -> str:
         """Return the tables of metrics, mask shares and correlations."""
-        from clevr_xai import commentary, table
+        from clevr_xai import _commentary, table
 
         return (
             table.text(rows, _poolings(run), _bounds(run), markdown, run.shared_metrics)
-            + commentary.shares_text(run.results.shares, markdown)
-            + commentary.correlations_text(run.results.covariates, markdown)
+            + _commentary.shares_text(run.results.shares, markdown)
+            + _commentary.correlations_text(run.results.covariates, markdown)
         )
 
     def titles(self, run: Run) -> dict[str, str]:
@@ -315,12 +315,12 @@ class _ClevrXai(Benchmark):
 
     def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
         """Compare the scores with the poster's, and explain those of the edge detector."""
-        from clevr_xai import commentary
+        from clevr_xai import _commentary
 
-        notes = commentary.findings(run.results.measured, rows)
+        notes = _commentary.findings(run.results.measured, rows)
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in _own_metrics(run))
         notes.append(f"The poster does not name its pooling; ours are {pooled}. {_CLUSTERS}" if pooled else _CLUSTERS)
-        return notes + commentary.edges_explained(run.results.shares)
+        return notes + _commentary.edges_explained(run.results.shares)
 
     def data_fingerprints(self, run: Run) -> dict[str, str]:
         """Return the fingerprint of the questions by their kind."""
@@ -328,22 +328,22 @@ class _ClevrXai(Benchmark):
 
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write maps of some questions, box plots, and questions for a report."""
-        from clevr_xai import pictures
+        from clevr_xai import _pictures
 
         measured, truths, given = run.results.measured, _ground_truths(run), run.flags
         questions, explainer = run.data, self._explainer(run)
 
         def maps(rows: Sequence[int]) -> dict[str, np.ndarray]:
-            found = pictures.maps_of(questions, rows, explainer, run.store)
+            found = _pictures.maps_of(questions, rows, explainer, run.store)
             return {name: one / 255 for name, one in found.items()}
 
-        picked = pictures.example_rows(run.input_scores, measured, truths[0])
-        for path in pictures.write_pictures(
+        picked = _pictures.example_rows(run.input_scores, measured, truths[0])
+        for path in _pictures.write_pictures(
             given.plot_dir, measured, questions.dataset, maps, truths, _own_metrics(run), given.num_pictures,
             given.plot_format, picked if len(picked) >= given.num_pictures else None,
         ):  # fmt: skip
             print_line(f"picture: {path}", file=sys.stderr)
-        pictures.save_examples(given.plot_dir, questions, measured, explainer, run.input_scores, truths[0], run.store)
+        _pictures.save_examples(given.plot_dir, questions, measured, explainer, run.input_scores, truths[0], run.store)
 
 
 def _define_questions(flag_values: flags.FlagValues) -> None:

@@ -36,7 +36,7 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 
 if TYPE_CHECKING:
-    from clevr_xai.measured import Measured
+    from clevr_xai.answering import Measured
 
 
 class _Relevance:

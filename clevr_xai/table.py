@@ -23,7 +23,7 @@ from attribution_benchmarks.core.rows import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from clevr_xai import methods
-from clevr_xai.measured import Measured
+from clevr_xai.answering import Measured
 from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import (
     ACCURACIES,

@@ -24,12 +24,12 @@ from attribution.reading import read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
-from clevr_xai.generation import blender, looks, questions, render, scenes
+from clevr_xai.generation import _blender, _render, questions, scenes
 
 MAX_WIDTH = 8192  # pixels
 RENDERERS = ("mitsuba", "blender")
 # Settings that came later, with the value that a directory without them has.
-_LATER = {"look": render.LOOK, "renderer": RENDERERS[0]}
+_LATER = {"look": _render.LOOK, "renderer": RENDERERS[0]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Settings:
     stored_size
         Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
     look
-        Lights and materials of Mitsuba's images, a name in ``looks.LOOKS``.
+        Lights and materials of Mitsuba's images, a name in ``_render.LOOKS``.
     renderer
         One of ``RENDERERS``. Masks are Mitsuba's in any case.
     """
@@ -56,14 +56,14 @@ class Settings:
     num_images: int = 100
     width: int = 480
     height: int = 320
-    samples: int = render.SAMPLES
+    samples: int = _render.SAMPLES
     stored_size: int = 0
-    look: str = render.LOOK
+    look: str = _render.LOOK
     renderer: str = RENDERERS[0]
 
     def __post_init__(self):
-        if self.look not in looks.LOOKS:
-            raise BadInput(f"no look {self.look!r}; these exist: {listed(looks.LOOKS)}")
+        if self.look not in _render.LOOKS:
+            raise BadInput(f"no look {self.look!r}; these exist: {listed(_render.LOOKS)}")
         if self.renderer not in RENDERERS:
             raise BadInput(f"no renderer {self.renderer!r}; these exist: {listed(RENDERERS)}")
         if self.width * 2 != self.height * 3 or self.width <= 0:
@@ -106,7 +106,7 @@ def generate(
     wording
         Of the questions, see ``questions.generate``. Images and ground truths do not depend on it.
     assets, blender_python
-        Of ``blender.render``.
+        Of ``_blender.render``.
 
     Raises
     ------
@@ -117,9 +117,9 @@ def generate(
     if not str(output_dir):
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
-    render.check_available()
+    _render.check_available()
     if settings.renderer == "blender":
-        blender.check_available(assets, blender_python)
+        _blender.check_available(assets, blender_python)
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
     with locked_directory(output_dir, "images"), each or contextlib.nullcontext(serial_map) as each:
@@ -218,14 +218,14 @@ def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blend
     if not (image_file.exists() and mask_file.exists()):
         size = settings.width, settings.height
         if settings.renderer == "blender":
-            image = blender.render(scene, *size, settings.samples, assets, blender_python)
-            indices = render.render_indices(scene, *size)
+            image = _blender.render(scene, *size, settings.samples, assets, blender_python)
+            indices = _render.render_indices(scene, *size)
         else:
-            image, indices = render.render(scene, *size, settings.samples, settings.look)
+            image, indices = _render.render(scene, *size, settings.samples, settings.look)
         picture = Image.fromarray(image)
         if settings.stored_size:
             picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
-        layout.write(mask_file, functools.partial(render.mask_image(indices).save, format="PNG"))
+        layout.write(mask_file, functools.partial(_render.mask_image(indices).save, format="PNG"))
         layout.write(image_file, functools.partial(picture.save, format="PNG"))
     return layout.compact(scene)
 

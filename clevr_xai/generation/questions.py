@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clevr_xai import programs
 from clevr_xai.generation import families
-from clevr_xai.generation.families import Family, Step, could_be
-from clevr_xai.generation.search import Choice, SceneIndex, Search
+from clevr_xai.generation.families import Choice, Family, SceneIndex, Search, Step, could_be
 from clevr_xai.vocabulary import ATTRIBUTES
 
 BLOCK = 250  # scenes, after which the counts are reset

@@ -10,8 +10,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.explainer import SavedMaps, saved_methods
 from clevr_xai import answering, methods, vocabulary
-from clevr_xai.answering import Answering, Questions, confidences, scaled
-from clevr_xai.measured import collect, sharded_run
+from clevr_xai.answering import Answering, Questions, collect, confidences, scaled, sharded_run
 from clevr_xai.metrics import score_maps
 from clevr_xai.vocabulary import ANSWERS
 

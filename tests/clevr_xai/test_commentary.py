@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from clevr_xai import commentary
+from clevr_xai import _commentary
+from clevr_xai.answering import Measured
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import Measured
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS, relevance_mass_accuracy
 
 ROWS, THIRD = np.arange(40), np.arange(0, 60, 3)
@@ -46,7 +46,7 @@ def measured(data):
 
 
 def test_correlations_are_those_of_the_questions_that_count(measured, data):
-    (found,) = commentary.correlations(measured, data, "single_object", ["mass"])
+    (found,) = _commentary.correlations(measured, data, "single_object", ["mass"])
     assert found.n == len(ROWS) - 2
     assert list(found.columns) == ["answer's softmax", "mask's pixels", "objects in scene"]
     assert list(found.rows) == ["gradient", "grad_cam", "edge_detector"]
@@ -58,8 +58,8 @@ def test_correlations_are_those_of_the_questions_that_count(measured, data):
 
 
 def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
-    found = commentary.correlations(measured, data, "single_object", ["mass"])
-    text, markdown = commentary.correlations_text(found), commentary.correlations_text(found, markdown=True)
+    found = _commentary.correlations(measured, data, "single_object", ["mass"])
+    text, markdown = _commentary.correlations_text(found), _commentary.correlations_text(found, markdown=True)
     title = "What the relevance mass accuracy goes with, ground truth Single Object: Spearman's correlation over 38"
     assert title in text and title in markdown
     (line,) = [line for line in markdown.splitlines() if line.startswith("| Edge detector")]
@@ -67,16 +67,16 @@ def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
 
 
 def test_without_a_network_no_softmax_is_there(measured, data):
-    (found,) = commentary.correlations(
+    (found,) = _commentary.correlations(
         dataclasses.replace(measured, confidence=None), data, "single_object", ["mass"]
     )  # fmt: skip
     assert list(found.columns) == ["mask's pixels", "objects in scene"]
 
 
 def test_few_questions_have_no_table(measured, data):
-    few = dataclasses.replace(measured, right=ROWS < commentary.FEWEST - 1)
-    assert commentary.correlations(few, data, "single_object", ["mass", "rank"]) == []
-    assert commentary.correlations_text([]) == ""
+    few = dataclasses.replace(measured, right=ROWS < _commentary.FEWEST - 1)
+    assert _commentary.correlations(few, data, "single_object", ["mass", "rank"]) == []
+    assert _commentary.correlations_text([]) == ""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def even_edges(questions):
 
 
 def test_shares_are_those_of_the_masks(even_edges, questions):
-    (union, unique) = commentary.mask_shares(even_edges, questions, ["union", "unique"])
+    (union, unique) = _commentary.mask_shares(even_edges, questions, ["union", "unique"])
     counted = [row for row in THIRD[:-1] if questions.objects("union", row)]
     assert len(union.objects) == len(counted) and len(unique.objects) <= len(counted)
     row = counted[3]
@@ -116,21 +116,21 @@ def test_shares_are_those_of_the_masks(even_edges, questions):
 
 
 def test_the_table_has_a_line_a_family_and_one_of_all(even_edges, questions):
-    shares = commentary.mask_shares(even_edges, questions, ["union"])
-    text = commentary.shares_text(shares)
+    shares = _commentary.mask_shares(even_edges, questions, ["union"])
+    text = _commentary.shares_text(shares)
     families = set(shares[0].families)
     assert len(families) > 3 and all(f"\n{name} " in text for name in (*families, "all"))
     assert "Share of the scene in the mask, ground truth Union" in text
-    assert "| all | " in commentary.shares_text(shares, markdown=True)
-    (note,) = commentary.edges_explained(shares)
+    assert "| all | " in _commentary.shares_text(shares, markdown=True)
+    (note,) = _commentary.edges_explained(shares)
     mean = shares[0].edges.mean()
     assert f"so {mean:.2f} is expected of it and it has {mean:.2f} (Spearman's correlation over questions 1.00)" in note
 
 
 def test_without_an_edge_detector_the_masks_alone_are_told(even_edges, questions):
     bare = dataclasses.replace(even_edges, sources=(MapSource("gradient"),))
-    shares = commentary.mask_shares(bare, questions, ["union"])
-    assert commentary.edges_explained(shares) == [] and "edge detector" not in commentary.shares_text(shares)
+    shares = _commentary.mask_shares(bare, questions, ["union"])
+    assert _commentary.edges_explained(shares) == [] and "edge detector" not in _commentary.shares_text(shares)
 
 
 def test_one_family_has_no_table():
@@ -141,4 +141,4 @@ def test_one_family_has_no_table():
         {name: mask.sum(axis=(1, 2)) for name, mask in batch.masks.items()}, "f", (MapSource("gradient"),),
         lambda label: None,
     )  # fmt: skip
-    assert commentary.shares_text(commentary.mask_shares(measured, data, ["single_object"])) == ""
+    assert _commentary.shares_text(_commentary.mask_shares(measured, data, ["single_object"])) == ""

@@ -10,8 +10,8 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.registry import benchmark_named
 from clevr_xai import evaluate, masks, methods, table
+from clevr_xai.answering import Measured
 from clevr_xai.definition import BENCHMARK
-from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS, POOLINGS
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
-from clevr_xai.generation import questions, render, scenes
+from clevr_xai.generation import _render, questions, scenes
 
 SETTINGS = read_json(dataset.EMBEDDED / layout.SETTINGS)
 SIZE = SETTINGS["width"], SETTINGS["height"]
@@ -59,7 +59,7 @@ def test_its_masks_are_made_again(index, embedded_scenes):
     stored = np.asarray(Image.open(dataset.EMBEDDED / layout.MASKS / scene["mask_filename"]).convert("RGB"))
     indices = masks.object_indices(stored, [item["mask_color"] for item in scene["objects"]])
     # A ray that grazes a rim may round to the other side on a processor of another instruction set.
-    assert (render.render_indices(scene, *SIZE) != indices).sum() <= 5
+    assert (_render.render_indices(scene, *SIZE) != indices).sum() <= 5
     assert np.bincount(indices[indices >= 0]).min() >= 200
 
 
@@ -70,7 +70,7 @@ def test_its_images_are_rendered_again(index, embedded_scenes):
     50 dB is well above the 41 to 46 dB that lie between 16 and 256 light paths a pixel.
     """
     scene = embedded_scenes[index]
-    image, _ = render.render(scene, *SIZE, SETTINGS["samples"])
+    image, _ = _render.render(scene, *SIZE, SETTINGS["samples"])
     again = np.asarray(Image.fromarray(image).resize((128, 128), Image.BILINEAR)).astype(float)
     stored = np.asarray(Image.open(dataset.EMBEDDED / layout.IMAGES / scene["image_filename"])).astype(float)
     assert np.mean((again - stored) ** 2) < 255**2 / 10**5

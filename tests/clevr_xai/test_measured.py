@@ -14,9 +14,8 @@ from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods
-from clevr_xai.answering import Questions, draw_rows
+from clevr_xai.answering import Questions, collect, draw_rows, sharded_run
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import collect, sharded_run
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clevr_xai import pictures
+from clevr_xai import _pictures
 from clevr_xai.dataset import Dataset
 from clevr_xai.metrics import METRICS, POOLINGS
 
@@ -22,7 +22,7 @@ def test_a_question_with_its_masks_and_maps(kind):
     maps["guided_backprop"] = np.zeros((128, 128, 3))
     scores = {name: np.full((len(data.ground_truths), len(METRICS), len(POOLINGS)), 0.25) for name in maps}
     scores["gradient"][0, 0, list(POOLINGS).index("l2-norm,sq")] = 0.75
-    figure = pictures.question_figure(data, row, maps, scores, truth)
+    figure = _pictures.question_figure(data, row, maps, scores, truth)
     question = data.questions[row]["question"]
     assert figure.get_suptitle().replace("\n", " ") == f"{question}  –  {data.answers[row]}"
     shown = [title for title in texts(figure) if title]

@@ -7,8 +7,8 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import correlation, statistics
-from clevr_xai import commentary, methods, table
-from clevr_xai.measured import Measured
+from clevr_xai import _commentary, methods, table
+from clevr_xai.answering import Measured
 from clevr_xai.metrics import METRICS, POOLINGS, subset_members
 
 N = 12
@@ -192,7 +192,7 @@ def test_orders_are_over_the_questions_that_all_methods_have():
     notes = {}
     for choice in ("drop", "uniform"):
         measured = made_up(scores=scores.__getitem__, degenerate_maps=choice)
-        notes[choice] = " ".join(commentary.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
+        notes[choice] = " ".join(_commentary.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
     assert "below are over the 7 of 9 questions for which every method has a value" in notes["drop"]
     assert "questions for which every method" not in notes["uniform"]
     order = [0.9 - 0.05 * number for number, name in enumerate(PAPER) if name not in OTHER_PATHS]
@@ -236,7 +236,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
 
 
 def test_what_the_numbers_say(measured, rows):
-    notes = " ".join(commentary.findings(measured, rows))
+    notes = " ".join(_commentary.findings(measured, rows))
     assert "Order of the 11 methods" in notes
     assert all(f"with {methods.title(name)}: Kendall's tau " in notes for name in methods.BASELINES)
     assert "misses" not in notes  # no completeness error was measured
@@ -247,11 +247,11 @@ def test_what_the_numbers_say(measured, rows):
     found = table.long_rows(turned, ["single_object"], ["mass"])
     assert {row["method"]: row["gap"] for row in found if "gap" in row} == {"integrated_gradients_gray": 0.02}
     assert " 2.0 " in next(line for line in table.text(found).splitlines() if line.startswith("IG from gray"))
-    notes = " ".join(commentary.findings(turned, found))
+    notes = " ".join(_commentary.findings(turned, found))
     assert "misses f(image) - f(baseline) by this share of it: IG from gray 2 % (median" in notes
     assert "the poster's one row is compared with each of ours" in notes
     assert "correlation -0.9" in notes or "correlation -1.0" in notes
-    assert commentary.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
+    assert _commentary.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
 
 
 def test_settings_of_the_methods():

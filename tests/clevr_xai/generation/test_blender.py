@@ -11,7 +11,7 @@ from PIL import Image
 from attribution.errors import BadInput
 from attribution.reading import read_json
 from clevr_xai import layout
-from clevr_xai.generation import blender, generate
+from clevr_xai.generation import _blender, generate
 
 SETTINGS = generate.Settings(seed=4, num_images=2, width=48, height=32, samples=1, renderer="blender")
 STAND_IN = """
@@ -92,16 +92,16 @@ def test_the_same_scenes_and_masks_are_rendered_and_none_twice(assets, tmp_path)
 
 def test_what_is_missing_is_named(assets, tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="--blender_python"):
-        blender.check_available(str(assets), str(tmp_path / "no_python"))
+        _blender.check_available(str(assets), str(tmp_path / "no_python"))
     (tmp_path / "module" / "bpy.py").write_text("app = None")
     with pytest.raises(BadInput, match=r"bpy 4\.2"):
-        blender.check_available(str(assets))
+        _blender.check_available(str(assets))
     (assets / "shapes" / "Sphere.blend").unlink()
     with pytest.raises(BadInput, match=r"no shapes/Sphere.blend"):
-        blender.check_available(str(assets))
+        _blender.check_available(str(assets))
 
 
 def test_a_failed_rendering_is_reported(assets, tmp_path):
     (tmp_path / "module" / "bpy.py").write_text("raise SystemExit('out of order')")
     with pytest.raises(BadInput, match=r"did not render a.png: out of order"):
-        blender.render({"image_filename": "a.png", "objects": []}, 48, 32, 1, str(assets))
+        _blender.render({"image_filename": "a.png", "objects": []}, 48, 32, 1, str(assets))

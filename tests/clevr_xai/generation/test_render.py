@@ -12,13 +12,13 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import masks, vocabulary
-from clevr_xai.generation import looks, render, scenes
+from clevr_xai.generation import _render, scenes
 
 DIGEST = """
 import hashlib
-from clevr_xai.generation import render, scenes
+from clevr_xai.generation import _render, scenes
 scene = scenes.sample_scene(3, {index}, 96, 64)
-image, indices = render.render(scene, 96, 64, 4)
+image, indices = _render.render(scene, 96, 64, 4)
 print(hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest())
 """
 
@@ -26,8 +26,8 @@ print(hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest())
 def test_two_processes_render_the_same_bytes():
     """Also when one of them rendered something else before."""
     first = subprocess.run([sys.executable, "-c", DIGEST.format(index=1)], capture_output=True, text=True, check=True)
-    render.render(scenes.sample_scene(3, 0, 96, 64), 96, 64, 4)
-    image, indices = render.render(scenes.sample_scene(3, 1, 96, 64), 96, 64, 4)
+    _render.render(scenes.sample_scene(3, 0, 96, 64), 96, 64, 4)
+    image, indices = _render.render(scenes.sample_scene(3, 1, 96, 64), 96, 64, 4)
     assert first.stdout.strip() == hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest()
 
 
@@ -35,7 +35,7 @@ def test_two_processes_render_the_same_bytes():
 def test_masks_agree_with_the_ray_marcher(index):
     """Two programs trace the same pixel centres; they may differ where a ray grazes a rim."""
     scene = scenes.sample_scene(3, index)
-    rendered = render.render_indices(scene, 480, 320)
+    rendered = _render.render_indices(scene, 480, 320)
     marched = scenes.seen_objects(scene, 480, 320)
     differ = rendered != marched
     assert differ.mean() < 0.001
@@ -49,7 +49,7 @@ def test_masks_agree_with_the_ray_marcher(index):
 def test_a_mask_image_is_read_back():
     scene = scenes.sample_scene(3, 2)
     indices = scenes.seen_objects(scene, 480, 320)
-    picture = np.asarray(render.mask_image(indices).convert("RGB"))
+    picture = np.asarray(_render.mask_image(indices).convert("RGB"))
     colors = [item["mask_color"] for item in scene["objects"]]
     np.testing.assert_array_equal(masks.object_indices(picture, colors), indices)
     assert tuple(picture[0, 0]) == (64, 64, 64)
@@ -63,7 +63,7 @@ def alone(**attributes):
 
 
 def seen(**attributes):
-    image, indices = render.render(alone(**attributes), 96, 64, 4)
+    image, indices = _render.render(alone(**attributes), 96, 64, 4)
     return image[indices == 0].astype(float)
 
 
@@ -86,8 +86,8 @@ def test_metal_glitters_and_rubber_does_not():
 
 def test_the_light_casts_a_shadow():
     scene = alone()
-    image, indices = render.render(scene, 96, 64, 4)
-    empty, _ = render.render(scene | {"objects": []}, 96, 64, 4)
+    image, indices = _render.render(scene, 96, 64, 4)
+    empty, _ = _render.render(scene | {"objects": []}, 96, 64, 4)
     ground = indices < 0
     darker = empty.mean(axis=-1) - image.mean(axis=-1)
     assert darker[ground].max() > 30
@@ -97,7 +97,7 @@ def test_the_light_casts_a_shadow():
 def test_without_the_extra_one_line_names_it(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)  # importing it raises ImportError
     with pytest.raises(BadInput, match=r"the extra 'render'") as error:
-        render.check_available()
+        _render.check_available()
     assert missing in str(error.value) and "\n" not in str(error.value)
 
 
@@ -106,11 +106,11 @@ def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
     """TensorFlow first and Mitsuba after it in one process would abort at its end."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from clevr_xai.generation import render, scenes\n"
+        "from clevr_xai.generation import _render, scenes\n"
         "if __name__ == '__main__':\n"
         "    import tensorflow as tf\n"
         "    tf.constant(1.0) + 1.0\n"
-        "    print(render.render_indices(scenes.sample_scene(3, 0, 96, 64), 96, 64).max())\n"
+        "    print(_render.render_indices(scenes.sample_scene(3, 0, 96, 64), 96, 64).max())\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
@@ -121,17 +121,17 @@ def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
     """Mitsuba hears SIGINT while it renders, whoever ignores it, and gives what it has: a dark picture, half a mask."""
     program = (
         "import os, signal, threading, time\n"
-        "from clevr_xai.generation import render, scenes\n"
+        "from clevr_xai.generation import _render, scenes\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "scene = scenes.sample_scene(0, 1, 96, 64)\n"
-        "render.render(scene, 96, 64, 1)\n"
+        "_render.render(scene, 96, 64, 1)\n"
         "def press():\n"
         "    while True:\n"
         "        time.sleep(0.02)\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "threading.Thread(target=press, daemon=True).start()\n"
         "try:\n"
-        "    render.render(scene, 96, 64, 64)\n"
+        "    _render.render(scene, 96, 64, 64)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
@@ -148,12 +148,12 @@ def of_mitsuba():
     return json.loads(subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout)
 
 
-@pytest.mark.parametrize("look", looks.LOOKS)
+@pytest.mark.parametrize("look", _render.LOOKS)
 @pytest.mark.parametrize("lamp", ["key", "fill", "back", "sun"])
 def test_a_lamp_lights_the_ground_by_its_power(look, lamp, of_mitsuba):
     """The inverse-square law: a Lambertian lamp of P watts gives P cos^2 / (pi r^2) above a point that it faces."""
     found = of_mitsuba["lamps"][look][lamp]
-    look = looks.LOOKS[look]
+    look = _render.LOOKS[look]
     if lamp == "sun":
         direction, irradiance = look.sun
         irradiance *= direction[2] / np.linalg.norm(direction)
@@ -179,11 +179,11 @@ def test_a_matched_material_conserves_energy(material, of_mitsuba):
 @pytest.mark.parametrize("index", range(2))
 def test_a_look_changes_no_index(index):
     scene = scenes.sample_scene(3, index, 96, 64)
-    (one, indices), (other, same) = (render.render(scene, 96, 64, 4, look) for look in looks.LOOKS)
+    (one, indices), (other, same) = (_render.render(scene, 96, 64, 4, look) for look in _render.LOOKS)
     np.testing.assert_array_equal(indices, same)
     assert np.abs(one.astype(float) - other).mean() > 1
     with pytest.raises(BadInput, match="no look 'van_gogh'; these exist: 'kubric', 'matched'"):
-        render.render(scene, 96, 64, 4, "van_gogh")
+        _render.render(scene, 96, 64, 4, "van_gogh")
 
 
 @pytest.mark.parametrize("shape", ["cube", "cylinder"])
@@ -205,11 +205,11 @@ def test_the_first_tangent_is_horizontal_around_the_axis(shape, of_mitsuba):
     assert along.shape == (50,) and along.min() > np.cos(np.deg2rad(28))
 
 
-MESHES = {"cube": looks.cube_mesh, "cylinder": looks.cylinder_mesh}
+MESHES = {"cube": _render.cube_mesh, "cylinder": _render.cylinder_mesh}
 
 
 def test_the_backdrop_faces_the_camera():
-    vertices, normals, faces = looks.backdrop_mesh()
+    vertices, normals, faces = _render.backdrop_mesh()
     corners = vertices[faces]
     area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     area /= np.linalg.norm(area, axis=1, keepdims=True)
@@ -218,8 +218,8 @@ def test_the_backdrop_faces_the_camera():
     assert (np.einsum("fi,fi->f", area, toward) > 0).all()
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, rtol=1e-4)  # the turn has four digits
     # The objects lie within 3 of the origin; there the ground is level and at most 0.035 high.
-    ahead = (vertices[:, :2] - looks._BACKDROP_PLACE) @ looks._BACKDROP_TURN[:, 0]
-    objects = -looks._BACKDROP_PLACE @ looks._BACKDROP_TURN[:, 0]
+    ahead = (vertices[:, :2] - _render._BACKDROP_PLACE) @ _render._BACKDROP_TURN[:, 0]
+    objects = -_render._BACKDROP_PLACE @ _render._BACKDROP_TURN[:, 0]
     assert np.interp(objects + 3 * 2**0.5, ahead[:25], vertices[:25, 2]) < 0.035 and vertices[:, 2].max() > 20
 
 

@@ -14,9 +14,8 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
-from clevr_xai.answering import Questions
+from clevr_xai.answering import Measured, Questions
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import Measured
 from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, pool
 from clevr_xai.table import TRUTH_TITLES, titled
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from clevr_xai.generation import families
-from clevr_xai.generation.search import SceneIndex, Search, overrepresented
+from clevr_xai.generation.families import SceneIndex, Search, _overrepresented
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from clevr_xai.generation.search import SceneIndex, Search, overrepresented
     ],
 )
 def test_which_answers_were_given_too_often(counts, refused):
-    assert {answer for answer in counts if overrepresented(counts, answer)} == refused
+    assert {answer for answer in counts if _overrepresented(counts, answer)} == refused
 
 
 def item(size, color, material, shape):

@@ -22,8 +22,8 @@ from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import methods, table
+from clevr_xai.answering import Measured
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import Measured
 from clevr_xai.methods import BASELINES, title
 from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, subset_members, summary
 from clevr_xai.table import TRUTH_TITLES, titled
