@@ -18,7 +18,7 @@ from attribution.errors import BadInput, listed, printable
 from attribution_benchmarks.cli.bundled_models import given_or_bundled
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
-from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results, ShardedRun
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
@@ -60,6 +60,25 @@ class _Measured:
     attributions: dict[MapSource, np.ndarray]
     flat: dict[MapSource, np.ndarray]
     shared: dict[str, dict[MapSource, np.ndarray]]  # metric of all benchmarks -> source -> (n, width) float64
+
+    @classmethod
+    def of(cls, results: Results, labels: np.ndarray, shared: Mapping[str, Metric]) -> _Measured:
+        """Return the numbers of images with ``labels``; ``results`` are of ``OBJECT`` and the ``shared`` metrics."""
+        numbers = {source: results.numbers(source, OBJECT) for source in results.sources}
+        return cls(
+            np.array(results.predictions, np.int64).reshape(len(labels)),
+            labels,
+            {source: column[:, 0] for source, column in numbers.items()},
+            {source: column[:, 1].astype(bool) for source, column in numbers.items()},
+            {
+                name: {
+                    source: results.numbers(source, metric.measure)
+                    for source in results.sources
+                    if metric.measure.applies_to(source)
+                }
+                for name, metric in shared.items()
+            },
+        )
 
     def with_zero_by_zero(self) -> _Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -438,21 +457,7 @@ class BimRun:
                 )
         title = printable(member.name.replace("-", " on "))
         results = self.run.evaluate(self.sharded_run(model_name, set_name, rows), "image", title)
-        numbers = {source: results.numbers(source, OBJECT) for source in results.sources}
-        found = _Measured(
-            np.array(results.predictions, np.int64).reshape(len(rows)),
-            member.images.labels[list(rows)],
-            {source: column[:, 0] for source, column in numbers.items()},
-            {source: column[:, 1].astype(bool) for source, column in numbers.items()},
-            {
-                name: {
-                    source: results.numbers(source, metric.measure)
-                    for source in results.sources
-                    if metric.measure.applies_to(source)
-                }
-                for name, metric in self._shared_of(member).items()
-            },
-        )
+        found = _Measured.of(results, member.images.labels[list(rows)], self._shared_of(member))
         return found.with_zero_by_zero() if self.upstream else found
 
     def _shared_of(self, member: Member) -> Mapping[str, Metric]:
