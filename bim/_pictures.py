@@ -45,17 +45,8 @@ def write_pictures(
     """Write figures for the metrics of a run and return the files, as ``mcs_scores.png`` and ``mcs_examples.png``.
 
     The methods of the run are explained once more on a few of its images. RMCS has no examples.
-
-    Parameters
-    ----------
-    metrics, rows
-        Names of metrics, and their scores in long form (``bim._table.score_rows``).
-    titles
-        Method name -> what to print.
-    places
-        Metric -> images to show, from ``example_places``; evenly spread where None.
-    formats
-        Of ``cli.figures.FORMATS``.
+    ``rows`` are from ``_table.score_rows``, ``titles`` the methods' by name, ``places`` from ``example_places``: the
+    images to show by metric, evenly spread where None. ``formats`` are of ``cli.figures.FORMATS``.
     """
     written = []
     for metric in metrics:

@@ -181,23 +181,10 @@ class Covariates(NamedTuple):
 
 
 def correlations(measured: Measured, dataset: Dataset, ground_truth: str, metrics: Sequence[str]) -> list[Covariates]:
-    """Return how each method's accuracies rise with what is known of the questions.
+    """Return the correlation of each method's accuracies with properties of the questions.
 
-    Parameters
-    ----------
-    measured
-        Numbers of the questions.
-    dataset
-        That they are of.
-    ground_truth
-        Which masks.
-    metrics
-        Of ``metrics.ACCURACIES``, each in its heading's pooling.
-
-    Returns
-    -------
-    list[Covariates]
-        One a metric; none for fewer than ``FEWEST`` questions.
+    There is one result for each of ``metrics``, of ``metrics.ACCURACIES``, in its heading's pooling; none for fewer
+    than ``FEWEST`` questions.
     """
     counted = subset_members(measured, "all", ground_truth, 1, 0)
     if counted.sum() < FEWEST:

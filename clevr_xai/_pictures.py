@@ -37,29 +37,11 @@ def write_pictures(
     formats: Sequence[str] = ("png",),
     rows: Sequence[int] | None = None,
 ) -> list[str]:
-    """Write PNG files.
+    """Write figures and return the files: ``question_17.png`` and so on, then ``mass_single_object.png`` and so on.
 
-    Parameters
-    ----------
-    directory
-        Folder to write to; made where it is missing.
-    measured, dataset
-        Numbers and data of the run.
-    maps
-        Function from places in the data set to method -> (n, H, W, C) or (n, H, W).
-    ground_truths, metrics
-        Those of the run; the first ground truth is outlined on the maps, a box plot is drawn of each.
-    count
-        Questions to draw, spread evenly over those that count.
-    formats
-        Of ``cli.figures.FORMATS``.
-    rows
-        Places in the data set of questions to draw in place of these.
-
-    Returns
-    -------
-    list of str
-        ``question_17.png`` and so on, then ``mass_single_object.png`` and so on.
+    ``maps`` is a function from places in the data set to method -> (n, H, W, C) or (n, H, W). The first ground truth is
+    outlined on the maps; a box plot is drawn of each. ``count`` questions are drawn, spread evenly over those that
+    count, or the first of ``rows``, places in the data set. ``formats`` are of ``cli.figures.FORMATS``.
     """
     counted = np.flatnonzero(measured.right & (measured.pixels[ground_truths[0]] > 0))
     chosen = counted[np.unique(np.linspace(0, len(counted) - 1, count).astype(int))] if len(counted) else []
@@ -223,18 +205,9 @@ def save_examples(
     ground_truth: str,
     store: ScoreStore | None = None,
 ) -> str:
-    """Write the questions that tell the methods apart, and return the file.
+    """Write the questions that distinguish the methods best, and return the file.
 
-    Parameters
-    ----------
-    directory
-        Where to write.
-    questions, measured, explainer, store
-        Of the run.
-    groups
-        Its input scores.
-    ground_truth
-        Outlined; the groups of other ground truths are left out.
+    ``groups`` are the run's input scores; those of other ground truths than the one to outline are skipped.
     """
     groups = _of_truth(groups, ground_truth)
     if not groups:

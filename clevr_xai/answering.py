@@ -394,21 +394,15 @@ def sharded_run(
 
     Parameters
     ----------
-    questions
-        Those to explain.
     explainer
-        Makes the maps: ``Explainer`` of the questions' network, or ``SavedMaps``.
+        ``Explainer`` of the questions' network, or ``SavedMaps``.
     predictions
-        Answers that saved maps explain, from ``answering.read_predictions``; None counts all as right. Where the
-        questions have a network, its answers are used instead.
+        Answers that saved maps explain, from ``read_predictions``; None counts all as correct. Where the questions have
+        a network, its answers are used instead.
     shared
-        Metrics of all benchmarks to compute besides, by name; against the questions' first ground truth.
-    store
-        Where scores are stored; None stores none.
-    batch_size
-        Questions in one block.
-    maps_directory
-        Where maps are saved; None saves none.
+        Metrics of all benchmarks to compute as well, by name; against the questions' first ground truth.
+    store, maps_directory
+        Where scores and maps are saved; None saves none.
     degenerate_maps
         Treatment of maps that are zero everywhere; see ``Measured.counted``.
     """

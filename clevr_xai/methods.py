@@ -168,18 +168,10 @@ CONTROL_TITLES = {name: control.title for name, control in CONTROLS.items()}
 
 
 def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETWORKS) -> list[Control]:
-    """Return controls of a run, in the order of the tables.
+    """Return the controls of a run with the given names of ``CONTROLS``, in the order of the tables.
 
-    Parameters
-    ----------
-    dataset
-        Where other questions come from.
-    network : clevr_xai.answering.Answering
-        What they are put to.
-    names
-        Of ``CONTROLS``.
-    random_networks
-        Number of networks under "random_weights", each a control of its own.
+    Other questions come from ``dataset`` and are encoded by ``network``, an ``Answering``. Each of the
+    ``random_networks`` is a separate control.
     """
     chosen = networks((control for name, control in CONTROLS.items() if name in names), random_networks)
     if PERMUTED_QUESTION not in chosen:
@@ -197,21 +189,10 @@ def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETW
 
 
 def other_questions(sentences: Sequence[str], rows: Sequence[int], seed: int) -> list[int]:
-    """Return for some questions another one of the data set, which has other words.
+    """Return for each of some rows another row of the data set, whose question has other words.
 
-    Parameters
-    ----------
-    sentences
-        All questions of the data set.
-    rows
-        Those that need another.
-    seed
-        Of the run; the choice depends on it, the row and the data set alone.
-
-    Returns
-    -------
-    list of int
-        A row each; the row itself where all questions are the same.
+    It is the row itself where all questions are the same. The choice depends on the seed, the row and ``sentences``,
+    all questions of the data set, alone.
     """
     found = []
     for row in rows:

@@ -100,14 +100,7 @@ def long_rows(
     both in ``of`` and ``control``; that of several random networks is of each question's mean over them, and has the
     networks' means in ``networks``. One of Integrated Gradients has the median of its completeness error in ``gap``.
 
-    Parameters
-    ----------
-    measured
-        Numbers of the questions.
-    ground_truths, metrics, chosen_subsets
-        Which rows to make.
-    confidence, pixels
-        Bounds of the subsets.
+    ``confidence`` and ``pixels`` are the bounds of the subsets.
     """
     as_published = (confidence, pixels) == (CONFIDENCE, MASK_PIXELS)
     rows = []
@@ -204,12 +197,7 @@ def _control_of(label: MapSource, networks: Iterable[np.ndarray]) -> dict:
 def shared_rows(measured: Measured, ground_truth: str) -> list[dict]:
     """Return the rows of metrics of all benchmarks; like those of ``long_rows``, without pooling and of all questions.
 
-    Parameters
-    ----------
-    measured
-        Numbers of the questions.
-    ground_truth
-        The one that these metrics looked at; questions without it do not count.
+    Questions without the ``ground_truth`` against which these metrics were computed do not count.
     """
     rows = []
     for name, values_of in measured.shared.items():
@@ -301,18 +289,9 @@ def text(
 ) -> str:
     """Return the tables of a run for reading, one a ground truth, metric and subset; those of all benchmarks last.
 
-    Parameters
-    ----------
-    rows
-        From ``long_rows`` and ``shared_rows``.
-    poolings
-        Poolings to compare in a further table of means a metric; none when empty.
-    bounds
-        Confidence and mask size that bound the subsets.
-    markdown
-        Markdown instead of aligned text.
-    shared
-        The metrics of all benchmarks, by name.
+    ``rows`` are from ``long_rows`` and ``shared_rows``, ``shared`` the metrics of all benchmarks by name. ``poolings``
+    are compared in a further table of means for each metric. ``bounds`` are the confidence and mask size that bound the
+    subsets. Tables are aligned text, or Markdown.
     """
     groups: dict[tuple[str, str], list[Mapping]] = {}
     for row in rows:

@@ -152,9 +152,9 @@ class _Svea(Benchmark):
 
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write the figures, and test signals for a report."""
-        from svea import figures
+        from svea import _figures
 
-        figures.write(run, rows, self.titles(run))
+        _figures.write(run, rows, self.titles(run))
 
 
 def _model_paths(flag_values: flags.FlagValues) -> list[pathlib.Path]:

@@ -85,18 +85,10 @@ def files() -> dict[str, str]:
 def _write_ply(
     path: pathlib.Path, vertices: np.ndarray, normals: np.ndarray, faces: np.ndarray, oriented: bool = False
 ) -> None:
-    """Write a mesh as binary PLY.
+    """Write a mesh as binary PLY; ``faces``, (F, 3), are indices of vertices, counter-clockwise seen from outside.
 
-    Parameters
-    ----------
-    path
-        File to write.
-    vertices, normals : (V, 3) float
-    faces : (F, 3) int
-        Indices of vertices, counter-clockwise seen from outside.
-    oriented
-        Whether to write texture coordinates: the angle around the vertical axis, and the height, or the radius where
-        the surface is nearer to horizontal than to vertical.
+    If ``oriented``, texture coordinates are written: the angle around the vertical axis, and the height, or the radius
+    where the surface is nearer to horizontal than to vertical.
     """
     columns = {"x": vertices[:, 0], "y": vertices[:, 1], "z": vertices[:, 2]}
     columns |= {"nx": normals[:, 0], "ny": normals[:, 1], "nz": normals[:, 2]}
@@ -258,20 +250,9 @@ _GROUND_SIZE = 60.0
 
 
 def world(scene: dict, look: Look, transform) -> dict:
-    """Return a scene without its lamps and its camera.
+    """Return a scene of ``scenes.sample_scene`` without its lamps and its camera, for ``mitsuba.load_dict``.
 
-    Parameters
-    ----------
-    scene
-        As ``scenes.sample_scene`` returns it.
-    look
-    transform
-        Mitsuba's class ``ScalarTransform4f``.
-
-    Returns
-    -------
-    dict
-        Of ``mitsuba.load_dict``. The objects' names are ``object_0``, ``object_1``, ...
+    ``transform`` is Mitsuba's class ``ScalarTransform4f``. The objects' names are ``object_0``, ``object_1``, ...
     """
     found: dict[str, dict] = {
         "integrator": {"type": "volpath", "max_depth": 9}  # the only integrator that sees lamps through lamps

@@ -238,21 +238,10 @@ def _generate_questions(kind: str, seed: int, wording: str, block: Sequence[str]
 def _write_block_ground_truths(
     output_dir: pathlib.Path, kind: str, seed: int, block: tuple[int, Sequence[str]]
 ) -> dict[str, str]:
-    """Write the missing ``.npy`` files of a block's questions.
+    """Write the missing ``.npy`` files of the questions of a block: number of the first one, and the scenes' JSON.
 
-    Parameters
-    ----------
-    output_dir
-        Of the dataset.
-    kind, seed
-        Of the questions, which are generated again: that is cheaper than transferring them.
-    block
-        Number of the first question, and the scenes' JSON.
-
-    Returns
-    -------
-    dict
-        Ground truth -> JSON of its part of the statistics, without the outer brackets.
+    The questions are generated again, which is cheaper than transferring them. Returns ground truth -> JSON of its part
+    of the statistics, without the outer brackets.
     """
     first, texts = block
     found = _read(texts)

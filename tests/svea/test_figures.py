@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from svea import figures, metrics, table
+from svea import _figures, metrics, table
 from svea.definition import BENCHMARK
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores, Scores
@@ -42,7 +42,7 @@ def titles(network):
 
 def test_examples_are_right_and_wrong_ones_of_different_classes(network, data):
     labels = data.test.labels
-    right, wrong = figures.choose_examples(labels, network.probabilities)
+    right, wrong = _figures.choose_examples(labels, network.probabilities)
     predicted = network.probabilities.argmax(axis=1)
     assert len(right) == len(wrong) == 3
     assert (predicted[right] == labels[right]).all() and (predicted[wrong] != labels[wrong]).all()
@@ -50,17 +50,17 @@ def test_examples_are_right_and_wrong_ones_of_different_classes(network, data):
 
 
 def test_a_network_without_mistakes_has_no_wrong_examples():
-    right, wrong = figures.choose_examples(np.arange(10), np.eye(10))
+    right, wrong = _figures.choose_examples(np.arange(10), np.eye(10))
     assert len(right) == 3 and len(wrong) == 0
 
 
 def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, titles, data, tmp_path):
     rows = table.long_rows([network], METRICS)
-    written = figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
+    written = _figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
     assert [path.name for path in written] == ["examples.png", "roe_test_scores.png", "positions.png"]
     assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
     first = [path.read_bytes() for path in written]
-    figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
+    _figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
     assert [path.read_bytes() for path in written] == first
 
 
@@ -68,7 +68,7 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network, titles):
     rows = [
         {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS)
     ]
-    figure = figures.roe_figure(rows, titles)
+    figure = _figures.roe_figure(rows, titles)
     scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
     drawn = {}
     for row, bar in zip(scored, figure.axes[0].patches, strict=False):
@@ -79,7 +79,7 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network, titles):
 
 
 def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network, titles, data):
-    figure = figures.positions_figure(data, network, table.long_rows([network], METRICS), titles)
+    figure = _figures.positions_figure(data, network, table.long_rows([network], METRICS), titles)
     mesh = np.asarray(figure.axes[0].collections[0].get_array())
     windows = [one for one in (*network.methods.values(), *network.controls.values()) if one.starts is not None]
     assert mesh.shape[0] == len(figure.axes[0].get_yticklabels()) == len(windows)
@@ -88,8 +88,8 @@ def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network, titl
 
 
 def test_the_regions_drawn_are_the_regions_scored(network, maps, titles, data):
-    figure = figures.examples_figure(data, network, maps, titles)
-    right, wrong = figures.choose_examples(data.test.labels, network.probabilities)
+    figure = _figures.examples_figure(data, network, maps, titles)
+    right, wrong = _figures.choose_examples(data.test.labels, network.probabilities)
     for axis, row in zip(figure.axes, [*right, *wrong], strict=True):
         assert len(axis.patches) == len(network.methods)
         for patch, name in zip(axis.patches, network.methods, strict=True):

@@ -101,16 +101,8 @@ def save_figures(
 ) -> list[pathlib.Path]:
     """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``, and return the files.
 
-    Parameters
-    ----------
-    data, network
-        MNIST-1D, and the scores of one network, from which the examples and the positions are taken.
-    maps
-        Method -> test signal -> (40,) map, for the signals of ``_example_rows``.
-    rows, titles
-        ``table.long_rows``, of one network or several, and method -> title.
-    formats
-        Of ``cli.figures.FORMATS``.
+    Examples and positions are of one ``network``; ``rows`` are ``table.long_rows`` of one or several. ``maps`` are
+    method -> test signal -> (40,) map, for the signals of ``_example_rows``, ``formats`` of ``cli.figures.FORMATS``.
     """
     paths = []
     for name, figure in (
