@@ -8,7 +8,7 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from tools.docs.document_methods import page
+from tools.docs.document_registries import methods_page
 
 
 @pytest.mark.parametrize("name", attribution.METHODS)
@@ -115,4 +115,4 @@ def test_help_and_checks_of_flags_import_no_tensorflow(imported):
 
 def test_the_page_of_methods_is_up_to_date():
     committed = pathlib.Path(__file__).parents[3] / "docs" / "methods.md"
-    assert committed.read_text() == page(), "run python tools/docs/document_methods.py"
+    assert committed.read_text() == methods_page(), "run python tools/docs/document_registries.py"

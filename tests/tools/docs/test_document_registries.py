@@ -5,14 +5,14 @@ import json
 import pytest
 
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from tools.docs import document_metrics
+from tools.docs import document_registries
 
-GROUPS = json.loads(document_metrics.RELIABILITY.read_text())["groups"]
-PAGE = document_metrics.ROOT / "docs" / "metrics.md"
+GROUPS = json.loads(document_registries.RELIABILITY.read_text())["groups"]
+PAGE = document_registries.ROOT / "docs" / "metrics.md"
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text() == document_metrics.page(GROUPS), "run python tools/docs/document_metrics.py"
+    assert PAGE.read_text() == document_registries.metrics_page(GROUPS), "run python tools/docs/document_registries.py"
 
 
 @pytest.mark.parametrize("metric", METRIC_REGISTRY.values(), ids=lambda metric: metric.name)
@@ -24,7 +24,11 @@ def test_every_entry_says_all_that_a_reader_needs(metric):
 
 
 def test_the_table_has_each_metrics_retest_reliability():
-    lines = {line.split("`")[1]: line for line in document_metrics.page(GROUPS).splitlines() if line.startswith("| [`")}
+    lines = {
+        line.split("`")[1]: line
+        for line in document_registries.metrics_page(GROUPS).splitlines()
+        if line.startswith("| [`")
+    }
     assert lines.keys() == METRIC_REGISTRY.keys()
     value = GROUPS["images"]["infidelity"]["retest"][0]
     assert lines["infidelity"].split(" | ")[-2] == f"{value:.2f}"

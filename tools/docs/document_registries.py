@@ -1,6 +1,6 @@
-"""Write docs/metrics.md from the entries of the metrics.
+"""Write docs/methods.md and docs/metrics.md from the registries of methods and metrics.
 
-    python tools/docs/document_metrics.py
+    python tools/docs/document_registries.py
 
 The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``.
 
@@ -9,8 +9,10 @@ Cost: seconds.
 
 from __future__ import annotations
 
+import inspect
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -22,6 +24,8 @@ from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
+from attribution.methods.method import Method  # noqa: E402
+from attribution.methods.registry import METHODS  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
 from attribution_benchmarks.metrics import (  # noqa: E402
@@ -37,8 +41,9 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E40
 
 RELIABILITY = ROOT / "docs" / "which_metric.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
+HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
 FLAGS = flags.FlagValues()
-flags.DEFINE_string("output", str(ROOT / "docs" / "metrics.md"), "file to write", flag_values=FLAGS)
+flags.DEFINE_string("output_dir", str(ROOT / "docs"), "folder of both pages", flag_values=FLAGS)
 _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
     (
         "Localization",
@@ -67,7 +72,8 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
 )
 _HEAD = """# Metrics of every benchmark
 
-Generated from the entries in `attribution_benchmarks/metrics` by `python tools/docs/document_metrics.py`; do not edit.
+Generated from the entries in `attribution_benchmarks/metrics` by `python tools/docs/document_registries.py`; do not
+edit.
 
 Select them with `--metrics`, together with a benchmark's metrics ([benchmarks.md](benchmarks.md)) and custom ones
 ([extend.md](extend.md)):
@@ -111,11 +117,46 @@ is 1 for a metric without random numbers.
 
 
 def main(values: flags.FlagValues) -> None:
-    """Write the page."""
-    atomic_write(pathlib.Path(values.output), page(json.loads(RELIABILITY.read_text(encoding="utf-8"))["groups"]))
+    """Write the pages."""
+    groups = json.loads(RELIABILITY.read_text(encoding="utf-8"))["groups"]
+    for name, text in (("methods", methods_page()), ("metrics", metrics_page(groups))):
+        atomic_write(pathlib.Path(values.output_dir) / f"{name}.md", text)
 
 
-def page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
+def methods_page() -> str:
+    """Return the methods grouped by idea, and the method cards, as a Markdown page."""
+    ordered: list[Method] = []
+
+    def table(line: re.Match[str]) -> str:
+        methods = [method for method in METHODS.values() if method.family in line[1].split(", ")]
+        ordered.extend(methods)
+        rows = [f"| [`{one.name}`](#{one.name.replace('.', '')}) | {one.title} | {one.card.cost} |" for one in methods]
+        return "\n".join(["| name | method | cost |", "|---|---|---|", *rows])
+
+    head = re.sub(r"^{methods of: (.+)}$", table, HEAD.read_text("utf-8"), flags=re.MULTILINE)
+    if len(ordered) < len(METHODS):
+        raise ValueError(f"{HEAD.name} lacks the families of {sorted(set(METHODS) - {one.name for one in ordered})}")
+    return "".join([head, *map(_section, ordered)])
+
+
+def _section(method: Method) -> str:
+    """Return the section of a method."""
+    defaults = ", ".join(f"`{key}={value!r}`" for key, value in method.defaults.items()) or "none"
+    facts = {
+        "Parameters": defaults,
+        "Sum of a map": method.sum_law.formula if method.sum_law else None,
+        "Needs": method.card.requirements,
+        "Cost per input": method.card.cost,
+        "Randomness": method.card.randomness,
+        "Known weaknesses": method.card.weaknesses,
+        "Source": method.card.citation,
+    }
+    lines = [f"- **{label}:** {text}\n" for label, text in facts.items() if text]
+    summary = inspect.getdoc(method.function).split("\n\n")[0].replace("\n", " ")
+    return "".join([f"\n## {method.name}\n\n{summary}\n\n", *lines])
+
+
+def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     lines = [
         _HEAD.replace("EXAMPLE", EXAMPLE)
