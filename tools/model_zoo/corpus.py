@@ -176,7 +176,7 @@ class _Compared:
 
         exact = self._exact()
         scores = exact.scores(exact.values)
-        if against == "completeness":
+        if against == measure.COMPLETENESS:
             start = exact.scores(np.zeros_like(exact.values))
             return _STEP * max(np.abs(scores).max(), np.abs(start).max()) / np.abs(scores - start).max()
         change = measure._difference(getattr(self._rounded(), name)(), getattr(exact, name)())

@@ -34,6 +34,7 @@ GRADIENT_X_INPUT = ("lrp_epsilon", "lrp_cp", "lrp_attn")  # they are, where a ne
 GROUPED = ("shapley_sampling", "kernel_shap", "lime")
 RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
 DEFINITION = "its definition"
+COMPLETENESS = "f(x) - f(0)"
 # Parameters with which a method is another one, that the oracle computes.
 LIMITS = {
     "guided_integrated_gradients": ({"max_distance": 0.0}, "the straight path"),
@@ -283,7 +284,7 @@ class Subject:
         if name in LIMITS and (linear or name in BY_ORACLE):
             yield "limit", LIMITS[name][1]
         if logits and name in ("deeplift", "full_grad"):
-            yield "complete", "f(x) - f(0)" if name == "deeplift" else "the sum of its terms"
+            yield "complete", COMPLETENESS if name == "deeplift" else "the sum of its terms"
         if name == "lrp_cp" and self.family.conserving:
             yield "complete", "the logit"
 
@@ -293,7 +294,7 @@ class Subject:
             if name in AT_LAYER and name not in self.layers:
                 raise oracles.NoOracle("no layer")
             return oracle.as_map(getattr(oracle, name)(*self.layers.get(name, ())))
-        if against in ("the logit", "f(x) - f(0)"):
+        if against in ("the logit", COMPLETENESS):
             whole = oracle.scores(oracle.values)
             return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))
         return oracle.as_map(oracle.relevance(name, options) if against == DEFINITION else oracle.gradient_x_input())

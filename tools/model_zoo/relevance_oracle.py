@@ -476,7 +476,7 @@ def _fold(steps: Sequence[Step]) -> None:
             step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
             users = x.inputs[0].users
             users[users.index(x)] = step
-        elif all(
+        elif step.users and all(
             user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D", "Conv3D")
             for user in step.users
         ):

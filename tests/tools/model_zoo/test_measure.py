@@ -143,6 +143,15 @@ def test_the_definition_finds_each_mistake_in_a_composite(monkeypatch):
         assert cell["difference"] > 1e-3, (name, cell)
 
 
+def test_normalization_at_the_end_of_a_network_is_defined():
+    def build():
+        return keras.Sequential([keras.Input((6,)), keras.layers.Dense(5, "relu"), keras.layers.BatchNormalization()])
+
+    family = keras_family("normalized", "", build, pictures(6))
+    cell = measure.measure(family, ["lrp_epsilon"])["methods"]["lrp_epsilon"]
+    assert (cell["status"], cell["against"]) == ("exact", "its definition"), cell
+
+
 def test_a_layer_without_definition_leaves_rows():
     def build():
         inputs = keras.Input((12, 2))
