@@ -127,7 +127,8 @@ class Explainer:
     def _explained(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         return attribution.explain_many(
             {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
-            explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds, resize=True,
+            explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
+            resize=True,
         )  # fmt: skip
 
 
