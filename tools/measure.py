@@ -26,7 +26,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_511,
+    "lines outside tests": 56_512,
     "files outside tests": 237,
     "lines of tests": 35_151,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
