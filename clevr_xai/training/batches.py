@@ -214,10 +214,6 @@ EVEN = 0.2  # share of the faded images of which nothing is left
 BLACK = 0.5  # share of the even pictures that are black; the others have one random gray level
 # Shares of the sampled pairs: pairs of cells that show objects vary most, pairs of empty cells least.
 TWO_VISIBLE, NONE_VISIBLE = 0.5, 0.15
-# Sampling weight of questions by the file of their family, 1 for others: simple ones are few, and questions about two
-# phrases are learnt last.
-SAMPLING_WEIGHTS = {"simple": 2, "comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
-
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
@@ -242,7 +238,7 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
 
 def seeing_batch(data: TrainingSet, rng: np.random.Generator, num_images: int) -> Batch:
     """Sample augmented images: ``image`` (num_images, 128, 128, 3) uint8 and ``cells`` of ``cell_targets``."""
-    images, shown, _, _, _ = _augmented_images(data, rng, num_images)
+    images, shown, _, _ = augmented_images(data, rng, rng.integers(0, len(data.images), num_images))
     return {"image": images}, {"cells": shown}
 
 
@@ -263,17 +259,43 @@ def answering_batch(
         (B, num_questions, num_pairs) int32, see ``comparison_targets``; ``operands`` (B, num_questions, 2)
         int32.
     """
-    images, shown, chosen, mirrored, cells = _augmented_images(data, rng, num_images)
-    centred = shown[..., 4] == CENTRE
-    pairs, weights = sample_pairs(centred, shown[..., 0] >= 0, num_pairs, rng)
+    chosen = rng.integers(0, len(data.images), num_images)
+    images, shown, mirrored, cells = augmented_images(data, rng, chosen)
+    kinds = np.where(shown[..., 0] < 0, -1, shown[..., 4])
+    inputs, targets = questions_about(data, rng, chosen, mirrored, kinds, cells, num_questions, num_pairs)
+    return {"image": images, **inputs}, {"cells": shown, **targets}
+
+
+def questions_about(
+    data: TrainingSet,
+    rng: np.random.Generator,
+    chosen: np.ndarray,
+    mirrored: np.ndarray,
+    kinds: np.ndarray,
+    cells: np.ndarray,
+    num_questions: int,
+    num_pairs: int,
+) -> Batch:
+    """Sample what ``answering_batch`` has besides images and ``cells``, about given images.
+
+    Parameters
+    ----------
+    chosen, mirrored : (B,)
+        Rows of the images, and whether each is mirrored.
+    kinds : (B, 49)
+        ``CENTRE``, ``PART``, or -1 for a cell that shows no object.
+    cells : (B, objects)
+        Of each object's centre, -1 for none.
+    num_questions, num_pairs
+        About each image, and of its cells.
+    """
+    centred = kinds == CENTRE
+    pairs, weights = sample_pairs(centred, kinds >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1)
     of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
     about = [slice(*data.first_question[image : image + 2]) for image in chosen]
-    rows = np.stack(
-        [each.start + _weighted_sample(rng, _question_weights(data.families[each]), num_questions) for each in about]
-    )
+    rows = np.stack([each.start + _weighted_sample(rng, data.sampling_weights[each], num_questions) for each in about])
     inputs = {
-        "image": images,
         "pairs": pairs,
         "pair_weights": weights,
         "code": data.codes[mirrored.astype(np.int64)[:, None], rows],
@@ -285,30 +307,27 @@ def answering_batch(
     attributes = np.repeat(data.attributes[chosen][:, None], num_questions, axis=1)
     return inputs, {
         "answer": data.answers[rows].astype(np.int32),
-        "cells": shown,
         "members": np.where(known, members, -1).astype(np.int32),
         "compared": comparison_targets(objects, data.answers[rows], cells, pairs, of_centres),
         "operands": operand_targets(data.programs[rows], data.sets[rows], attributes),
     }
 
 
-def _question_weights(families: np.ndarray) -> np.ndarray:
-    """Return the sampling weight of each question among those about its image, (Q,)."""
-    names = [np.char.startswith(families, f"{name} ") for name in SAMPLING_WEIGHTS]
-    return np.select(names, list(SAMPLING_WEIGHTS.values()), 1)
+def augmented_images(
+    data: TrainingSet, rng: np.random.Generator, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return augmented images of the rows ``chosen``, their ``cell_targets``, which are mirrored, and objects' cells.
 
-
-def _augmented_images(data: TrainingSet, rng: np.random.Generator, num_images: int):
-    """Return augmented images, their cells' targets, their rows, which are mirrored, and the cells of their objects."""
-    chosen = rng.integers(0, len(data.images), num_images)
-    mirrored = rng.random(num_images) < MIRRORED
+    They are (B, 128, 128, 3) uint8, (B, 49, 5) int32, (B,) bool and (B, 10) int64, -1 for no object.
+    """
+    mirrored = rng.random(len(chosen)) < MIRRORED
     images, segmentation, centres = move(
         data.images[chosen], data.segmentation[chosen], data.centres[chosen], rng, mirrored
     )
     shown = cell_targets(centres, segmentation, data.attributes[chosen])
     altered = rng.random(len(images)) < JITTERED
     images[altered] = jitter_colors(images[altered], rng)
-    return images, shown, chosen, mirrored, cell_of(centres)
+    return images, shown, mirrored, cell_of(centres)
 
 
 def move(images, segmentation, centres, rng: np.random.Generator, mirrored: np.ndarray):

@@ -21,7 +21,7 @@ from attribution_benchmarks.core import tables
 from clevr_xai.answering import confidences
 from clevr_xai.generation import questions
 from clevr_xai.metrics import CONFIDENCE
-from clevr_xai.training import batches, learner, loop
+from clevr_xai.training import batches, learner, loop, training_set
 from clevr_xai.training.training_set import MAX_OBJECTS, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, COLORS, INTEGERS, MATERIALS, SHAPES, SIZES
 
@@ -194,7 +194,7 @@ def describe_settings(options: flags.FlagValues, data: TrainingSet, start: str) 
         "starts from": start,
         "pairs a step": f"{options.pairs} of 2,401, all of two objects' centers",
         "g in training": options.precision,
-        "sampling weights of questions": ", ".join(f"{name} {n}" for name, n in batches.SAMPLING_WEIGHTS.items()),
+        "sampling weights of questions": ", ".join(f"{name} {n}" for name, n in training_set.SAMPLING_WEIGHTS.items()),
         "augmentation": f"moved by up to {batches.SHIFT} pixels, half of the images mirrored, "
         f"exposure by up to {batches.GAIN} times, contrast by {batches.CONTRAST:.0%}, red and blue by "
         f"{batches.TEMPERATURE:.0%}, noise of up to {batches.NOISE:g} gray levels, "

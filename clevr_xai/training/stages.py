@@ -124,7 +124,7 @@ def train(options: flags.FlagValues, command: str) -> None:
     else:
         small = f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened"
         settings = model_card.describe_settings(options, data, "an exported network" if options.start_from else small)
-    sections = [*_error_section(plain, data, counted, correct), *_blank_section(plain, counted)]
+    sections = [*error_section(plain, data, counted, correct), *blank_section(plain, counted)]
     card = model_card.model_card(
         counted, correct, settings, _stage_rows(options), command, bool(options.test_dir), sections, earlier
     )
@@ -276,16 +276,18 @@ def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
     ]
 
 
-def _error_section(
+def error_section(
     network: keras.Model, data: TrainingSet | None, counted: TrainingSet, correct: np.ndarray
 ) -> list[str]:
+    """Return the card's section on errors; with ``data`` also the accuracy on questions about training scenes."""
     simple = counted.rows_of_kind()["simple"]
     some = {} if data is None else model_card.spread_rows(data, NUM_TRAINING)
     trained = {kind: model_card.correct_answers(network, data, rows) for kind, rows in some.items()}
     return model_card.error_section(model_card.by_visible_pixels(counted, simple, correct[simple]), trained)
 
 
-def _blank_section(network: keras.Model, counted: TrainingSet) -> list[str]:
+def blank_section(network: keras.Model, counted: TrainingSet) -> list[str]:
+    """Return the card's section on blank images and confidence."""
     some = model_card.spread_rows(counted, NUM_BLANK)
     return model_card.blank_section(
         {kind: model_card.blank_logits(network, counted, rows) for kind, rows in some.items()}

@@ -39,6 +39,9 @@ NODES = (
     *(f"filter_{name} {value}" for name, values in ATTRIBUTES.items() for value in values),
     *(f"relate {name}" for name in ("left", "right", "front", "behind")),
 )  # fmt: skip
+# Sampling weight of questions by the file of their family, 1 for others: simple ones are few, and questions about two
+# phrases are learnt last.
+SAMPLING_WEIGHTS = {"simple": 2, "comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
 _MIN_PARALLEL_BLOCKS = 4  # fewer blocks are read in this process
 _PER_IMAGE = ("images", "centres", "segmentation", "attributes")
 _PER_QUESTION = ("tokens", "answers", "programs", "sets", "families", "wordings")
@@ -97,6 +100,11 @@ class TrainingSet:
     def first_question(self) -> np.ndarray:
         """Return (N + 1,) int64: questions about image i are ``first_question[i]`` to ``first_question[i + 1] - 1``."""
         return np.searchsorted(self.image_of, np.arange(len(self.images) + 1))
+
+    @functools.cached_property
+    def sampling_weights(self) -> np.ndarray:
+        """Return the sampling weight of each question among those about its image, (Q,)."""
+        return np.select([self.files == name for name in SAMPLING_WEIGHTS], list(SAMPLING_WEIGHTS.values()), 1)
 
     @property
     def files(self) -> np.ndarray:
