@@ -11,14 +11,15 @@ the curriculum are those of ``scripts/train_relation_network.py``, with three di
 
 - The convolutions are trained first and then stay as they are. Their features of eight augmented variants of every
   image are computed once, so that the stages that answer questions compute g and f alone.
-- The number of pairs that a step sums depends on how many objects its images have, because all pairs of objects' centers
-  are included: 64 up to six objects, 96 up to eight, 132 up to ten.
+- The number of pairs that a step sums depends on the number of objects of its images, because all pairs of objects'
+  centers are included: 64 up to six objects, 96 up to eight, 132 up to ten.
 - Kernels behind the first layer of g are trained by Muon, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import pathlib
 import time
@@ -40,7 +41,7 @@ WORDINGS = ("plain", "official")
 ROUNDS = {"simple": 2, "complex": 2}
 PAIR_SCALE = 0.01  # of the sum over pairs, in training
 SMALL, FULL = (128,) * 3, (256,) * 4  # widths of g
-STEPS = {"reading": 19_000, "seeing": 24_000, "small": 3_000, "final": 26_000}
+STEPS = {"reading": 19_000, "seeing": 24_000, "small": 3_000, "final": 8_000}
 RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "final": 1e-3}
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "final": 0.35}  # share of the steps before the rate falls
 READ, SEEN, ANSWERED, ABOUT = 128, 32, 64, 4  # questions, images, images, questions about each image in a step
@@ -133,8 +134,7 @@ class Relations(nn.Module):
         self.question = nn.Linear(128, first)
         nn.init.normal_(self.question.weight, std=deviation)
         self.kernels = nn.ParameterList(
-            _he_normal(torch.empty(inputs, outputs), inputs)
-            for inputs, outputs in zip(widths[:-1], widths[1:], strict=True)
+            _he_normal(torch.empty(inputs, outputs), inputs) for inputs, outputs in itertools.pairwise(widths)
         )
         self.biases = nn.ParameterList(torch.zeros(width) for width in widths[1:])
         self.f = nn.ModuleList([nn.Linear(last, 256), nn.Linear(256, 256), nn.Linear(256, len(ANSWERS))])
@@ -480,7 +480,7 @@ def export(parts: tuple[Reader, Eyes, Relations], test_dir: pathlib.Path, direct
     settings = {
         "reading": f"{READ} questions a step",
         "seeing": f"{SEEN} images a step",
-        "small and final": f"{ANSWERED} images a step, {ABOUT} questions about each, {VARIANTS} augmented variants of each",
+        "small, final": f"{ANSWERED} images a step, {ABOUT} questions about each, {VARIANTS} variants of each image",
         "precision": "bfloat16 of convolutions and g in training",
     }
     card = model_card.model_card(
