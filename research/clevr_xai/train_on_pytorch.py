@@ -203,7 +203,7 @@ def _he_normal(weight: torch.Tensor, inputs: int) -> torch.Tensor:
         return nn.init.trunc_normal_(weight, 0, 1, -2, 2).mul_(math.sqrt(2 / inputs) / 0.8796)
 
 
-class Optimizer:
+class _Optimizer:
     """Adam, and Muon for the kernels in ``muon``: kernel -> root mean square of its step over the rate."""
 
     def __init__(self, parameters, muon):
@@ -237,7 +237,7 @@ def _orthogonal(matrix):
     return result if wide else result.t()
 
 
-def cell_loss(targets, logits):
+def _cell_loss(targets, logits):
     """Return the mean loss of images' cells: whether one shows an object, and its attributes."""
     present = (targets[..., 0] >= 0).float()
     presence = F.binary_cross_entropy_with_logits(logits[..., 0], present, reduction="none")
@@ -248,7 +248,7 @@ def cell_loss(targets, logits):
     return (presence.mean(-1) + (attributes * weight).sum(-1) / weight.sum(-1).clamp(min=1)).mean()
 
 
-def answer_loss(outputs, targets):
+def _answer_loss(outputs, targets):
     """Return the loss of the answers plus those of the auxiliary heads."""
     members = F.binary_cross_entropy_with_logits(
         outputs["members"], targets["members"].clamp(min=0).float(), reduction="none"
@@ -299,7 +299,7 @@ class Training:
         return reader.eval(), eyes.eval(), full.eval()
 
     def _stage(self, name: str, model: nn.Module, muon: dict, make_batch: Callable, loss: Callable) -> None:
-        optimizer, file, step = Optimizer(model.parameters(), muon), self.directory / f"{name}.pt", 0
+        optimizer, file, step = _Optimizer(model.parameters(), muon), self.directory / f"{name}.pt", 0
         steps = STEPS[name]
         if file.exists():
             state = torch.load(file)
@@ -346,11 +346,11 @@ class Training:
     def _see(look: Callable, images: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16):
             logits = look(images)
-        return cell_loss(cells, logits.float())
+        return _cell_loss(cells, logits.float())
 
     @staticmethod
     def _answer(relations: Relations, inputs: dict, targets: dict) -> torch.Tensor:
-        return answer_loss(relations(**inputs), targets)
+        return _answer_loss(relations(**inputs), targets)
 
     def _cached(self, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
         file = self.directory / f"{name}.npy"
@@ -440,7 +440,7 @@ def _codes(reader: Reader, data: TrainingSet) -> np.ndarray:
     return found
 
 
-def weights(reader: Reader, eyes: Eyes, relations: Relations) -> list[np.ndarray]:
+def _weights(reader: Reader, eyes: Eyes, relations: Relations) -> list[np.ndarray]:
     """Return the parts' weights in the order of ``relation_network.build``."""
     found = []
     for layer, norm in zip(eyes.convolutions, eyes.norms, strict=True):
@@ -464,7 +464,7 @@ def export(parts: tuple[Reader, Eyes, Relations], test_dir: pathlib.Path, direct
     from clevr_xai.training import model_card, stages
 
     network = relation_network.build(pair_scale=PAIR_SCALE, dropout=0.0)
-    network.set_weights(weights(*parts))
+    network.set_weights(_weights(*parts))
     plain = relation_network.fold_pair_scale(network)
     counted = training_set.load(test_dir, dict.fromkeys(ROUNDS, 1), wordings=WORDINGS)
     correct = model_card.correct_answers(plain, counted, np.arange(len(counted.answers)))
