@@ -29,7 +29,7 @@ from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
 from attribution_benchmarks.report.presets import columns_of, tasks_of
-from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
+from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

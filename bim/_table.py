@@ -11,9 +11,9 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
+from attribution_benchmarks.core.tables import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.stats import statistics
-from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
+from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
 from bim.evaluate import Comparison
 from bim.scores import METRICS
 
@@ -53,7 +53,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> 
 
     Keys are those of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps, ``difference`` and
     ``p_value`` against the method ``compared_with``, image by image, if it was scored, ``reason`` where there is no
-    value. Behind them are the rows of methods' own maps under a control, see ``core.rows.control_row``.
+    value. Behind them are the rows of methods' own maps under a control, see ``core.tables.control_row``.
     """
     asked = [each for each in comparisons if not each.of_control]
     tests = _tests(asked, compared_with)
@@ -109,7 +109,7 @@ def _scale(metric: str) -> dict:
 
 
 def _own_rows(comparisons: list[Comparison]) -> list[dict]:
-    """Return the scores of methods' own maps under a control, see ``core.rows.control_row``."""
+    """Return the scores of methods' own maps under a control, see ``core.tables.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
         if one.of_control:
@@ -149,7 +149,7 @@ def _tests(comparisons: list[Comparison], compared_with: str) -> dict[tuple, Pai
 
 
 def curve_rows(comparisons: list[Comparison]) -> list[dict]:
-    """Return the curves behind scores in long form, one dictionary a point; see ``core.rows.curve_points``."""
+    """Return the curves behind scores in long form, one dictionary a point; see ``core.tables.curve_points``."""
     curved = [one for one in comparisons if one.curves is not None and not one.of_control]
     if not curved:
         return []

@@ -31,7 +31,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.model import batching
 from attribution_benchmarks.core import manifest, tables
-from attribution_benchmarks.stats import comparisons, statistics
+from attribution_benchmarks.stats import statistics
 from bim import layout
 from bim.dataset import image_names, read_images, resolve_data_dir
 from bim.evaluate import classifier_at, input_side, load_classifier, network_inputs
@@ -121,7 +121,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def _score_rows(model_name: str, found: list[_ConceptScores]) -> list[dict]:
     """Return one row a layer in long form; the interval is over the random counterparts."""
-    corrected = comparisons.holm([scores.p_value for scores in found])
+    corrected = statistics.holm([scores.p_value for scores in found])
     rows = []
     for scores, p_value in zip(found, corrected, strict=True):
         estimate = statistics.mean_interval(scores.scores, bounds=(0.0, 1.0))
@@ -141,7 +141,7 @@ def _contrast_rows(names, found) -> list[dict]:
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
     rows = []
     for first, second in zip(found[names[0]], found[names[1]], strict=True):
-        paired = comparisons.compare(first.scores, second.scores)
+        paired = statistics.compare(first.scores, second.scores)
         rows.append(
             {
                 "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,

@@ -19,7 +19,7 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import curve_points
+from attribution_benchmarks.core.tables import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from clevr_xai import methods

@@ -11,8 +11,8 @@ import attribution
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
-from attribution_benchmarks.stats import comparisons, correlation, statistics
+from attribution_benchmarks.core.tables import control_row, curve_points, format_controls, row_kind
+from attribution_benchmarks.stats import correlation, statistics
 from svea.methods import CANDIDATES
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
@@ -55,7 +55,7 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) 
     its mean over the networks; networks and support vector machines stay as they are. Several networks add ``std``, the
     standard deviation of their scores (divided by their number less one), and ``networks``, the scores themselves. Rows
     of methods have the percentage of all 5,000 maps that are zero everywhere in ``zero_maps``. The rows of methods
-    under random networks come last, see ``core.rows.control_row``.
+    under random networks come last, see ``core.tables.control_row``.
     """
     rows, of_controls = [], []
     for source, members in by_kind(networks[0].sources).items():
@@ -191,9 +191,9 @@ def _comparisons(networks, score, titles, where) -> list[str]:
     values = {name: _values_of(networks, MapSource(name), "roe_test").T for name in names}
     values["argmax_abs"] = _values_of(networks, MapSource(control="argmax_abs"), "roe_test").T
     best = max(names, key=lambda name: score[name, "roe_test"])
-    against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names])
+    against_peak = statistics.compare_pairs(values, [(name, "argmax_abs") for name in names])
     better = [
-        titles[test.first] for test in against_peak if test.p_corrected < comparisons.LEVEL and test.difference > 0
+        titles[test.first] for test in against_peak if test.p_corrected < statistics.LEVEL and test.difference > 0
     ]
     on = " and ".join(where) + (", averaged" if len(where) > 1 else "")
     return [
@@ -208,8 +208,8 @@ def _tied_with_best(values, names, best, titles) -> list[str]:
     """Return the methods that do not differ significantly from the best one in the ROE test."""
     pairs = list(itertools.combinations(names, 2))
     tied = []
-    for test in comparisons.compare_pairs(values, pairs):
-        if best in test[:2] and test.p_corrected >= comparisons.LEVEL:
+    for test in statistics.compare_pairs(values, pairs):
+        if best in test[:2] and test.p_corrected >= statistics.LEVEL:
             other = test.second if test.first == best else test.first
             tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")
     number = f"{len(pairs)} pair{'' if len(pairs) == 1 else 's'}"

@@ -21,7 +21,7 @@ from typing import Any
 
 from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput
-from attribution_benchmarks.beam import shards
+from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.precompute import import_beam
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
 from attribution_benchmarks.cli.workers import processes
@@ -56,15 +56,15 @@ def _work_named(job: Job, name: str) -> Work:
 
 @functools.lru_cache(1)
 def _plan_lines(plan: str) -> list[bytes]:
-    return (shards.read(plan) or b"").splitlines()
+    return (work.read(plan) or b"").splitlines()
 
 
 def _compute_block(job: Job, place: int) -> None:
     """Compute one block of the plan, unless its shard exists."""
     with _lock:
         task = Task.from_line(_plan_lines(job.plan)[place])
-        with contextlib.suppress(shards.DamagedShard):
-            if shards.read_shard(job.directory, task):
+        with contextlib.suppress(work.DamagedShard):
+            if work.read_shard(job.directory, task):
                 return
         _compute_and_write(job, task)
 
@@ -84,14 +84,14 @@ def _compute_and_write(job: Job, task: Task) -> None:
             elif retries + 1 < ATTEMPTS and not isinstance(error, BadInput):
                 retries += 1
             else:
-                shards.write_failure(job.directory, task, _one_line(error), [str(item)[:200] for item in task.items])
+                work.write_failure(job.directory, task, _one_line(error), [str(item)[:200] for item in task.items])
                 return
     statistics = {
         "inputs": len(task.items), "passes": computed.passes, "retries": retries, "halvings": halvings,
         "seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time() - cpu, 3),
         "device": _device_kind(),
     }  # fmt: skip
-    shards.write_shard(job.directory, task, shards.Shard(computed.results, statistics))
+    work.write_shard(job.directory, task, work.Shard(computed.results, statistics))
 
 
 def _compute(work: Work, task: Task, halvings: int) -> Computed:

@@ -23,9 +23,20 @@ from attribution.cli import apply_settings
 from attribution.errors import BadInput, print_line, printable
 from attribution.files import cache_directory, check_directory, is_remote, remove_stale
 from attribution.remote_files import origin, serialized
-from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.shards import join, names_in, remove, write
-from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory, digest_of, plan_fingerprint, plan_tasks
+from attribution_benchmarks.beam import work
+from attribution_benchmarks.beam.work import (
+    Job,
+    Task,
+    Work,
+    WorkFactory,
+    digest_of,
+    join,
+    names_in,
+    plan_fingerprint,
+    plan_tasks,
+    remove,
+    write,
+)
 from attribution_benchmarks.core.manifest import HOW_RUN
 
 _LOCAL, _BEAM = "local", "beam"
@@ -235,11 +246,11 @@ def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list
     statistics = []
     for task in tasks:
         try:
-            shard = shards.read_shard(directory, task)
-        except shards.DamagedShard as error:
+            shard = work.read_shard(directory, task)
+        except work.DamagedShard as error:
             raise BadInput(f"block {task.place} in {directory} is damaged ({error}); run the command again") from error
         if shard is None:
-            failure = shards.read_failure(directory, task) or {"reason": "it left no file", "inputs": task.items}
+            failure = work.read_failure(directory, task) or {"reason": "it left no file", "inputs": task.items}
             failed.append((task, failure))
             continue
         by_name[task.work].save(shard.results)
@@ -279,13 +290,13 @@ def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
     existing = names_in(directory)
     missing, removed = [], []
     for task in tasks:
-        if task.file + shards.FAILED in existing:
-            removed.append(task.file + shards.FAILED)
+        if task.file + work.FAILED in existing:
+            removed.append(task.file + work.FAILED)
         if task.file in existing:
             try:
-                shards.read_shard(directory, task)
+                work.read_shard(directory, task)
                 continue
-            except shards.DamagedShard as error:
+            except work.DamagedShard as error:
                 print_line(
                     f"block {task.place} of {task.work} is damaged ({error}) and is computed again", file=sys.stderr
                 )
@@ -311,7 +322,7 @@ def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator
     """Show how many tasks have left a file, whoever computes them, until the block of code ends."""
     import tqdm
 
-    expected = {task.file for task in tasks} | {task.file + shards.FAILED for task in tasks}
+    expected = {task.file for task in tasks} | {task.file + work.FAILED for task in tasks}
     ended = threading.Event()
     with tqdm.tqdm(total=len(tasks), desc=printable(title), unit="block") as bar:
 

@@ -17,7 +17,7 @@ from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import networks
-from attribution_benchmarks.core.rows import curve_rows, score_rows, undefined_notes
+from attribution_benchmarks.core.tables import curve_rows, score_rows, undefined_notes
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun

@@ -149,7 +149,7 @@ class KnownNetwork:
 
 
 class ExactExplain:
-    """Explains by exact maps under a corruption, for metrics that compare maps; see ``model_queries.Explain``."""
+    """Explains by exact maps under a corruption, for metrics that compare maps; see ``imputation.Explain``."""
 
     def __init__(self, network: KnownNetwork, kind: str, grade: float):
         self.network, self.kind, self.grade, self.model = network, kind, grade, network.model

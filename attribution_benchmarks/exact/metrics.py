@@ -15,8 +15,8 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
+from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.map_values import ratio, spearman
-from attribution_benchmarks.metrics.model_queries import Scores
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
 _NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0

@@ -29,9 +29,9 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.exact.definition import METHODS
 from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
+from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import flat, magnitude
-from attribution_benchmarks.metrics.model_queries import Scores
 
 SIDE = 8
 PROBLEMS = ("linear", "multiplicative", "translations_rotations", "xor")

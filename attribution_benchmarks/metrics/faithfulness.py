@@ -15,9 +15,16 @@ from attribution.methods.perturbation import positions
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-from attribution_benchmarks.metrics.imputation import Fill, blurred, mean_colour, noisy_linear
+from attribution_benchmarks.metrics.imputation import (
+    Fill,
+    Scores,
+    blurred,
+    changed_scores,
+    mean_colour,
+    noisy_linear,
+    probabilities,
+)
 from attribution_benchmarks.metrics.map_values import evidence, flat
-from attribution_benchmarks.metrics.model_queries import Scores, changed_scores, probabilities
 
 _STEPS = tuple(step / 20 for step in range(1, 21))  # shares of removed positions
 _ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed

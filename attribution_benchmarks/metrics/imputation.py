@@ -1,19 +1,20 @@
-"""Imputation of removed positions: mean color, blurred input, or ROAD's noisy linear imputation.
+"""Changed inputs: imputation of removed positions, and the network's scores of changed inputs, in full batches.
 
-An imputation is a function ``fill(pictures, gone, keys)`` of (N, positions..., C) inputs, (N, positions...) bool masks
-of removed positions, and N names that random numbers depend on. It returns the imputed inputs.
+Imputation is by the mean color, the blurred input, or ROAD's noisy linear imputation. It is a function ``fill(pictures,
+gone, keys)`` of (N, positions..., C) inputs, (N, positions...) bool masks of removed positions, and N names that random
+numbers depend on. It returns the imputed inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from attribution.errors import BadInput
 from attribution.model import batching
-from attribution_benchmarks.core.batch import memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last
 
 Fill = Callable[[np.ndarray, np.ndarray, Sequence[Any]], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
@@ -130,3 +131,55 @@ def _stretched(picture: np.ndarray, height: int, width: int) -> np.ndarray:
 
     finer: np.ndarray = cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR)
     return finer.reshape(height, width, -1)
+
+
+Scores = Callable[[object], np.ndarray]
+
+
+class Explain(Protocol):
+    """Explains a batch by the method of a map source, see ``Explainer.explain_function``; ``model`` is the run's."""
+
+    model: Any
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        """Return the run's model's scores of inputs, (N, classes)."""
+
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        """Return maps of a batch, of another model where one is given."""
+
+
+BYTES = 2**26  # of changed inputs in one request
+
+
+def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
+    """Yield the scores of changed inputs one by one, (classes,) float64.
+
+    ``changes`` are (row of the batch, its changed input) pairs. They are grouped into requests of ``BYTES``.
+    """
+    rows, pictures = [], []
+    most = max(BYTES // max(batch.pictures[:1].nbytes, 1), 1)
+    for row, picture in changes:
+        rows.append(row)
+        pictures.append(picture)
+        if len(rows) == most:
+            yield from _query(batch, scores, rows, pictures)
+            rows, pictures = [], []
+    if rows:
+        yield from _query(batch, scores, rows, pictures)
+
+
+def _query(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
+    changed = np.stack(pictures).astype(batch.pictures.dtype)
+    return np.asarray(scores(batch.take(rows).with_pictures(changed)), np.float64)
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Return scores as probabilities, (..., classes): unchanged if they are probabilities, else their softmax.
+
+    A single score per row is unchanged.
+    """
+    from scipy.special import softmax
+
+    if scores.shape[-1] < 2 or ((scores >= 0).all() and np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
+        return scores
+    return np.asarray(softmax(scores, axis=-1))

@@ -32,8 +32,8 @@ from attribution.errors import BadInput, listed
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
+from attribution_benchmarks.metrics.imputation import Explain, Scores
 from attribution_benchmarks.metrics.map_values import evidence
-from attribution_benchmarks.metrics.model_queries import Explain, Scores
 
 QUANTUS = "quantus:"
 _OF_MASKS = (

@@ -25,9 +25,9 @@ from attribution_benchmarks.metrics.faithfulness import (
     random_sets,
     sums_over,
 )
+from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.in_domain import Deletions
 from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, rank_of_drops, ratio
-from attribution_benchmarks.metrics.model_queries import Scores
 
 _CELLS = 64  # of a grid, at most
 _NEGLIGIBLE = 1e-5  # of the largest value: what counts as none in non-sensitivity

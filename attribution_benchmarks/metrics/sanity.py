@@ -21,8 +21,8 @@ from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
+from attribution_benchmarks.metrics.imputation import Explain
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, spearman
-from attribution_benchmarks.metrics.model_queries import Explain
 
 _Similarity = Callable[[np.ndarray, np.ndarray], np.ndarray]
 STAGES = 4  # groups of variables, from the output to the input

@@ -17,7 +17,7 @@ from attribution_benchmarks.report.formatting import count_of, enumeration, sign
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.significance import MARGIN, ColumnTests, kind_of, oracle_power
-from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison
+from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 PAGES = {"index": "Overview", "tables": "Tables", "methods": "Methods", "examples": "Examples", "about": "About"}
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"

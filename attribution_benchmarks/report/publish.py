@@ -20,7 +20,7 @@ from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
-from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison
+from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),

@@ -16,7 +16,7 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.formatting import cell_score, number, signed
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import group_of
-from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison, compare_pairs
+from attribution_benchmarks.stats.statistics import LEVEL, PairComparison, compare_pairs
 
 
 class OtherReport:

@@ -21,7 +21,7 @@ from attribution_benchmarks.core.definition import ORACLE
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.stats import statistics
-from attribution_benchmarks.stats.comparisons import (
+from attribution_benchmarks.stats.statistics import (
     LEVEL,
     MIN_INPUTS,
     PairComparison,

@@ -35,9 +35,8 @@ from attribution_benchmarks.report.significance import (
     OraclePower,
     baseline_record,
 )
-from attribution_benchmarks.stats.comparisons import LEVEL, MIN_INPUTS
 from attribution_benchmarks.stats.correlation import Concordance
-from attribution_benchmarks.stats.statistics import MIN_NETWORKS
+from attribution_benchmarks.stats.statistics import LEVEL, MIN_INPUTS, MIN_NETWORKS
 
 _AT_MOST = 4  # names in one sentence
 _FAITHFULNESS = "in_domain_deletion"

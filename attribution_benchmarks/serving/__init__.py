@@ -11,6 +11,6 @@ The import loads neither TensorFlow nor gRPC. The first request by gRPC loads bo
 
 from attribution_benchmarks.serving._client import Client
 from attribution_benchmarks.serving._model import ServedModel, as_served
-from attribution_benchmarks.serving.interface import ServerError
+from attribution_benchmarks.serving._protocols import ServerError
 
 __all__ = ["Client", "ServedModel", "ServerError", "as_served"]

@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.serving._protocols import GrpcProtocol, RestProtocol
-from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature, TensorSpec, parse_address
+from attribution_benchmarks.serving._protocols import (
+    GrpcProtocol,
+    ModelName,
+    RestProtocol,
+    ServerError,
+    Signature,
+    TensorSpec,
+    parse_address,
+)
 
 _LONGEST_DEADLINE = 1_000_000  # seconds; the limit of timers
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the previous one

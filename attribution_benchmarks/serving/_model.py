@@ -30,7 +30,7 @@ from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching
 from attribution.model.batching import Expected, checked_feed
 from attribution_benchmarks.serving._client import Client
-from attribution_benchmarks.serving.interface import ServerError, parse_model_name
+from attribution_benchmarks.serving._protocols import ServerError, parse_model_name
 
 # Exported methods that are the gradient with another rule for ReLUs (``attribution.methods.modified_relu``).
 _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}

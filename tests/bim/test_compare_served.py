@@ -12,7 +12,7 @@ from stand_in import ServedSignature, StandIn
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import Signature, TensorSpec
+from attribution_benchmarks.serving._protocols import Signature, TensorSpec
 from attribution_benchmarks.stats import statistics
 from bim import dataset, evaluate, served
 from bim.attributions import method_named

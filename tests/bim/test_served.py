@@ -17,7 +17,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks import serving
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.serving.interface import Signature, TensorSpec
+from attribution_benchmarks.serving._protocols import Signature, TensorSpec
 from bim import dataset, delta_patch, evaluate, layout, metrics, served
 from bim.attributions import PRINTED, method_named
 

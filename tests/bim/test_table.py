@@ -3,7 +3,7 @@ import pytest
 
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.stats.comparisons import compare_pairs
+from attribution_benchmarks.stats.statistics import compare_pairs
 from bim import layout
 from bim._table import image_scores, score_rows
 from bim.evaluate import Comparison

@@ -85,7 +85,7 @@ def serve_under_clients(path: pathlib.Path, seconds: float, clients: int = 8) ->
     from stand_in import StandIn, load_versions
 
     from attribution_benchmarks import serving
-    from attribution_benchmarks.serving.interface import ModelName
+    from attribution_benchmarks.serving._protocols import ModelName
 
     model = ModelName("m0")
     inputs = np.random.default_rng(0).random((2, 12, 12, 3), dtype=np.float32)

@@ -24,7 +24,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature
+from attribution_benchmarks.serving._protocols import ModelName, ServerError, Signature
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("config", "", "models.config as TensorFlow Serving reads it", flag_values=FLAGS)
@@ -245,7 +245,7 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     import tensorflow as tf
 
     from attribution.model import saved_model
-    from attribution_benchmarks.serving.interface import TensorSpec
+    from attribution_benchmarks.serving._protocols import TensorSpec
 
     loaded = saved_model.load(directory)
 

@@ -15,7 +15,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from attribution_benchmarks.serving.interface import ModelName, ServerError
+from attribution_benchmarks.serving._protocols import ModelName, ServerError
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):

@@ -15,7 +15,7 @@ import numpy as np
 import stand_in_grpc
 from google.protobuf import json_format
 
-from attribution_benchmarks.serving.interface import HTTP_STATUS, ModelName, ServerError
+from attribution_benchmarks.serving._protocols import HTTP_STATUS, ModelName, ServerError
 
 _PATH = re.compile(r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>\d+))?(?P<what>/metadata|:predict)?")
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats.comparisons import better_than_every
-from attribution_benchmarks.stats.statistics import mean_interval, means
+from attribution_benchmarks.stats.statistics import better_than_every, mean_interval, means
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "statistics_simulated.json"
 METHODS = 16  # of a family: they share a baseline, half of the variance of their differences from it

@@ -12,7 +12,7 @@ import time
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.beam import pipeline, shards
+from attribution_benchmarks.beam import pipeline, work
 from attribution_benchmarks.beam.precompute import MANIFEST
 from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
@@ -122,8 +122,8 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, c
     run_once = pipeline.run
 
     def twice(job, blocks, workers, options):
-        lines = shards.read(job.plan).splitlines(keepends=True)
-        shards.write(job.plan, b"".join(2 * line for line in lines))
+        lines = work.read(job.plan).splitlines(keepends=True)
+        work.write(job.plan, b"".join(2 * line for line in lines))
         run_once(job, 2 * blocks, workers, options)
 
     monkeypatch.setattr(pipeline, "run", twice)

@@ -6,61 +6,60 @@ import dataclasses
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.shards import DamagedShard, Shard
-from attribution_benchmarks.beam.work import Task
+from attribution_benchmarks.beam import work
+from attribution_benchmarks.beam.work import DamagedShard, Shard, Task
 
 TASK = Task(3, "work", "key", [1, 2], "names", {})
 SHARD = Shard({"b": {"z": "1.5 2", "a": [1, 0.1]}, "a": {"é": None}}, {"inputs": 2})
 
 
 def test_results_keep_their_order(tmp_path):
-    assert shards.read_shard(str(tmp_path), TASK) is None
-    shards.write_shard(str(tmp_path), TASK, SHARD)
-    found = shards.read_shard(str(tmp_path), TASK)
+    assert work.read_shard(str(tmp_path), TASK) is None
+    work.write_shard(str(tmp_path), TASK, SHARD)
+    found = work.read_shard(str(tmp_path), TASK)
     assert found == SHARD and list(found.results) == ["b", "a"] and list(found.results["b"]) == ["z", "a"]
-    assert shards.names_in(str(tmp_path)) == {TASK.file}
+    assert work.names_in(str(tmp_path)) == {TASK.file}
 
 
 def test_every_changed_byte_and_every_cut_is_detected(tmp_path):
-    shards.write_shard(str(tmp_path), TASK, SHARD)
+    work.write_shard(str(tmp_path), TASK, SHARD)
     path = tmp_path / TASK.file
     whole = path.read_bytes()
     for place in range(len(whole) - 1):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(DamagedShard):
-            shards.read_shard(str(tmp_path), TASK)
+            work.read_shard(str(tmp_path), TASK)
         path.write_bytes(whole[:place])
         with pytest.raises(DamagedShard):
-            shards.read_shard(str(tmp_path), TASK)
+            work.read_shard(str(tmp_path), TASK)
 
 
 def test_the_shard_of_another_block_is_an_error(tmp_path):
     other = dataclasses.replace(TASK, key="other")
-    shards.write_shard(str(tmp_path), other, SHARD)
+    work.write_shard(str(tmp_path), other, SHARD)
     (tmp_path / other.file).rename(tmp_path / TASK.file)
     with pytest.raises(DamagedShard, match="another block"):
-        shards.read_shard(str(tmp_path), TASK)
+        work.read_shard(str(tmp_path), TASK)
 
 
 def test_many_writers_of_one_block_leave_one_complete_shard(tmp_path):
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda _: shards.write_shard(str(tmp_path), TASK, SHARD), range(64)))
-    assert shards.read_shard(str(tmp_path), TASK) == SHARD
+        list(pool.map(lambda _: work.write_shard(str(tmp_path), TASK, SHARD), range(64)))
+    assert work.read_shard(str(tmp_path), TASK) == SHARD
     assert [path.name for path in tmp_path.iterdir()] == [TASK.file]
 
 
 def test_a_failure_is_not_a_shard(tmp_path):
-    assert shards.read_failure(str(tmp_path), TASK) is None
-    shards.write_failure(str(tmp_path), TASK, "no reason", ["1", "2"])
-    assert shards.read_failure(str(tmp_path), TASK) == {"reason": "no reason", "inputs": ["1", "2"]}
-    assert shards.read_shard(str(tmp_path), TASK) is None
+    assert work.read_failure(str(tmp_path), TASK) is None
+    work.write_failure(str(tmp_path), TASK, "no reason", ["1", "2"])
+    assert work.read_failure(str(tmp_path), TASK) == {"reason": "no reason", "inputs": ["1", "2"]}
+    assert work.read_shard(str(tmp_path), TASK) is None
 
 
 def test_an_object_store_gets_one_put_and_no_renaming(object_store):
-    shards.write_shard("toy://bucket/blocks", TASK, SHARD)
-    assert shards.read_shard("toy://bucket/blocks", TASK) == SHARD
-    assert shards.names_in("toy://bucket/blocks") == {TASK.file}
+    work.write_shard("toy://bucket/blocks", TASK, SHARD)
+    assert work.read_shard("toy://bucket/blocks", TASK) == SHARD
+    assert work.names_in("toy://bucket/blocks") == {TASK.file}
     assert object_store.created == [f"toy://bucket/blocks/{TASK.file}"]
-    shards.remove("toy://bucket/blocks", [TASK.file])
-    assert shards.names_in("toy://bucket/blocks") == set()
+    work.remove("toy://bucket/blocks", [TASK.file])
+    assert work.names_in("toy://bucket/blocks") == set()

@@ -9,6 +9,9 @@ import pytest
 
 from attribution.errors import BadInput, printable
 from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.tables import control_row, format_controls
+from attribution_benchmarks.stats import statistics
 
 ROWS = [
     {"method": "rise", "metric": "roe", "value": 64.94, "low": 62.0, "high": 67.5, "n": 1000, "paper": 66.4,
@@ -218,3 +221,35 @@ def test_links_and_pictures_of_names_are_text_in_markdown():
     table = tables.markdown_table(["method", "[`c`](#c)"], [[named, "1"]])
     text = tables.report([named], table, [named], width=None)
     assert text.count("](") == 1 and "[`c`](#c)" in text and text.count(r"![a]\(http://a)") == 3
+
+
+LABEL = MapSource("gradient", "random_weights")
+
+
+def test_row_is_of_the_mean_over_inputs_and_controls():
+    values = np.array([[0.0, 1.0, 0.5, 0.5], [1.0, 1.0, 0.0, 0.0]])
+    row = control_row(LABEL, "mass", values)
+    of_means = statistics.mean_interval(values.T)
+    assert {name: row[name] for name in ("value", "low", "high", "n")} == of_means._asdict()
+    assert row["networks"] == [0.5, 0.5]
+    assert (row["method"], row["of"], row["control"]) == ("gradient/random_weights", "gradient", "random_weights")
+
+
+def test_several_controls_have_the_mean_of_each():
+    hits = np.array([[1.0, 0.0, 1.0, 1.0]])
+    alone = control_row(LABEL, "pointing", hits, 1.0, bounds=(0.0, 1.0))
+    assert "networks" not in alone
+    several = control_row(LABEL, "pointing", np.tile(hits, (2, 1)), 1.0, bounds=(0.0, 1.0))
+    assert several["value"] == alone["value"] and several["networks"] == [0.75, 0.75]
+
+
+def test_without_values_there_are_no_figures():
+    row = control_row(LABEL, "mass", np.empty((2, 0)))
+    assert np.isnan([row["value"], *row["networks"]]).all() and row["n"] == 0
+
+
+def test_rows_are_told_with_the_least_and_the_largest():
+    rows = [{"of": "a", "value": 0.5, "networks": [0.25, 0.75]}, {"of": "b", "value": 0.125}]
+    told = format_controls(rows, {"a": "A", "b": "B"}, "{:.2f}".format)
+    assert told == ("A 0.50 [0.25, 0.75], B 0.12", 2)
+    assert format_controls([], {}, str) == ("", 0)

@@ -9,7 +9,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
-from attribution_benchmarks.metrics import faithfulness, imputation, model_queries, regions
+from attribution_benchmarks.metrics import faithfulness, imputation, regions
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 POINTS = 20
@@ -192,7 +192,7 @@ def test_steps_fill_passes_across_inputs(toy):
 
 def test_large_requests_are_cut(monkeypatch):
     whole = value("deletion", contributions(signals()), block_of(signals()), Linear())
-    monkeypatch.setattr(model_queries, "BYTES", 7 * POINTS * 8)  # seven signals
+    monkeypatch.setattr(imputation, "BYTES", 7 * POINTS * 8)  # seven signals
     network = Linear()
     np.testing.assert_allclose(
         value("deletion", contributions(signals()), block_of(signals()), network), whole, rtol=1e-9

@@ -5,7 +5,7 @@ import pytest
 
 from attribution_benchmarks.report import page, significance
 from attribution_benchmarks.report.formatting import Names
-from attribution_benchmarks.stats.comparisons import compare
+from attribution_benchmarks.stats.statistics import compare
 
 FAMILIES = {"good": "shared", "twin": "shared"}
 

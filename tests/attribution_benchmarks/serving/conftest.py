@@ -9,7 +9,7 @@ from stand_in import ServedSignature, StandIn
 
 from attribution import METHODS
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import Signature, TensorSpec
+from attribution_benchmarks.serving._protocols import Signature, TensorSpec
 
 FLOAT = np.dtype(np.float32)
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

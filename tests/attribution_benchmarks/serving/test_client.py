@@ -10,7 +10,7 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import ModelName, ServerError
+from attribution_benchmarks.serving._protocols import ModelName, ServerError
 
 LINEAR = ModelName("linear")
 
@@ -211,7 +211,7 @@ def test_addresses_that_are_none(address):
 
 
 def test_addresses():
-    from attribution_benchmarks.serving.interface import parse_address
+    from attribution_benchmarks.serving._protocols import parse_address
 
     assert str(parse_address("grpc://host")) == "grpc://host:8500"
     assert str(parse_address("http://host/proxy/")) == "http://host:8501/proxy"

@@ -13,7 +13,7 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import ModelName, ServerError
+from attribution_benchmarks.serving._protocols import ModelName, ServerError
 
 MODEL, INPUTS = ModelName("linear"), np.zeros((5, 2, 3), np.float32)
 CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]

@@ -13,7 +13,7 @@ from stand_in import ServedSignature
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import ServerError, Signature, TensorSpec
+from attribution_benchmarks.serving._protocols import ServerError, Signature, TensorSpec
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLOAT = np.dtype(np.float32)

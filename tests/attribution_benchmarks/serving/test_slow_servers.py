@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attribution_benchmarks.serving import Client, ServerError
-from attribution_benchmarks.serving.interface import ModelName
+from attribution_benchmarks.serving._protocols import ModelName
 
 KINDS = {
     "a byte at a time": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),

@@ -11,7 +11,7 @@ import stand_in
 
 from attribution import cli
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.interface import ModelName, Signature, TensorSpec
+from attribution_benchmarks.serving._protocols import ModelName, Signature, TensorSpec
 
 
 def ask(server, path, body=None):

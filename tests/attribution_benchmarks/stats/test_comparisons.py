@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.stats import comparisons, statistics
-from attribution_benchmarks.stats.comparisons import better_than_every, compare, compare_pairs, holm
+from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats.statistics import better_than_every, compare, compare_pairs, holm
 
 
 def test_holm_by_hand():
@@ -137,7 +137,7 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(n, pairs
         test._replace(error=known, freedom=n - 1.0)
         for test in compare_pairs(values, list(itertools.combinations(names, 2)))
     ]
-    difference = comparisons.minimum_detectable_difference(tests)
+    difference = statistics.minimum_detectable_difference(tests)
     drawn = generator.normal(difference, np.sqrt(2), (500, n))
     found = np.mean(stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05 / pairs)
     assert 0.74 < found < 0.87
@@ -145,8 +145,8 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(n, pairs
 
 def test_too_few_inputs_detect_nothing():
     values = {"a": [1.0, 2.0, 3.0, 5.0], "b": [0.0, 0.0, 0.0, 0.0]}
-    assert np.isinf(comparisons.minimum_detectable_difference(compare_pairs(values, [("a", "b")])))
-    assert np.isnan(comparisons.minimum_detectable_difference([]))
+    assert np.isinf(statistics.minimum_detectable_difference(compare_pairs(values, [("a", "b")])))
+    assert np.isnan(statistics.minimum_detectable_difference([]))
 
 
 def test_inputs_without_a_value_leave_the_pairs_of_that_method_only():
