@@ -26,12 +26,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_512,
-    "files outside tests": 237,
+    "lines outside tests": 57_030,
+    "files outside tests": 233,
     "lines of tests": 35_151,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
     "highest complexity": 20,
-    "public names": 798,
+    "public names": 795,
     "imports of attribution_benchmarks by attribution": 0,
     "modules loaded by attribution.explain": 42,  # of --modules
     "missing types": 715,  # outside attribution, core, metrics and stats, which mypy checks strictly
