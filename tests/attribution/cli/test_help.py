@@ -25,7 +25,7 @@ COMMANDS = [
 
 
 def test_all_commands_are_looked_at():
-    assert {"metrics.py", "evaluate.py", "benchmark.py", "command.py", "reproduce.py"} <= {
+    assert {"metrics.py", "evaluate.py", "benchmark.py", "__main__.py", "reproduce.py"} <= {
         path.name for path in COMMANDS
     }
 

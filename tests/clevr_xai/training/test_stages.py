@@ -57,7 +57,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
 
     networks = []
     with eager(), monkeypatch.context() as patch:  # the first and the third run write all of the card and export
-        patch.setattr(stages, "_blank_section", lambda *_: [])
+        patch.setattr(stages, "blank_section", lambda *_: [])
         patch.setattr(relation_network, "export", lambda network, *_: networks.append(network))
         assert train(final_questions="complex", rounds=1)[0] == 0
     assert stages_of(tmp_path / "checkpoints")[5:] == ["final_complex"]  # the others are done
