@@ -74,12 +74,12 @@ def _compute_and_write(job: Job, task: Task) -> None:
     retries = halvings = 0
     while True:
         try:
-            named = _work_named(job, task.work)
+            chosen = _work_named(job, task.work)
             began, cpu = time.monotonic(), time.process_time()  # without loading, which every worker does once
-            computed = _compute(named, task, halvings)
+            computed = _compute(chosen, task, halvings)
             break
         except Exception as error:
-            if _is_out_of_memory(error) and halvings < HALVINGS and named.rows >> halvings > 1:
+            if _is_out_of_memory(error) and halvings < HALVINGS and chosen.rows >> halvings > 1:
                 halvings += 1
             elif retries + 1 < ATTEMPTS and not isinstance(error, BadInput):
                 retries += 1

@@ -52,7 +52,7 @@ class Batch:
         (N,) int, the classes to explain; None for the predicted ones, which ``Explainer.with_targets`` fills in before
         maps are made.
     explained
-        Name of the input that is explained, where there are several.
+        Name of the input that is explained, where there are several; empty for a model with one.
     masks
         Name of a ground truth -> (N, positions...) bool, where a map should be.
     truth
