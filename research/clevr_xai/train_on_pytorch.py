@@ -1,13 +1,13 @@
-r"""Train the Relation Network on PyTorch, in bfloat16, for processors with matrix units (AMX).
+r"""Train the Relation Network on PyTorch, in bfloat16, for processors that multiply it (AVX512-BF16, AMX).
 
     G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --noground_truth_files"
     $G --num_images=9500 --seed=1 --samples=4 --output_dir=data/clevr_xai_training
     $G --num_images=1000 --seed=3 --samples=9 --output_dir=data/clevr_xai_test
-    python research/clevr_xai/train_on_pytorch.py --directory=data/on_pytorch
     python research/clevr_xai/train_on_pytorch.py --directory=data/on_pytorch --export=NEW
 
-Needs PyTorch beside this project's requirements. A stopped run resumes. The data, the losses, the sampling of pairs and
-the curriculum are those of ``scripts/train_relation_network.py``, with three differences that save time:
+``--start_from`` trains an exported network further. Needs PyTorch beside this project's requirements. A stopped run
+resumes. The data, the losses, the sampling of pairs and the curriculum are those of
+``scripts/train_relation_network.py``, with three differences that save time:
 
 - The convolutions are trained first and then stay as they are. Their features of eight augmented variants of every
   image are computed once, so that the stages that answer questions compute g and f alone.
@@ -22,8 +22,10 @@ import argparse
 import itertools
 import math
 import pathlib
+import shlex
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent import futures
 
 import numpy as np
@@ -31,7 +33,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from clevr_xai.training import batches, training_set
+from clevr_xai import relation_network
+from clevr_xai.training import batches, model_card, stages, training_set, warm_start
 from clevr_xai.training.batches import CENTRE, OPERANDS, SLOT_SIZES, SLOTS
 from clevr_xai.training.training_set import MAX_NODES, MAX_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, FIRST_WORD, QUESTION_WORDS
@@ -44,7 +47,9 @@ SMALL, FULL = (128,) * 3, (256,) * 4  # widths of g
 STEPS = {"reading": 19_000, "seeing": 24_000, "small": 3_000, "final": 8_000}
 RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "final": 1e-3}
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "final": 0.35}  # share of the steps before the rate falls
-READ, SEEN, ANSWERED, ABOUT = 128, 32, 64, 4  # questions, images, images, questions about each image in a step
+READ, SEEN, ANSWERED, ABOUT = 128, 32, 32, 4  # questions, images, images, questions about each image in a step
+A_STEP = {"reading": f"{READ} questions", "seeing": f"{SEEN} images"}
+A_STEP |= dict.fromkeys(("small", "final"), f"{ANSWERED} images, {ABOUT} questions about each")
 VARIANTS = 8  # augmented ones of each image
 GROUPS = ((0, 6, 64), (7, 8, 96), (9, MAX_OBJECTS, 132))  # least and most objects, pairs
 SAVE_STEPS = 2_000
@@ -120,7 +125,8 @@ class _Layer(torch.autograd.Function):
     def backward(context, gradient):
         x, kernel, result = context.saved_tensors
         gradient = torch.ops.aten.threshold_backward(gradient, result, 0)
-        return gradient @ kernel.t(), (x.t() @ gradient).float(), gradient.sum(0, dtype=torch.float32)
+        of_bias = gradient.new_ones(1, len(gradient)) @ gradient  # several times as fast as a sum
+        return gradient @ kernel.t(), (x.t() @ gradient).float(), of_bias[0].float()
 
 
 class Relations(nn.Module):
@@ -162,7 +168,7 @@ class Relations(nn.Module):
             values = _Layer.apply(values, kernel, bias)
         values = values.view(number, questions, width, -1)
         summed = weights[:, None] * PAIR_SCALE if rows is None else torch.cat([weights[:, None] * PAIR_SCALE, rows], 1)
-        sums = torch.matmul(summed[:, None], values.float())
+        sums = torch.matmul(summed.bfloat16()[:, None], values).float()
         hidden = sums[:, :, 0]
         for layer in self.f[:2]:
             hidden = F.relu(layer(hidden))
@@ -276,31 +282,42 @@ def _mean(losses, known):
 class Training:
     """The stages, each from its checkpoint in ``directory`` if there is one."""
 
-    def __init__(self, directory: pathlib.Path, data: TrainingSet, seed: int):
-        self.directory, self.data, self.seed = directory, data, seed
+    def __init__(self, directory: pathlib.Path, data: TrainingSet, seed: int, steps: dict[str, int]):
+        self.directory, self.data, self.seed, self.steps = directory, data, seed, steps
 
-    def run(self) -> tuple[Reader, Eyes, Relations]:
-        """Train what is missing and return the parts of the network."""
+    def run(self, start_from: pathlib.Path | None) -> tuple[Reader, Eyes, Relations]:
+        """Train what is missing and return the parts of the network, which starts from an exported one if wanted."""
         torch.manual_seed(self.seed)
-        reader, eyes = Reader(), Eyes().to(memory_format=torch.channels_last)
-        self._stage("reading", reader, {}, lambda rng: batches.reading_batch(self.data, rng, READ), self._read)
+        parts = reader, eyes, full = Reader(), Eyes().to(memory_format=torch.channels_last), Relations(FULL)
+        network = warm_start.load_exported(start_from) if start_from else None
+        if network:
+            _set_weights(network.get_weights(), *parts)
+        else:
+            self._stage("reading", reader, {}, lambda rng: batches.reading_batch(self.data, rng, READ), self._read)
         muon = {layer.weight: 2.0 for layer in eyes.convolutions}
         look = torch.compile(eyes.logits)
         self._stage("seeing", eyes, muon, self._augmented, lambda _, images, cells: self._see(look, images, cells))
-        self.data.codes = self._cached("codes", lambda: _codes(reader, self.data))
-        features = self._cached("features", lambda: self._features(eyes))
-        cells = self._cached("cells", lambda: self._cells())
-        answering = _Answering(self.data, features, cells)
-        small, full = Relations(SMALL), Relations(FULL)
-        for name, network in (("small", small), ("final", full)):
-            if name == "final":
-                full.grow(small)
-            self._stage(name, network, dict.fromkeys(network.kernels, 1.0), answering.batch, self._answer)
+        if network:
+            pictures = self.data.images[: stages.REFIT_IMAGES]
+            wanted = warm_start.encode_cells(network, pictures)
+            network.set_weights(_weights(*parts))
+            print(f"share of the cells' variance that is kept: {warm_start.refit_cells(network, pictures, wanted):.4f}")
+            _set_weights(network.get_weights(), *parts)
+        made = f"{start_from}, seed {self.seed}, {self.steps['reading']} and {self.steps['seeing']} steps"
+        read = training_set.cached_arrays(self.directory / "codes.npz", made, lambda: _codes(reader, self.data))
+        self.data.codes = read["codes"]
+        seen = training_set.cached_arrays(self.directory / "variants.npz", made, lambda: self._variants(eyes))
+        answering = _Answering(self.data, **seen)
+        if not network:
+            small = Relations(SMALL)
+            self._stage("small", small, dict.fromkeys(small.kernels, 1.0), answering.batch, self._answer)
+            full.grow(small)
+        self._stage("final", full, dict.fromkeys(full.kernels, 1.0), answering.batch, self._answer)
         return reader.eval(), eyes.eval(), full.eval()
 
     def _stage(self, name: str, model: nn.Module, muon: dict, make_batch: Callable, loss: Callable) -> None:
         optimizer, file, step = _Optimizer(model.parameters(), muon), self.directory / f"{name}.pt", 0
-        steps = STEPS[name]
+        steps = self.steps[name]
         if file.exists():
             state = torch.load(file)
             step = state["step"]
@@ -352,38 +369,23 @@ class Training:
     def _answer(relations: Relations, inputs: dict, targets: dict) -> torch.Tensor:
         return _answer_loss(relations(**inputs), targets)
 
-    def _cached(self, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
-        file = self.directory / f"{name}.npy"
-        if not file.exists():
-            np.save(file.with_suffix(".new.npy"), compute())
-            file.with_suffix(".new.npy").replace(file)
-        return np.load(file)
+    def _variants(self, eyes: Eyes) -> dict[str, np.ndarray]:
+        """Return what the convolutions and the scenes say of augmented variants of every image.
 
-    def _variants(self) -> Iterator[tuple]:
-        """Yield the augmented variants of 50 images after the other, with what is in their cells."""
+        ``features`` are (N, 8, 49, 24) float16. ``cells`` are (N, 8, 60) int8: what 49 cells show and the cells of 10
+        objects, as ``batches.questions_about`` has them, and 1 for a mirrored variant.
+        """
+        found = {name: np.zeros((len(self.data.images), VARIANTS, *shape), kind)
+                 for name, shape, kind in (("features", (49, 24), np.float16), ("cells", (60,), np.int8))}  # fmt: skip
         for first in range(0, len(self.data.images), 50):
             rows = np.arange(first, min(first + 50, len(self.data.images)))
             for variant in range(VARIANTS):
                 rng = np.random.default_rng((self.seed, variant, first))
-                yield rows, variant, *batches.augmented_images(self.data, rng, rows)
-
-    def _features(self, eyes: Eyes) -> np.ndarray:
-        """Return the features of every variant, (N, 8, 49, 24) float16."""
-        found = np.zeros((len(self.data.images), VARIANTS, 49, 24), np.float16)
-        with torch.no_grad():
-            for rows, variant, images, *_ in self._variants():
-                found[rows, variant] = eyes.eval()(_images(images)).numpy()
-        return found
-
-    def _cells(self) -> np.ndarray:
-        """Return for every variant what its cells show, the cells of its objects, and whether it is mirrored.
-
-        They are (N, 8, 60) int8: 49 kinds and 10 cells, as ``batches.questions_about`` has them, and 0 or 1.
-        """
-        found = np.zeros((len(self.data.images), VARIANTS, 60), np.int8)
-        for rows, variant, _, shown, mirrored, cells in self._variants():
-            kinds = np.where(shown[..., 0] < 0, -1, shown[..., 4])
-            found[rows, variant] = np.concatenate([kinds, cells, mirrored[:, None]], axis=1)
+                images, shown, mirrored, cells = batches.augmented_images(self.data, rng, rows)
+                with torch.no_grad():
+                    found["features"][rows, variant] = eyes.eval()(_images(images)).numpy()
+                kinds = np.where(shown[..., 0] < 0, -1, shown[..., 4])
+                found["cells"][rows, variant] = np.concatenate([kinds, cells, mirrored[:, None]], axis=1)
         return found
 
 
@@ -427,8 +429,8 @@ def _long(values: np.ndarray) -> torch.Tensor:
 
 
 @torch.no_grad()
-def _codes(reader: Reader, data: TrainingSet) -> np.ndarray:
-    """Return the code of each question as it is and mirrored, (2, Q, 128) float16; short ones take less time."""
+def _codes(reader: Reader, data: TrainingSet) -> dict[str, np.ndarray]:
+    """Return the ``codes`` of each question as it is and mirrored, (2, Q, 128) float16; short ones take less time."""
     found = np.zeros((2, len(data.tokens), 128), np.float16)
     lengths = (data.tokens > 0).sum(axis=1)
     order = np.argsort(lengths, kind="stable")
@@ -437,54 +439,57 @@ def _codes(reader: Reader, data: TrainingSet) -> np.ndarray:
         words = data.tokens[rows, : lengths[rows].max()]
         for place, tokens in enumerate((words, batches.MIRRORED_TOKENS[words])):
             found[place, rows] = reader(_long(tokens)).numpy()
-    return found
+    return {"codes": found}
 
 
-def _weights(reader: Reader, eyes: Eyes, relations: Relations) -> list[np.ndarray]:
-    """Return the parts' weights in the order of ``relation_network.build``."""
+def _views(reader: Reader, eyes: Eyes, relations: Relations) -> list[torch.Tensor]:
+    """Return the parts' weights in the order and with the axes of ``relation_network.build``."""
     found = []
     for layer, norm in zip(eyes.convolutions, eyes.norms, strict=True):
         found += [layer.weight.permute(2, 3, 1, 0), layer.bias]
         found += [norm.weight, norm.bias, norm.running_mean, norm.running_var]
     lstm = reader.lstm
-    bias = lstm.bias_ih_l0.clone()
-    bias[128:256] -= 1  # relation_network.LstmStep adds it
-    found += [reader.embedding.weight, lstm.weight_ih_l0.t(), bias, lstm.weight_hh_l0.t(), lstm.bias_hh_l0]
+    found += [reader.embedding.weight, lstm.weight_ih_l0.t(), lstm.bias_ih_l0, lstm.weight_hh_l0.t(), lstm.bias_hh_l0]
     found += [*relations.cells, relations.question.weight.t(), relations.question.bias]
     for kernel, bias in zip(relations.kernels, relations.biases, strict=True):
         found += [kernel, bias]
     for layer in relations.f:
         found += [layer.weight.t(), layer.bias]
-    return [each.detach().numpy() for each in found]
+    return [each.detach() for each in found]
 
 
-def export(parts: tuple[Reader, Eyes, Relations], test_dir: pathlib.Path, directory: pathlib.Path) -> None:
+def _weights(reader: Reader, eyes: Eyes, relations: Relations) -> list[np.ndarray]:
+    reader.lstm.bias_ih_l0.data[128:256] -= 1  # relation_network.LstmStep adds it
+    found = [view.numpy().copy() for view in _views(reader, eyes, relations)]
+    reader.lstm.bias_ih_l0.data[128:256] += 1
+    return found
+
+
+def _set_weights(weights: list[np.ndarray], reader: Reader, eyes: Eyes, relations: Relations) -> None:
+    for view, weight in zip(_views(reader, eyes, relations), weights, strict=True):
+        view.copy_(torch.from_numpy(weight))
+    reader.lstm.bias_ih_l0.data[128:256] += 1
+
+
+def export(parts: tuple, training: Training, test_dir: pathlib.Path, directory: pathlib.Path) -> None:
     """Write the SavedModel with its card; questions about the scenes of ``test_dir`` give the accuracies."""
-    from clevr_xai import relation_network
-    from clevr_xai.training import model_card, stages
-
     network = relation_network.build(pair_scale=PAIR_SCALE, dropout=0.0)
     network.set_weights(_weights(*parts))
     plain = relation_network.fold_pair_scale(network)
     counted = training_set.load(test_dir, dict.fromkeys(ROUNDS, 1), wordings=WORDINGS)
     correct = model_card.correct_answers(plain, counted, np.arange(len(counted.answers)))
-    rows = [
-        {
-            "stage": name,
-            "steps": f"{STEPS[name]:,}",
-            "learning rate": RATES[name],
-            "share of it constant": CONSTANT[name],
-        }
-        for name in STEPS
-    ]
     settings = {
-        "reading": f"{READ} questions a step",
-        "seeing": f"{SEEN} images a step",
-        "small, final": f"{ANSWERED} images a step, {ABOUT} questions about each, {VARIANTS} variants of each image",
-        "precision": "bfloat16 of convolutions and g in training",
+        "training scenes": f"{len(training.data.images):,}, in {VARIANTS} augmented variants for the last stages",
+        "precision in training": "bfloat16 of convolutions and g",
+        "seed": training.seed,
     }
+    rows = [
+        {"stage": name, "steps": f"{training.steps[name]:,}", "a step": each, "learning rate": RATES[name],
+         "share of it constant": CONSTANT[name]}
+        for name, each in A_STEP.items() if (training.directory / f"{name}.pt").exists()
+    ]  # fmt: skip
     card = model_card.model_card(
-        counted, correct, settings, rows, "python research/clevr_xai/train_on_pytorch.py", True,
+        counted, correct, settings, rows, shlex.join(["python", *sys.argv]), True,
         [*stages.error_section(plain, None, counted, correct), *stages.blank_section(plain, counted)],
     )  # fmt: skip
     relation_network.export(plain, directory, card)
@@ -500,14 +505,21 @@ def main() -> None:
         parser.add_argument(f"--{name}_dir", type=pathlib.Path, default=default, help=f"{name} scenes")
     parser.add_argument("--directory", type=pathlib.Path, required=True, help="for checkpoints")
     parser.add_argument("--export", type=pathlib.Path, help="directory of the SavedModel; none is written when empty")
+    parser.add_argument("--start_from", type=pathlib.Path, help="exported network; skips reading and small")
+    for name, number in zip(
+        ("reading_steps", "seeing_steps", "small_steps", "final_steps"), STEPS.values(), strict=True
+    ):
+        parser.add_argument(f"--{name}", type=int, default=number, help=f"default: {number:,}")
     parser.add_argument("--seed", type=int, default=2, help="of weights and batches")
     arguments = parser.parse_args()
     arguments.directory.mkdir(parents=True, exist_ok=True)
     file = arguments.directory / "training_set.npz"
     data = training_set.load_cached(file, arguments.training_dir, ROUNDS, wordings=WORDINGS)
-    parts = Training(arguments.directory, data, arguments.seed).run()
+    steps = {name: getattr(arguments, f"{name}_steps") for name in STEPS}
+    training = Training(arguments.directory, data, arguments.seed, steps)
+    parts = training.run(arguments.start_from)
     if arguments.export:
-        export(parts, arguments.test_dir, arguments.export)
+        export(parts, training, arguments.test_dir, arguments.export)
 
 
 if __name__ == "__main__":
