@@ -486,7 +486,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",
                 random_networks=True,
-                networks=(("--model=saved_models/clevr_xai/relation_network_seed1",),),
+                networks=tuple((f"--model=saved_models/clevr_xai/relation_network_seed{seed}",) for seed in (1, 2)),
                 cost=40 if quick else 40 + {"simple": 175, "complex": 390}[kind] * share,
             )
         )  # fmt: skip

@@ -5,9 +5,8 @@ r"""Train the Relation Network on PyTorch, in bfloat16, for processors that mult
     $G --num_images=1000 --seed=3 --samples=9 --output_dir=data/clevr_xai_test
     python research/clevr_xai/train_on_pytorch.py --directory=data/on_pytorch --export=NEW
 
-``--start_from`` trains an exported network further. Needs PyTorch beside this project's requirements. A stopped run
-resumes. The data, the losses, the sampling of pairs and the curriculum are those of
-``scripts/train_relation_network.py``, with three differences that save time:
+Needs PyTorch, too. A stopped run resumes; ``--start_from`` trains an exported network further. Data, losses, pairs and
+curriculum are those of ``scripts/train_relation_network.py``, with three differences that save time:
 
 - The convolutions are trained first and then stay as they are. Their features of eight augmented variants of every
   image are computed once, so that the stages that answer questions compute g and f alone.
@@ -76,13 +75,13 @@ class Reader(nn.Module):
         outputs, _ = self.lstm(self.embedding(words))
         return outputs[torch.arange(len(words)), (words > 0).sum(1) - 1]
 
-    def loss(self, words, program, phrases):
-        """Return the mean loss of the nodes of the programs and of the slots of the phrases."""
-        code = self(words)
-        total = F.cross_entropy(self.program(code).view(-1, len(NODES)), program.reshape(-1))
+    def loss(self, inputs, targets):
+        """Return the mean loss of the nodes of the programs and of the slots of the phrases of a ``reading_batch``."""
+        code = self(_long(inputs["question"]))
+        total = F.cross_entropy(self.program(code).view(-1, len(NODES)), _long(targets["program"]).flatten())
         parts = self.phrases(code).view(-1, sum(SLOT_SIZES)).split(list(SLOT_SIZES), 1)
         for entry, part in enumerate(parts):
-            total = total + F.cross_entropy(part, phrases[..., entry].reshape(-1))
+            total = total + F.cross_entropy(part, _long(targets["phrases"][..., entry]).flatten())
         return 4 * total
 
 
@@ -157,8 +156,7 @@ class Relations(nn.Module):
     def forward(self, features, code, pairs, weights, rows=None):
         """Return the logits of answers, (B, Q, 28), and, with ``rows``, those of the auxiliary heads.
 
-        ``features`` are (B, 49, 26) with the coordinates; the other arguments are those of
-        ``batches.answering_batch``.
+        ``features`` are (B, 49, 26), with coordinates; the other arguments are those of ``batches.answering_batch``.
         """
         (number, width), questions = pairs.shape[:2], code.shape[1]
         chosen = torch.cat([F.one_hot(pairs[..., place], 49) for place in (0, 1)], -1).bfloat16()
@@ -254,8 +252,9 @@ def _cell_loss(targets, logits):
     return (presence.mean(-1) + (attributes * weight).sum(-1) / weight.sum(-1).clamp(min=1)).mean()
 
 
-def _answer_loss(outputs, targets):
+def _answer_loss(relations, inputs, targets):
     """Return the loss of the answers plus those of the auxiliary heads."""
+    outputs = relations(**inputs)
     members = F.binary_cross_entropy_with_logits(
         outputs["members"], targets["members"].clamp(min=0).float(), reduction="none"
     )
@@ -293,7 +292,7 @@ class Training:
         if network:
             _set_weights(network.get_weights(), *parts)
         else:
-            self._stage("reading", reader, {}, lambda rng: batches.reading_batch(self.data, rng, READ), self._read)
+            self._stage("reading", reader, {}, lambda rng: batches.reading_batch(self.data, rng, READ), Reader.loss)
         muon = {layer.weight: 2.0 for layer in eyes.convolutions}
         look = torch.compile(eyes.logits)
         self._stage("seeing", eyes, muon, self._augmented, lambda _, images, cells: self._see(look, images, cells))
@@ -310,9 +309,9 @@ class Training:
         answering = _Answering(self.data, **seen)
         if not network:
             small = Relations(SMALL)
-            self._stage("small", small, dict.fromkeys(small.kernels, 1.0), answering.batch, self._answer)
+            self._stage("small", small, dict.fromkeys(small.kernels, 1.0), answering.batch, _answer_loss)
             full.grow(small)
-        self._stage("final", full, dict.fromkeys(full.kernels, 1.0), answering.batch, self._answer)
+        self._stage("final", full, dict.fromkeys(full.kernels, 1.0), answering.batch, _answer_loss)
         return reader.eval(), eyes.eval(), full.eval()
 
     def _stage(self, name: str, model: nn.Module, muon: dict, make_batch: Callable, loss: Callable) -> None:
@@ -351,10 +350,6 @@ class Training:
                     torch.save(state | {"step": step}, file.with_suffix(".new"))
                     file.with_suffix(".new").replace(file)
 
-    @staticmethod
-    def _read(reader: Reader, inputs: dict, targets: dict) -> torch.Tensor:
-        return reader.loss(*map(_long, (inputs["question"], targets["program"], targets["phrases"])))
-
     def _augmented(self, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         inputs, targets = batches.seeing_batch(self.data, rng, SEEN)
         return _images(inputs["image"]), _long(targets["cells"])
@@ -364,10 +359,6 @@ class Training:
         with torch.autocast("cpu", torch.bfloat16):
             logits = look(images)
         return _cell_loss(cells, logits.float())
-
-    @staticmethod
-    def _answer(relations: Relations, inputs: dict, targets: dict) -> torch.Tensor:
-        return _answer_loss(relations(**inputs), targets)
 
     def _variants(self, eyes: Eyes) -> dict[str, np.ndarray]:
         """Return what the convolutions and the scenes say of augmented variants of every image.
@@ -479,7 +470,7 @@ def export(parts: tuple, training: Training, test_dir: pathlib.Path, directory: 
     counted = training_set.load(test_dir, dict.fromkeys(ROUNDS, 1), wordings=WORDINGS)
     correct = model_card.correct_answers(plain, counted, np.arange(len(counted.answers)))
     settings = {
-        "training scenes": f"{len(training.data.images):,}, in {VARIANTS} augmented variants for the last stages",
+        "Training scenes": f"{len(training.data.images):,}, in {VARIANTS} augmented variants for the last stages",
         "precision in training": "bfloat16 of convolutions and g",
         "seed": training.seed,
     }

@@ -87,7 +87,7 @@ def test_the_overview_says_what_is_left_for_a_wrong_class():
     )
 
 
-@pytest.mark.parametrize("network", ["relation_network", "relation_network_seed1"])
+@pytest.mark.parametrize("network", ["relation_network", "relation_network_seed1", "relation_network_seed2"])
 def test_the_overview_of_results_has_the_networks_accuracy_of_its_card(network):
     card = (ROOT / "saved_models" / "clevr_xai" / network / "MODEL_CARD.md").read_text("utf-8")
     simple, complex_ = (
