@@ -65,7 +65,7 @@ def test_the_overview_has_the_figures_of_simple_questions():
 
 def test_the_overview_has_the_agreement_of_networks_and_poster():
     simple = taus(SECTIONS[SIMPLE])
-    for network, name in ((1, "default"), (2, "second")):
+    for network, name in ((1, "default"), (2, "second"), (3, "third")):
         gray, black = (simple[f"network {network} and poster, IG from {path}"] for path in ("gray", "black"))
         assert f"{gray} with Integrated Gradients from gray and {black} from black for the {name} network" in RESULTS
     union = SECTIONS[FEW_COMPLEX][SECTIONS[FEW_COMPLEX].index("### Ground truth Union") :]
