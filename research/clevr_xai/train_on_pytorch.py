@@ -302,7 +302,7 @@ class Training:
             network.set_weights(_weights(*parts))
             print(f"share of the cells' variance that is kept: {warm_start.refit_cells(network, pictures, wanted):.4f}")
             _set_weights(network.get_weights(), *parts)
-        made = f"{start_from}, seed {self.seed}, {self.steps['reading']} and {self.steps['seeing']} steps"
+        made = repr((start_from, self.seed, self.steps["reading"], self.steps["seeing"], len(self.data.images)))
         read = training_set.cached_arrays(self.directory / "codes.npz", made, lambda: _codes(reader, self.data))
         self.data.codes = read["codes"]
         seen = training_set.cached_arrays(self.directory / "variants.npz", made, lambda: self._variants(eyes))
