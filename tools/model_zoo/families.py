@@ -29,7 +29,23 @@ def _family(name, side, preprocesses, options):
         make = getattr(keras.applications, name)
         return make(weights=None, classes=5, input_shape=shape, classifier_activation=None)
 
-    return keras_family(name, f"{side}x{side}", build, inputs, quick=False, **options)
+    def build_in_double():
+        return keras.models.clone_model(build(), clone_function=_with_gradient_in_double)
+
+    write = {"build_in_double": build_in_double} if name.startswith("ConvNeXt") else {}
+    return keras_family(name, f"{side}x{side}", build, inputs, quick=False, **write, **options)
+
+
+def _with_gradient_in_double(layer):
+    """Return a copy of a layer; a convolution with one channel a group becomes a depthwise one.
+
+    TensorFlow has no gradient of grouped convolutions in float64. The kernels have the same numbers in the same order.
+    """
+    config = layer.get_config()
+    if isinstance(layer, keras.layers.Conv2D) and layer.groups == layer.filters > 1:
+        kept = ("name", "dtype", "kernel_size", "strides", "padding", "use_bias", "activation")
+        return keras.layers.DepthwiseConv2D(**{name: config[name] for name in kept})
+    return type(layer).from_config(config)
 
 
 APPLICATIONS = tuple(_family(*network) for network in _NETWORKS)

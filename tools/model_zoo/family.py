@@ -84,7 +84,7 @@ class Exported:
         The layer whose output is explained, if it is not the input.
     build_in_double
         Function that makes the network with all it computes in float64; by default ``build`` under Keras' policy for
-        that.
+        that. Its weights are the same numbers in the same order, but may have other shapes.
     """
 
     build: Callable
@@ -115,7 +115,7 @@ class Exported:
         keras.backend.clear_session()
         with number_format("float64"):
             model = (self.build_in_double or self.build)()
-        model.set_weights(weights)
+        model.set_weights([np.reshape(each, of.shape) for each, of in zip(weights, model.weights, strict=True)])
         return model
 
     def settled(self):
