@@ -1,7 +1,8 @@
 """The rules of ``attribution.lrp.composite`` for sums and products, as sums of products of inputs and weights.
 
 ``Sums``: sums, biases and the linear operations below them are one layer. In y = W u + V v + b the contributions of u
-and v compete for the relevance of y, however many operations compute the sum.
+and v compete for the relevance of y, however many operations compute the sum. All constants are one bias: a rule that
+takes the positive part of b must not see whether a file adds b at once or in two steps.
 
 ``Products``: the factors that take the relevance where both depend on the explained input. Denominators (of LayerNorm,
 RMSNorm, of any quotient) take none: Ali et al. 2022; Achtibat et al. 2024, proposition 3.4. Gates take none if
@@ -392,17 +393,43 @@ class Sums:
         share_with_constant(self._walk, rule, source, varying, shift, given, operation.outputs[0])
 
     def _share_by(self, rule: Rule, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance of a sum, whose constants are together one bias, by a rule."""
+        output = operation.outputs[0]
+        bias = self._bias(output, 1.0, root=True) if self._count_constants(output, root=True) > 1 else None
         for part in parts(rule):
             leaves: Leaves = []
-            total = self._build(operation.outputs[0], part, 1.0, leaves, root=True)
-            share = part.share(given, total, rule, operation.outputs[0])
+            of_terms = part if bias is None else part._replace(bias=tf.zeros_like)
+            total = self._build(output, of_terms, 1.0, leaves, root=True)
+            if bias is not None:
+                total += part.bias(bias)
+            share = part.share(given, total, rule, output)
             self._walk.add_contributions(leaves, total, share)
+
+    def _count_constants(self, tensor: tf.Tensor, root: bool = False) -> int:
+        operation = tensor.op
+        if self._walk.is_constant(tensor):
+            return 1
+        if not (root or self._belongs(tensor)) or operation.type not in ops.SUMS + ops.MOVES:
+            return 0
+        terms = operation.inputs if operation.type in ops.SUMS else operation.inputs[:1]
+        return sum(map(self._count_constants, terms))
+
+    def _bias(self, tensor: tf.Tensor, sign: float, root: bool = False) -> Any:
+        """Return what constants alone add to a sum, of the sum's shape."""
+        operation = tensor.op
+        if self._walk.is_constant(tensor):
+            return sign * tensor
+        if root or self._belongs(tensor):
+            if operation.type in ops.SUMS:
+                return _sum(operation, [self._bias(*term) for term in _signed(operation, sign)])
+            if operation.type in ops.MOVES:
+                return rebuild(operation, [self._bias(operation.inputs[0], sign), *operation.inputs[1:]])
+        return tf.zeros_like(tensor)
 
     def _share_by_value(self, operation: tf.Operation, given: tf.Tensor) -> None:
         """Distribute the relevance of a sum among its terms by the ε-rule."""
-        signs = [1, -1] if operation.type == "Sub" else [1] * len(operation.inputs)
         share = divide(given, operation.outputs[0], self._epsilon_rule())
-        for term, sign in zip(operation.inputs, signs, strict=True):
+        for term, sign in _signed(operation, 1.0):
             if not self._walk.is_constant(term):
                 self._walk.add(term, fit(sign * term * share, term))
 
@@ -417,9 +444,8 @@ class Sums:
             return part.bias(sign * tensor)
         inner = root or self._belongs(tensor)
         if inner and kind in ops.SUMS:
-            signs = [sign, -sign] if kind == "Sub" else [sign] * len(operation.inputs)
-            pairs = zip(operation.inputs, signs, strict=True)
-            return _sum(operation, [self._build(term, part, term_sign, leaves) for term, term_sign in pairs])
+            terms = _signed(operation, sign)
+            return _sum(operation, [self._build(term, part, of_term, leaves) for term, of_term in terms])
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
         return self._linear_part(tensor, part, sign, leaves, inner)
@@ -570,6 +596,12 @@ def _sees_all_channels(operation: tf.Operation, variable: tf.Tensor, weights: tf
     if operation.type != "Conv2D" or weights.shape.rank != 4 or operation.get_attr("data_format") != b"NHWC":
         return False
     return variable.shape[-1] is not None and variable.shape[-1] == weights.shape[2]
+
+
+def _signed(operation: tf.Operation, sign: float) -> list[tuple[tf.Tensor, float]]:
+    """Return the terms of a sum, each with its sign in ``sign`` times the sum."""
+    signs = [sign, -sign] if operation.type == "Sub" else [sign] * len(operation.inputs)
+    return list(zip(operation.inputs, signs, strict=True))
 
 
 def _sum(operation: tf.Operation, terms: list[Any]) -> Any:

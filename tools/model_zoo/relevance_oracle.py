@@ -597,7 +597,7 @@ class Rules:
         for sign in (1, -1) if rule == "gamma" else (0,):
             copies = []
             with tf.GradientTape() as tape:
-                total = _total(tf.zeros_like(step.values), *(self._bias(rule, sign, bias) for bias in biases))
+                total = self._bias(rule, sign, _total(tf.zeros_like(step.values), *biases))
                 for term in terms:
                     for x, kernel in self._pairs(rule, sign, term):
                         x = tf.identity(x)

@@ -285,6 +285,35 @@ def test_every_layer_holds_the_same_relevance(every_layer):
         np.testing.assert_allclose(relevance[name].sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
 
 
+WAYS_TO_ADD_A_BIAS = {
+    "in two steps": lambda x, w, b, c: tf.matmul(x, w) + (b - c) + c,
+    "of two products": lambda x, w, b, c: (tf.matmul(x[:, :2], w[:2]) + (b + c)) + (tf.matmul(x[:, 2:], w[2:]) - c),
+    "of a subtracted product": lambda x, w, b, c: (
+        (tf.matmul(x[:, :2], w[:2]) + b) - (c - tf.matmul(x[:, 2:], w[2:])) + c
+    ),
+    "behind a reshape": lambda x, w, b, c: tf.reshape(tf.matmul(x, w) - c, (-1, 2, 3)) + tf.reshape(b + c, (2, 3)),
+    "of normalization before it": lambda x, w, b, c: tf.matmul((x - 3.0) * 0.5, 2 * w) + b + 3 * tf.reduce_sum(w, 0),
+}
+
+
+@pytest.mark.parametrize("method", ["lrp_alpha1beta0", "lrp_gamma", "lrp_epsilon"])
+@pytest.mark.parametrize("written", WAYS_TO_ADD_A_BIAS)
+def test_how_a_bias_is_written_changes_no_relevance(method, written, from_function):
+    """Also where the two parts have opposite signs: rules look at the sign of the bias."""
+    generator = np.random.default_rng(7)
+    w, v = (generator.normal(size=shape).astype(np.float32) for shape in ((5, 6), (6, 3)))
+    b, c = (generator.normal(size=6).astype(np.float32) for _ in range(2))
+
+    def network(layer):
+        return from_function(lambda x: tf.matmul(tf.nn.relu(tf.reshape(layer(x, w, b, c), (-1, 6))), v), 5)
+
+    x = generator.random((4, 5), dtype=np.float32)
+    once, other = (network(layer) for layer in (lambda x, w, b, c: tf.matmul(x, w) + b, WAYS_TO_ADD_A_BIAS[written]))
+    np.testing.assert_allclose(other.scores(x), once.scores(x), atol=1e-4)
+    expected = attribution.explain(method, once, x, 1)
+    np.testing.assert_allclose(attribution.explain(method, other, x, 1), expected, atol=1e-4 * np.abs(expected).max())
+
+
 def test_another_input_takes_its_share_of_relevance(models, inputs):
     """With a second input, the relevance of the image is less than the score."""
     x = inputs["two_inputs"]
