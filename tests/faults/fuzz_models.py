@@ -130,13 +130,13 @@ def _warm():
     os.dup2(null, 2)
 
 
-def fuzz_operations(seed: int, draws: int, target: str, refused: bool) -> Fuzz:
-    """Run drawn operations that the check allows, or refuses."""
+def fuzz_operations(seed: int, draws: int, target: str, refused: bool, names: list[str]) -> Fuzz:
+    """Run drawn operations that the check allows, or refuses, of all names or of some."""
 
     def nodes(operation, number):
         return random_nodes.Nodes(f"{seed}/{operation}/{number}", target).drawn(operation, "drawn")
 
-    known = sorted(name for name in random_nodes.operations() if random_nodes.types_of_kernels(name))
+    known = sorted(name for name in names or random_nodes.operations() if random_nodes.types_of_kernels(name))
     wanted = [(name, number) for name in known for number in range(draws) if is_allowed(nodes(name, number)) != refused]
     fuzz = Fuzz()
     fuzz.run(wanted, lambda name, number: run_graph(random_nodes.graph_of(nodes(name, number))), is_of_libraries)
@@ -331,12 +331,14 @@ def main() -> int:
     for flag, default in (("draws", 8), ("files", 300), ("seed", 0)):
         parser.add_argument(f"--{flag}", type=int, default=default)
     parser.add_argument("--refused", action="store_true", help="run what the check refuses")
+    parser.add_argument("--operations", nargs="*", default=[], help="names; all by default")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fuzz_") as directory:
         place = pathlib.Path(directory)
         (place / "target").mkdir()
         (place / "target" / "file").write_text("secret 1\n")
-        found = [fuzz_operations(given.seed, given.draws, str(place / "target" / "file"), given.refused)]
+        target = str(place / "target" / "file")
+        found = [fuzz_operations(given.seed, given.draws, target, given.refused, given.operations)]
         found.append(fuzz_files(given.seed, given.files, place, given.refused))
     return 1 if any(fuzz.calls for fuzz in found) else 0
 

@@ -21,7 +21,7 @@ pytestmark = [
 def fuzz(*flags):
     command = [sys.executable, HERE / "fuzz_models.py", "--draws=1", "--files=16", *flags]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert re.search(r"operations: \d+ draws .*\n.*files: 32 draws", done.stdout), done.stderr[-3000:]
+    assert re.search(r"operations: \d+ draws .*\n.*files: \d+ draws", done.stdout), done.stderr[-3000:]
     return done
 
 
@@ -34,6 +34,6 @@ def test_what_the_check_allows_opens_nothing():
 
 def test_what_the_check_refuses_is_seen_to_open_files():
     """Else the test above could not fail."""
-    done = fuzz("--refused")
+    done = fuzz("--refused", "--files=12", "--operations", "ImmutableConst", "ReadFile")
     assert done.returncode == 1
     assert "refused operations: ImmutableConst: openat" in done.stderr and "trusted files: " in done.stderr

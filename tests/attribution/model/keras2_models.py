@@ -1,4 +1,4 @@
-"""Write SavedModels as Keras 2 does: ``python keras2_models.py DIRECTORY``.
+"""Write SavedModels as Keras 2 does: ``python keras2_models.py DIRECTORY [NAME ...]``.
 
 ``keras2_models.tar.xz`` has those of Keras 2.21; the paths in it are relative to its folder.
 
@@ -47,8 +47,10 @@ def networks(directory):
     yield "words", "legacy", [lookup, layers.Embedding(5, 4), layers.Flatten(), layers.Dense(3)], words
 
 
-def main(directory):
+def main(directory, *names):
     for name, optimizer, parts, inputs in networks(directory):
+        if names and name not in names:
+            continue
         tf_keras.utils.set_random_seed(0)
         dtype = "string" if inputs.dtype.kind == "U" else inputs.dtype
         network = tf_keras.Sequential([layers.Input(inputs.shape[1:], dtype=dtype), *parts])
@@ -60,4 +62,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), *sys.argv[2:])
