@@ -29,6 +29,7 @@ from attribution.lrp.composite import KINDS, Rule
 if TYPE_CHECKING:
     from attribution.lrp._engine import Walk
 
+_BY_SIGN = ("z_plus", "alpha_beta", "gamma")  # kinds of rules that look at signs
 _NONNEGATIVE = ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
 _MONOTONE = (
     *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALIZATIONS, *ops.ACTIVATIONS, "Cast",
@@ -393,9 +394,13 @@ class Sums:
         share_with_constant(self._walk, rule, source, varying, shift, given, operation.outputs[0])
 
     def _share_by(self, rule: Rule, operation: tf.Operation, given: tf.Tensor) -> None:
-        """Distribute the relevance of a sum, whose constants are together one bias, by a rule."""
-        output = operation.outputs[0]
-        bias = self._bias(output, 1.0, root=True) if self._count_constants(output, root=True) > 1 else None
+        """Distribute the relevance of a sum by a rule; to one that looks at signs, all its constants are one bias.
+
+        To the other rules they stay as they are, so that the sum is rounded as the network rounds it.
+        """
+        output, bias = operation.outputs[0], None
+        if rule.bias and rule.kind in _BY_SIGN and self._count_constants(output, root=True) > 1:
+            bias = self._bias(output, 1.0, root=True)
         for part in parts(rule):
             leaves: Leaves = []
             of_terms = part if bias is None else part._replace(bias=tf.zeros_like)
