@@ -29,7 +29,7 @@ COPIED = ("attribution", "attribution_benchmarks", "scripts", "tests")
 LINKED = ("pyproject.toml", "saved_models")
 PASSED = 100  # exit code of a child; one of pytest's is added
 HOW = {PASSED: "", PASSED + 1: "failed", -signal.SIGALRM: "no end", 0: "os._exit(0)"}  # how a child ends
-SECONDS = 4  # of one child, several times what most need; a test that waits longer, as on a pipe, counts as failed
+SECONDS = 8  # of one child, five times what most need; a test that waits longer, as on a pipe, counts as failed
 
 
 @dataclasses.dataclass(frozen=True)
