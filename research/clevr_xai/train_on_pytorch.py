@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import os
 import pathlib
 import shlex
 import sys
@@ -231,14 +232,14 @@ class _Optimizer:
 
 
 def _orthogonal(matrix):
-    """Return a matrix with singular values near 1, see ``clevr_xai.training.loop.orthogonalise``."""
+    """Return a matrix with singular values near 1, see ``clevr_xai.training.loop.orthogonalise``; here in bfloat16."""
     wide = matrix.shape[0] <= matrix.shape[1]
     result = matrix if wide else matrix.t()
-    result = result / (result.norm() + 1e-7)
+    result = (result / (result.norm() + 1e-7)).bfloat16()
     for _ in range(5):
         square = result @ result.t()
         result = 3.4445 * result + (-4.7750 * square + 2.0315 * square @ square) @ result
-    return result if wide else result.t()
+    return (result if wide else result.t()).float()
 
 
 def _cell_loss(targets, logits):
@@ -278,6 +279,18 @@ def _mean(losses, known):
     return ((losses * known).sum(axes) / known.sum(axes).clamp(min=1)).mean()
 
 
+def _made_ahead(make: Callable, numbers: range):
+    """Yield what ``make`` returns for each number, made on a thread while the one before is used."""
+    with futures.ThreadPoolExecutor(1) as pool:
+        waiting: list[futures.Future] = []
+        for number in numbers:
+            waiting.append(pool.submit(make, number))
+            if len(waiting) > 1:
+                yield waiting.pop(0).result()
+        for last in waiting:
+            yield last.result()
+
+
 class Training:
     """The stages, each from its checkpoint in ``directory`` if there is one."""
 
@@ -315,6 +328,10 @@ class Training:
         return reader.eval(), eyes.eval(), full.eval()
 
     def _stage(self, name: str, model: nn.Module, muon: dict, make_batch: Callable, loss: Callable) -> None:
+        """Train a model. Where batches are costly, one thread makes them and another computes.
+
+        Threads of PyTorch wait for each other: with a batch made beside two, steps took up to four times as long.
+        """
         optimizer, file, step = _Optimizer(model.parameters(), muon), self.directory / f"{name}.pt", 0
         steps = self.steps[name]
         if file.exists():
@@ -329,26 +346,24 @@ class Training:
         def batch(number):
             return make_batch(np.random.default_rng((self.seed, sum(map(ord, name)), number)))
 
-        with futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(batch, step)
-            while step < steps:
-                content = waiting.result()
-                waiting = pool.submit(batch, step + 1)
-                value = loss(model, *content)
-                value.backward()
-                left = (steps - step) / max(steps * (1 - CONSTANT[name]), 1)
-                optimizer.step(RATES[name] * min((step + 1) / 200, 1.0, left))
-                losses.append(value.item())
-                step += 1
-                if step % 250 == 0:
-                    cost = 1000 * (time.monotonic() - started) / len(losses)
-                    print(f"{name}, step {step}, loss {np.mean(losses):.4f}, {cost:.0f} ms a step", flush=True)
-                    started, losses = time.monotonic(), []
-                if step % SAVE_STEPS == 0 or step == steps:
-                    momentum = list(optimizer.momentum.values())
-                    state = {"model": model.state_dict(), "adam": optimizer.adam.state_dict(), "momentum": momentum}
-                    torch.save(state | {"step": step}, file.with_suffix(".new"))
-                    file.with_suffix(".new").replace(file)
+        ahead = name == "seeing"
+        torch.set_num_threads(1 if ahead else os.cpu_count())
+        for content in (_made_ahead if ahead else map)(batch, range(step, steps)):
+            value = loss(model, *content)
+            value.backward()
+            left = (steps - step) / max(steps * (1 - CONSTANT[name]), 1)
+            optimizer.step(RATES[name] * min((step + 1) / 200, 1.0, left))
+            losses.append(value.item())
+            step += 1
+            if step % 250 == 0:
+                cost = 1000 * (time.monotonic() - started) / len(losses)
+                print(f"{name}, step {step}, loss {np.mean(losses):.4f}, {cost:.0f} ms a step", flush=True)
+                started, losses = time.monotonic(), []
+            if step % SAVE_STEPS == 0 or step == steps:
+                momentum = list(optimizer.momentum.values())
+                state = {"model": model.state_dict(), "adam": optimizer.adam.state_dict(), "momentum": momentum}
+                torch.save(state | {"step": step}, file.with_suffix(".new"))
+                file.with_suffix(".new").replace(file)
 
     def _augmented(self, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         inputs, targets = batches.seeing_batch(self.data, rng, SEEN)
