@@ -21,10 +21,17 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 gc.set_threshold(50_000, 20, 20)
 
 
+SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
+FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    """Put files with slow tests first, so that no process has a long one left when the others are done."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Mark slow tests, and begin with the files that take longest: no process has one left when the others are done."""
+    for item in items:
+        if not SLOW.keys().isdisjoint((item.nodeid.partition("[")[0], item.nodeid.partition("::")[0])):
+            item.add_marker("slow")
+    items.sort(key=lambda item: FILES.get(item.nodeid.partition("::")[0], len(SLOW)))
 
 
 def pytest_collection_finish():

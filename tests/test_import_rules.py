@@ -151,3 +151,11 @@ def test_every_public_function_tells_its_types(package):
     ]
     assert not untyped
     assert (ROOT / package.split("/")[0] / "py.typed").exists()
+
+
+def test_slow_tests_exist():
+    first, *names = (ROOT / "tests/slow.txt").read_text().splitlines()
+    assert first.startswith("#") and len(set(names)) == len(names) > 200
+    for name in names:
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text() or not function, name

@@ -15,7 +15,6 @@ import pytest
 import attribution
 from attribution_benchmarks.core.fingerprint import method_fingerprint
 
-pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
 MODELS = (

@@ -328,10 +328,7 @@ class Training:
         return reader.eval(), eyes.eval(), full.eval()
 
     def _stage(self, name: str, model: nn.Module, muon: dict, make_batch: Callable, loss: Callable) -> None:
-        """Train a model. Where batches are costly, one thread makes them and another computes.
-
-        Threads of PyTorch wait for each other: with a batch made beside two, steps took up to four times as long.
-        """
+        """Train a model; where batches are costly, one thread makes them and another computes."""
         optimizer, file, step = _Optimizer(model.parameters(), muon), self.directory / f"{name}.pt", 0
         steps = self.steps[name]
         if file.exists():
@@ -347,7 +344,7 @@ class Training:
             return make_batch(np.random.default_rng((self.seed, sum(map(ord, name)), number)))
 
         ahead = name == "seeing"
-        torch.set_num_threads(1 if ahead else os.cpu_count())
+        torch.set_num_threads(1 if ahead else os.cpu_count())  # all wait for one whose core is busy
         for content in (_made_ahead if ahead else map)(batch, range(step, steps)):
             value = loss(model, *content)
             value.backward()

@@ -6,8 +6,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
-
 import attribution
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,7 +26,6 @@ print(attribution.__file__, attribution.__version__)
 """
 
 
-@pytest.mark.slow
 def test_the_folder_alone_explains_a_saved_model(tmp_path):
     shutil.copytree(ROOT / "attribution", tmp_path / "attribution", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "saved_models/svea/baseline", tmp_path / "baseline")

@@ -167,7 +167,6 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
     np.testing.assert_array_equal(scenes.images([3, 150]), read)
 
 
-@pytest.mark.slow
 def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, monkeypatch):
     saved, room = construct.save_picture, iter(range(30))
     monkeypatch.setattr(construct, "save_picture", lambda *picture: saved(*picture) if next(room) < 29 else 1 / 0)

@@ -46,7 +46,6 @@ def pictures(cell):
     return [one for one in cell.get("outputs", []) if {"image/png", "image/jpeg"} & one.get("data", {}).keys()]
 
 
-@pytest.mark.slow
 def test_what_is_kept_is_what_is_computed(kept_and_computed):
     name, kept, computed = kept_and_computed
     nbformat.validate(kept)
@@ -63,7 +62,6 @@ def test_what_is_kept_is_what_is_computed(kept_and_computed):
             )
 
 
-@pytest.mark.slow
 def test_nothing_but_results_is_kept(kept_and_computed):
     """No warnings of libraries, no path of the machine that ran it."""
     only_results(kept_and_computed[1])
@@ -77,7 +75,6 @@ def only_results(kept):
         assert not re.search(r"/tmp/|/home/|/root/", "".join(texts(cell)) if cell.cell_type == "code" else "")
 
 
-@pytest.mark.slow
 def test_the_methods_scored_are_all_in_the_table(kept_and_computed):
     _, kept, _ = kept_and_computed
     printed = "\n".join(texts(cell)[0] for cell in kept.cells if cell.cell_type == "code")

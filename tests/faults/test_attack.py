@@ -6,12 +6,9 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-@pytest.mark.slow
 def test_kills_races_and_full_disks():
     numbers = ["--kills=2", "--races=1", "--disks=1", "--small_disks=1", "--rights=1", "--failing=1",
                "--targets=construct,generate"]  # fmt: skip
@@ -20,7 +17,6 @@ def test_kills_races_and_full_disks():
     assert done.stdout.endswith("\n0 failures\n")
 
 
-@pytest.mark.slow
 def test_a_training_killed_at_its_first_checkpoint_resumes_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     import targets

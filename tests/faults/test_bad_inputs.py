@@ -560,7 +560,6 @@ def too_late(*_):
     raise TimeoutError(f"no end within {SECONDS} s")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[0].encode("unicode_escape").decode())
 def test_bad_input_ends_in_one_line(case, small_set, tmp_path, monkeypatch, capfd):
     _, command, arguments, files, word = case

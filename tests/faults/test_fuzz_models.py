@@ -10,12 +10,9 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="system calls are watched on Linux, x86_64"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="system calls are watched on Linux, x86_64"
+)
 
 
 def fuzz(files, *flags):

@@ -17,13 +17,10 @@ from attribution.files import atomic_directory, atomic_write, locked_directory
 from attribution.reading import read_array, read_arrays, read_json, read_pixels
 from attribution_benchmarks.core.store import ScoreStore
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        (sys.platform, platform.machine()) != ("linux", "x86_64"),
-        reason="uses the numbers of the system calls of Linux on x86_64",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="uses the numbers of the system calls of Linux on x86_64",
+)
 NUMBERS = {"read": 0, "write": 1, "pread64": 17, "pwrite64": 18, "fsync": 74, "fdatasync": 75, "ftruncate": 77,
            "rename": 82, "mkdir": 83}  # fmt: skip
 PIXELS = np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8)

@@ -58,7 +58,6 @@ def environment(models, **more):
     return {**os.environ, "PYTHON": sys.executable, "MODELS": str(models), **more}
 
 
-@pytest.mark.slow
 def test_the_models_are_exported_once_served_and_answer(models):
     grpc, rest = free_ports()
     ports = {"GRPC_PORT": str(grpc), "REST_PORT": str(rest)}

@@ -26,17 +26,9 @@ from attribution import cli  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution.methods.method import Method  # noqa: E402
 from attribution.methods.registry import METHODS  # noqa: E402
+from attribution_benchmarks import metrics  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
-from attribution_benchmarks.metrics import (  # noqa: E402
-    complexity,
-    faithfulness,
-    in_domain,
-    localisation,
-    of_libraries,
-    regions,
-    sanity,
-)
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 RELIABILITY = ROOT / "docs" / "which_metric.json"
@@ -49,25 +41,25 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
         "Localization",
         "Is a map high inside a ground-truth mask? Positions count by their magnitude: absolute values, summed over "
         "channels.",
-        localisation.METRICS,
+        metrics.localisation.METRICS,
     ),
     (
         "Complexity",
         "How few positions hold a map? Positions count by their magnitude. These metrics describe a map; they do "
         "not say whether it is right.",
-        complexity.METRICS,
+        metrics.complexity.METRICS,
     ),
     (
         "Faithfulness",
         "Does the network's score change when the positions that a map ranks high are removed? Positions count by "
         "their evidence: signed values, summed over channels. Probabilities are of the explained class.",
-        (*faithfulness.METRICS, *regions.METRICS, *in_domain.METRICS),
+        (*metrics.faithfulness.METRICS, *metrics.regions.METRICS, *metrics.in_domain.METRICS),
     ),
     (
         "Sanity",
         "Does a map depend on the learnt weights and on the explained class, and little on noise? These metrics "
         "compute further maps, so precomputed maps and model-independent baselines have none.",
-        sanity.METRICS,
+        metrics.sanity.METRICS,
     ),
 )
 _HEAD = """# Metrics of every benchmark
@@ -160,8 +152,8 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     lines = [
         _HEAD.replace("EXAMPLE", EXAMPLE)
-        .replace("QUANTUS_NAMES", _quoted(of_libraries.QUANTUS_NAMES))
-        .replace("XPLIQUE_NAMES", _quoted(of_libraries.XPLIQUE_NAMES)),
+        .replace("QUANTUS_NAMES", _quoted(metrics.of_libraries.QUANTUS_NAMES))
+        .replace("XPLIQUE_NAMES", _quoted(metrics.of_libraries.XPLIQUE_NAMES)),
         "| name | metric | better | range | cost | retest, images | retest, vectors |",
         "|---|---|---|---|---|---:|---:|",
     ]
@@ -172,9 +164,9 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
             *(retest(row) if row else "" for row in measured),
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    for heading, about, metrics in _PARTS:
+    for heading, about, members in _PARTS:
         lines += ["", f"## {heading}", "", about]
-        for metric in metrics:
+        for metric in members:
             lines += ["", *_sheet(metric)]
     return "\n".join(lines) + "\n"
 

@@ -265,7 +265,6 @@ for number in range(2):
 """
 
 
-@pytest.mark.slow
 def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
     """Each in a process of its own, since TensorFlow numbers functions; they share one import of it."""
     for number in range(2):

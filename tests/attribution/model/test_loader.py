@@ -33,7 +33,6 @@ def test_files_that_keras_2_saved_after_training_give_its_scores_and_gradients(n
     check_scores_and_gradients(keras2, name, monkeypatch)
 
 
-@pytest.mark.slow
 def test_so_do_files_of_the_installed_keras_2(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, SCRIPT, tmp_path, "masked_tokens"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

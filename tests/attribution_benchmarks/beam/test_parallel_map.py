@@ -152,7 +152,6 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
     assert run("data", *BEAM)[:2] == run("alone")[:2]
 
 
-@pytest.mark.slow
 def test_killed_with_all_its_workers_at_random_moments_it_goes_on(cubes, run, tmp_path):
     draw, directory = random.Random(0), tmp_path / "data"
     command = [sys.executable, cubes.__file__, *BEAM, f"--data_dir={directory}"]

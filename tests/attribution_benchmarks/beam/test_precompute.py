@@ -116,7 +116,6 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
     assert code == 2 and "RuntimeError: what failed" in error
 
 
-@pytest.mark.slow
 def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
     """Every block is in the plan twice, in two processes."""
     run_once = pipeline.run
@@ -134,7 +133,6 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, c
     assert max(explained(tmp_path).values()) > 1
 
 
-@pytest.mark.slow
 def test_two_processes_of_dask_give_the_same_bytes(run, alone, contents_of, tmp_path, monkeypatch):
     pytest.importorskip("dask.distributed")
     monkeypatch.setenv("SQUARES_SECONDS", "0.5")  # long enough for the other process to take a block
@@ -145,7 +143,6 @@ def test_two_processes_of_dask_give_the_same_bytes(run, alone, contents_of, tmp_
     assert len(processes - {str(os.getpid())}) == 2 and max(explained(tmp_path).values()) == 1
 
 
-@pytest.mark.slow
 def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, contents_of, tmp_path):
     draw, store = random.Random(0), tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}"]
@@ -166,7 +163,6 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
     assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
 
 
-@pytest.mark.slow
 def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
     store = tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}", "--workers=2"]

@@ -70,7 +70,6 @@ def test_they_are_killed_when_the_block_of_code_is_interrupted():
     assert len(started) == 2 and ended(started)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
@@ -85,7 +84,6 @@ def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
     assert ended(started)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 def test_busy_workers_end_with_a_killed_parent(tmp_path):
     (tmp_path / "work.py").write_text(WORK)

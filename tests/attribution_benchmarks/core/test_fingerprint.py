@@ -92,7 +92,6 @@ for place in ("shared", f"alone{version}"):
 """
 
 
-@pytest.mark.slow
 def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy):
     (tmp_path / "slow.py").write_text(SLOW)
     running = []

@@ -146,7 +146,6 @@ def test_an_interrupted_command_interrupts_the_run(commands, place):
         assert isinstance(run.exception(20), KeyboardInterrupt)
 
 
-@pytest.mark.slow
 def test_commands_of_a_killed_run_end_and_free_its_directory(place):
     (place / "driver.py").write_text(DRIVER)
     process = subprocess.Popen([sys.executable, "driver.py", place / "killed", place / "killed_pid"])

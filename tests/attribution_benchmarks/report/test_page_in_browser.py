@@ -21,7 +21,6 @@ from attribution_benchmarks.report.page import PAGES
 from attribution_benchmarks.report.page import pages as render_pages
 from attribution_benchmarks.report.results import ReportData, Result
 
-pytestmark = pytest.mark.slow
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 375, "height": 812}
 OWN = "twin"  # scored in two of three benchmarks, as a user's own method may be
 

@@ -205,7 +205,6 @@ def test_two_runs_in_one_directory_are_refused(tmp_path):
         pass
 
 
-@pytest.mark.slow
 def test_a_run_waits_for_commands_of_a_killed_run(tmp_path, capsys):
     driver, out, ended = tmp_path / "driver.py", tmp_path / "out", tmp_path / "ended"
     driver.write_text(KILLED_BEFORE_ITS_COMMAND)
@@ -215,7 +214,6 @@ def test_a_run_waits_for_commands_of_a_killed_run(tmp_path, capsys):
     assert capsys.readouterr().err == f"waiting for commands of a stopped run in {out} to end\n"
 
 
-@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
     task, log = fake
     driver = tmp_path / "driver.py"

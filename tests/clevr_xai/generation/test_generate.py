@@ -82,7 +82,6 @@ def test_a_larger_dataset_begins_with_the_smaller_one(made, tmp_path):
     assert content(tmp_path / "one") == content(made)
 
 
-@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     command = [sys.executable, str(SCRIPT), *ARGUMENTS]
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
@@ -98,7 +97,6 @@ def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     assert content(broken) == content(tmp_path / "whole")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_run_says_one_word_and_its_processes_end(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
@@ -122,7 +120,6 @@ def test_an_interrupted_run_says_one_word_and_its_processes_end(tmp_path):
             assert said.rstrip().endswith("interrupted") and "Traceback" not in said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 8, 20, 33, 35, 80])
 def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp_path, monkeypatch):
     """The file at which it stops is left half-written under its unfinished name."""

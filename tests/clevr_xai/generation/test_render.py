@@ -101,7 +101,6 @@ def test_without_the_extra_one_line_names_it(missing, monkeypatch):
     assert missing in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.slow
 def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
     """TensorFlow first and Mitsuba after it in one process would abort at its end."""
     script = tmp_path / "script.py"

@@ -11,7 +11,7 @@ from tools.model_zoo.families import FAMILIES, GROUPS
 from tools.model_zoo.relevance_oracle import DEFINITIONS
 
 ALL_METHODS = ("residual",)
-# The other kinds of networks, with a method of every way in which a model is asked, and slow ones with three.
+# A method of every way in which a model is asked, for the networks that differ most, and three for the others.
 FEW_METHODS = (
     "gradient", "deeplift", "lrp_epsilon", "lrp_attn", "grad_cam", "ablation_cam", "gradient_rollout", "kernel_shap",
 )  # fmt: skip
@@ -26,18 +26,15 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
-# One network of each way in which graphs differ most; the others are slow tests.
-QUICK = ("signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", *REFUSED)
+# One network of each way in which graphs differ most.
+MOST_DIFFERENT = ("signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", *REFUSED)
 # TensorFlow cannot differentiate its frozen graph.
 NO_ORACLE = {("keras_int8", method) for method in ("grad_cam", "ablation_cam", "gradient_rollout")}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*ALL_METHODS, *IN_PART)],
-)
+@pytest.mark.parametrize("name", [*ALL_METHODS, *IN_PART])
 def test_every_cell_is_known_or_refused(name):
-    methods = measure.METHODS if name in ALL_METHODS else FEW_METHODS if name in QUICK else THREE_METHODS
+    methods = measure.METHODS if name in ALL_METHODS else FEW_METHODS if name in MOST_DIFFERENT else THREE_METHODS
     found = measure.measure(FAMILIES[name], methods)["methods"]
     for method, cell in found.items():
         assert cell["status"] != "crashes", (method, cell["note"])
