@@ -82,6 +82,8 @@ def opened(path: str | os.PathLike[str], what: str = "file") -> Iterator[IO[byte
         raise BadInput(f"{path} is not a readable {what}: it needs more memory than available") from error
     except _DAMAGED as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
+        if "pickle" in message:  # NumPy recommends what may run code
+            message = "it holds Python objects, or NumPy did not write it"
         raise BadInput(f"{path} is not a readable {what}: {message or type(error).__name__}") from error
 
 

@@ -127,7 +127,7 @@ class ModelQueries:
         self.keys = keys
         self._feed = feed
         self._explained = explain_input
-        self._targets = targets
+        self._targets, self._given = targets, targets is not None
         self._batch_size = batch_size
         self._expected = expected or RequiredQueries()
         self._position = position or BatchPosition(slice(None), len(self.inputs))
@@ -143,8 +143,8 @@ class ModelQueries:
 
     @property
     def has_targets(self) -> bool:
-        """Whether the classes to explain are known without a pass."""
-        return self._targets is not None
+        """Whether the classes to explain were given; else they are the predicted ones."""
+        return self._given
 
     def given(self, value: Any) -> np.ndarray:
         """Return a caller's number or array for all inputs as one for this batch.

@@ -270,7 +270,7 @@ _METHODS = [
         "LRP-ε",
         relevance_law(_ABSORBED),
         _BACH,
-        "Equals input times gradient on ReLU networks. Attention and gates are constants, as in lrp_cp.",
+        "Is input times gradient on ReLU networks as ε goes to 0. Attention and gates are constants, as in lrp_cp.",
     ),
     _lrp(
         presets.lrp_epsilon_plus,

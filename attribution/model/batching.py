@@ -86,7 +86,8 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
     """Return an input in the type that a model takes."""
     array = as_array(given, f"input '{name}'")
     if array.ndim == 0 and not wanted.is_single:
-        raise BadInput(f"input '{name}' is a single value, {owner} takes {wanted.shown}")
+        kind = "text" if array.dtype.kind in "US" else "a single value"
+        raise BadInput(f"input '{name}' is {kind}, {owner} takes {wanted.shown}")
     if not wanted.fits(array.shape):
         raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
     if wanted.dtype is not None and not converts(array.dtype, np.dtype(wanted.dtype)):

@@ -138,27 +138,28 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution import load_model
     from attribution.model.loader import SavedFile
 
-    print_line(f"{directory}  ({_size(directory)})")
-    print_line()
     file = SavedFile(directory)
-    for line in _described_signatures(file):
+    for line in [f"{directory}  ({_size(directory)})", "", *_described_signatures(file)]:
         print_line(line)
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
         explain_input = _explained(model, flag_values.explain_input)
     except BadInput as error:
-        print_line()
-        print_line(f"cannot be explained as it is: {error}")
-        for line in _ways_to_load(flag_values.model, file, options):
+        ways, others = _ways_to_load(flag_values.model, file, options, str(error))
+        choose = ["", f"cannot be explained without a choice: {error}"] if ways else []
+        for line in [*choose, *(["", "tried to load it:", *ways, *others] if ways or others else [])]:
             print_line(line)
+        if not ways:
+            raise
         return
     for line in _described_model(model, explain_input):
         print_line(line)
     example = "integrated_gradients"
     if flag_values.try_methods:
         print_line()
-        trials = _trials(model, explain_input, flag_values.libraries)
+        names = [name for name, method in METHODS.items() if flag_values.libraries or not method.library]
+        trials = {name: try_method(name, model, random_feed(model), explain_input) for name in names}
         for line in _described_methods(trials):
             print_line(line)
         apply = [name for name, trial in trials.items() if trial.applies]
@@ -237,12 +238,6 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
     return lines
 
 
-def _trials(model: Model, explain_input: str, libraries: bool) -> dict[str, Trial]:
-    feed = random_feed(model)
-    names = [name for name, method in METHODS.items() if libraries or not method.library]
-    return {name: try_method(name, model, feed, explain_input) for name in names}
-
-
 def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     apply = [name for name, trial in trials.items() if trial.applies]
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
@@ -254,19 +249,18 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     return lines
 
 
-def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> list[str]:
-    """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
+def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], known: str) -> tuple[list[str], list[str]]:
+    """Return lines of Python that load a file which leaves a choice, and why others do not if that is not ``known``."""
     from attribution import load_model
 
-    lines = []
+    ways, others = [], {}
     for option in _choices(file, options):
         try:
             _explained(load_model(path, **option))
+            ways.append(f"  {_loading_line(path, option)}")
         except BadInput as error:
-            lines.append(f"  not with {listed(str(v) for v in option.values())}: {error}")
-            continue
-        lines.append(f"  {_loading_line(path, option)}")
-    return ["", "tried to load it:", *lines] if lines else []
+            others[f"  not with {listed(str(v) for v in option.values())}: {error}"] = str(error)
+    return ways, [line for line, reason in others.items() if reason != known]
 
 
 def _choices(file: SavedFile, options: Mapping[str, Any]) -> list[dict[str, Any]]:

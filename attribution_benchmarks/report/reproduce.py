@@ -261,7 +261,7 @@ def _publish(
     metrics = list(request.metrics.values())
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
-        "lead": _lead(flag_values.quick, request, len(definitions)),
+        "lead": _lead(flag_values.quick, request, outcomes, len(definitions)),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
     data = ReportData(
@@ -316,7 +316,7 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
 
 
-def _lead(quick: bool, request: _Request, benchmarks: int) -> str:
+def _lead(quick: bool, request: _Request, outcomes: Sequence[Outcome], benchmarks: int) -> str:
     """Return the sentences below the report's heading."""
     custom = request.custom
     text = f"Attribution maps compared with known ground truth, on {count_of(benchmarks, 'benchmark')}."
@@ -325,7 +325,8 @@ def _lead(quick: bool, request: _Request, benchmarks: int) -> str:
     if custom:
         functions = ", ".join(name.rpartition(":")[2] for name in custom)
         text += f" With {'a method' if len(custom) == 1 else f'{len(custom)} methods'} of your own: {functions}."
-    return text + (f" With your own network {shown_path(request.model)}." if request.model else "")
+    fits = any(outcome.task.model_flag and not outcome.model_refused for outcome in outcomes)
+    return text + (f" With your own network {shown_path(request.model)}." if request.model and fits else "")
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:

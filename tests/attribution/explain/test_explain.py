@@ -247,6 +247,13 @@ def test_explained_together_the_maps_are_the_same_bytes(models, inputs):
         assert alone.tobytes() == together[name].tobytes(), name
 
 
+def test_a_path_to_a_predicted_class_has_the_same_bytes_after_another_method_predicted_it(models, inputs):
+    x = inputs["image"][:3]
+    alone = attribution.explain("integrated_gradients", models["image"], x, points=7)
+    methods = {"gradient": "gradient", "path": ("integrated_gradients", {"points": 7})}
+    assert attribution.explain_many(methods, models["image"], x)["path"].tobytes() == alone.tobytes()
+
+
 def test_passes_are_shared(models, inputs):
     model, x = models["image"], inputs["image"]
 
