@@ -61,6 +61,9 @@ def test_the_overview_has_the_figures_of_simple_questions():
     assert f"from gray puts {mean(table['IG from gray'][0])} of its mass" in told
     assert f"from black {mean(table['IG from black'][0])}" in told
     assert f"an edge detector {mean(table['Edge detector'][0])}" in told
+    smooth, var = (sum(float(mean(cell)) for cell in table[name][:3]) / 3 for name in ("SmoothGrad", "VarGrad"))
+    assert f"with the paper's 300, their mass on the simple questions is {smooth:.2f} and {var:.2f}" in RESULTS
+    assert f"with the paper's 300 its mass is {smooth:.2f}" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_overview_has_the_agreement_of_networks_and_poster():
@@ -82,7 +85,7 @@ def test_the_overview_says_what_is_left_for_a_wrong_class():
         for column in (0, 2)
     ]
     assert (
-        "For a wrong class LRP, Excitation Backprop and Guided Backprop keep "
+        "For a wrong class LRP (CLEVR-XAI), Excitation Backprop and Guided Backprop keep "
         f"{min(shares)} to {max(shares)} % of their mass accuracy" in RESULTS
     )
 
