@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Let the collector of garbage look no more at what is imported."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_deterministic():
+    """Undo what training sets for its whole process: TensorFlow would refuse random operations without a seed."""
+    yield
+    if config := sys.modules.get("tensorflow.python.framework.config"):
+        config.disable_op_determinism()
 
 
 @pytest.fixture

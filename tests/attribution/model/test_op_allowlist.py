@@ -245,7 +245,7 @@ def test_a_file_of_tensorflow_1_is_allowed_and_its_initialiser_looked_at(tmp_pat
     for name, attack in (("good", False), ("bad", True)):
         with tf.Graph().as_default(), v1.Session() as session:
             x = v1.placeholder(tf.float32, (None, 3), "x")
-            scores = tf.matmul(x, v1.get_variable("w", (3, 2)), name="scores")
+            scores = tf.matmul(x, v1.get_variable("w", initializer=tf.ones((3, 2))), name="scores")
             initialise = tf.io.write_file(str(tmp_path / "target"), "gotcha") if attack else None
             session.run(v1.global_variables_initializer())
             signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": scores})
