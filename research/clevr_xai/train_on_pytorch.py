@@ -315,7 +315,7 @@ class Training:
             network.set_weights(_weights(*parts))
             print(f"share of the cells' variance that is kept: {warm_start.refit_cells(network, pictures, wanted):.4f}")
             _set_weights(network.get_weights(), *parts)
-            for head in (full.follow, full.compare, full.operands):  # random ones would undo what g has learned
+            for head in (full.follow, full.compare, full.operands):  # gradients of random ones would change g
                 nn.init.zeros_(head.weight)
         made = repr((start_from, self.seed, self.steps["reading"], self.steps["seeing"], len(self.data.images)))
         read = training_set.cached_arrays(self.directory / "codes.npz", made, lambda: _codes(reader, self.data))
