@@ -69,6 +69,7 @@ for _name, _steps, _at_least, _help in (
 flags.DEFINE_string(
     "start_from", "", "exported network to start from, with the stages rewording, seeing and final", flag_values=FLAGS
 )
+flags.DEFINE_integer("images_per_step", 32, "images of a step", 1, flag_values=FLAGS)
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_enum(
     "precision", "float32", ["float32", "bfloat16"],
@@ -78,6 +79,10 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "checkpoint_steps", 1000, "steps between checkpoints; twice as many in small and following", 1, flag_values=FLAGS
 )
+flags.DEFINE_integer(
+    "workers", 1, "processes that make batches; 1 is a thread, enough beside two cores that compute", 1,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
 
 
@@ -94,8 +99,8 @@ def main(flag_values: flags.FlagValues) -> None:
 def _changed_flags(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that determine the network and differ from their defaults."""
     names = [
-        "num_images", "rounds", "wording", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed",
-        "start_from", "precision",
+        "num_images", "rounds", "wording", "final_questions", *(f"{name}_steps" for name in _STAGES), "images_per_step",
+        "pairs", "seed", "start_from", "precision",
     ]  # fmt: skip
     return [flag_values[name].serialize() for name in names if flag_values[name].value != flag_values[name].default]
 

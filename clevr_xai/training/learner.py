@@ -132,9 +132,9 @@ class Learner:
         inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code, "rows": rows}
         outputs = {"answer": logits, "cells": self._cells}
         if auxiliary:
-            outputs["members"] = layers.Dense(MAX_NODES, name="follow")(of_objects)
-            outputs["compared"] = layers.Dense(3, name="compare")(values)
-            operands = layers.Dense(OPERANDS * len(ANSWERS), name="operands")(sums)
+            outputs["members"] = layers.Dense(MAX_NODES, kernel_initializer="zeros", name="follow")(of_objects)
+            outputs["compared"] = layers.Dense(3, kernel_initializer="zeros", name="compare")(values)
+            operands = layers.Dense(OPERANDS * len(ANSWERS), kernel_initializer="zeros", name="operands")(sums)
             outputs["operands"] = ops.reshape(operands, (-1, num_questions, OPERANDS, len(ANSWERS)))
         return keras.Model(inputs, outputs)
 

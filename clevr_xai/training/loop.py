@@ -8,13 +8,17 @@ correctly in 88 % of the cells instead of Adam's 80 %, which needed some 20,000 
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
+import itertools
 import json
 import math
+import multiprocessing
 import pathlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 
 import keras
@@ -64,10 +68,11 @@ class Stage:
     num_questions: int = 0
     steps: int = 0
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step."""
+    def rate(self, step):
+        """Return the learning rate of a step, a number or a scalar tensor."""
+        step = ops.cast(step, "float32")
         left = (self.steps - step) / max(self.steps * (1 - self.constant), 1)
-        return self.learning_rate * min((step + 1) / WARM_UP, 1.0, left)
+        return self.learning_rate * ops.minimum(ops.minimum((step + 1) / WARM_UP, left), 1.0)
 
 
 def run(
@@ -78,6 +83,7 @@ def run(
     seed: int,
     evaluate: Callable[[], dict] = dict,
     every: int = 1000,
+    workers: int = 1,
 ) -> None:
     """Train a model through a stage, from its checkpoint if there is one.
 
@@ -86,7 +92,7 @@ def run(
     model, stage
         One of a ``Learner``'s models, and how to train it.
     make_batch
-        Makes a batch; called in another thread during the step before it.
+        Makes a batch, ahead of its step.
     directory
         For checkpoints, ``<stage>.npz``, and the log, ``log.jsonl``.
     seed
@@ -95,6 +101,8 @@ def run(
         Called at the end and every ``every`` steps; its result goes to the log.
     every
         Steps between checkpoints and evaluations.
+    workers
+        Processes that make batches; with 1, a thread makes them.
 
     Raises
     ------
@@ -110,29 +118,80 @@ def run(
     def batch(step):
         return make_batch(np.random.default_rng((seed, number, step)))
 
-    with futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(batch, step) if step < stage.steps else None
-        started, begun = time.monotonic(), step
+    with contextlib.closing(_made_ahead(batch, range(step, stage.steps), workers)) as made:
         while step < stage.steps:
-            inputs, targets = waiting.result()
-            waiting = pool.submit(batch, step + 1) if step + 1 < stage.steps else None
-            optimizer.learning_rate = stage.rate(step)
-            result = model.train_on_batch(inputs, {name: targets[name] for name in outputs}, return_dict=True)
-            step += 1
-            saves = step % every == 0 or step == stage.steps
-            if step % LOG_STEPS == 0 or saves:
-                speed = (step - begun) / (time.monotonic() - started)
-                entry = _entry(stage, step, speed, result)
-                model.reset_metrics()
-                if saves:
-                    _save(file, model, optimizer, step)
-                    entry |= evaluate()
-                _log(directory, entry)
+            following = min(step - step % length + length for length in (LOG_STEPS, every))
+            number_of_steps = min(following, stage.steps) - step
+            started = time.monotonic()
+            result = _train(model, outputs, itertools.islice(made, number_of_steps))
+            step += number_of_steps
+            entry = _entry(stage, step, number_of_steps / (time.monotonic() - started), result)
+            if step % every == 0 or step == stage.steps:
+                _save(file, model, optimizer, step)
+                entry |= evaluate()
+            _log(directory, entry)
+
+
+def _train(model: keras.Model, outputs: list[str], made: Iterable[Batch]) -> dict:
+    """Take a step for each batch, one or more, and return the mean losses and metrics of them all."""
+    chosen = ((inputs, {name: targets[name] for name in outputs}, None) for inputs, targets in made)
+    if keras.backend.backend() != "jax":
+        results = [model.train_on_batch(*each, return_dict=True) for each in chosen]
+        return {name: float(np.mean([result[name] for result in results])) for name in results[0]}
+    model.train_on_batch(*next(chosen))
+    # It writes all variables back, which takes longer than a step on a GPU. In the following steps they stay with JAX.
+    groups = [
+        model.trainable_variables, model.non_trainable_variables, model.optimizer.variables, model.metrics_variables,
+    ]  # fmt: skip
+    state = tuple([variable.value for variable in group] for group in groups)
+    for each in chosen:
+        _, state = model.train_function(state, iter([each]))
+    for group, values in zip(groups, state, strict=True):
+        for variable, value in zip(group, values, strict=True):
+            variable.assign(value)
+    return {name: float(value) for name, value in model.get_metrics_result().items()}
+
+
+def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Iterator[Batch]:
+    """Yield what ``make`` returns for each step, made by a thread or by several processes while others are used.
+
+    The processes are forked, so that all share one copy of the training data. They compute with NumPy alone.
+    """
+    if workers == 1:
+        pool: futures.Executor = futures.ThreadPoolExecutor(1)
+    else:
+        fork = multiprocessing.get_context("fork")
+        pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (make,))
+        make = _make
+    with pool:
+        waiting: collections.deque[futures.Future] = collections.deque()
+        try:
+            for step in steps:
+                waiting.append(pool.submit(make, step))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for late in waiting:
+                late.cancel()
+
+
+_maker: Callable[[int], Batch]  # of this process, if it is a worker
+
+
+def _become_maker(make: Callable[[int], Batch]) -> None:
+    global _maker
+    _maker = make
+
+
+def _make(step: int) -> Batch:
+    return _maker(step)
 
 
 def _compile(model: keras.Model, stage: Stage, outputs: list[str]) -> Muon:
     """Compile a model for a stage and return its optimizer."""
-    optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
+    optimizer = Muon(_Schedule(stage), global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name][0] for name in outputs},
@@ -184,6 +243,14 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
         for name, variable in variables.items():
             variable.assign(state[name])
         return int(state["step"])
+
+
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, stage: Stage):
+        self._stage = stage
+
+    def __call__(self, step):
+        return self._stage.rate(step)
 
 
 class Muon(keras.optimizers.Adam):

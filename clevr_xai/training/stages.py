@@ -36,7 +36,6 @@ STAGES = ("reading", "seeing", "small", "following", "final")
 WARM_STAGES = ("rewording", "seeing", "final")  # of a training that starts from an exported network
 SMALL_WIDTHS = (128, 128, 128)
 QUESTIONS_READ = 128  # in a step of the reading and of the rewording
-NUM_IMAGES = 32  # in a step of the other stages
 # The reading and the seeing end at a rate of zero, since no stage continues them. In the stages after the seeing the
 # convolutions have a lower rate than g: at the full rate of the final stage, cells whose shape had been predicted
 # correctly in 94.9 % fell to 93.1 % within 1,000 steps.
@@ -236,16 +235,17 @@ class _Trainer:
         self._run(
             "seeing",
             model,
-            lambda rng: batches.seeing_batch(self.data, rng, NUM_IMAGES),
+            lambda rng: batches.seeing_batch(self.data, rng, self.options.images_per_step),
             lambda: model_card.cell_accuracy(model, self.validation),
         )
 
     def _answer(self, name: str, data: TrainingSet) -> None:
         number, pairs = SETTINGS[name]["num_questions"], self.options.pairs
+        images = self.options.images_per_step
         self._run(
             name,
             self.learner.answering(number, pairs, auxiliary=name != "small", precision=self.options.precision),
-            lambda rng: batches.answering_batch(data, rng, NUM_IMAGES, number, pairs),
+            lambda rng: batches.answering_batch(data, rng, images, number, pairs),
             lambda: (
                 model_card.cell_accuracy(self.learner.seeing, self.validation)
                 | model_card.accuracy_by_kind(self.network, self.validation, self.validation_rows)
@@ -256,7 +256,8 @@ class _Trainer:
         title = "_".join(["final", *self.options.final_questions]) if name == "final" else name
         stage = loop.Stage(title, steps=_steps(self.options, name), **SETTINGS[name])
         every = self.options.checkpoint_steps * (2 if name in ("small", "following") else 1)
-        loop.run(model, stage, make_batch, self.directory, self.options.seed, evaluate, every)
+        options = self.options
+        loop.run(model, stage, make_batch, self.directory, options.seed, evaluate, every, options.workers)
 
 
 def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
@@ -265,7 +266,9 @@ def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
         {
             "stage": name,
             "steps": f"{_steps(options, name):,}",
-            "images a step": f"{QUESTIONS_READ} questions" if name in ("reading", "rewording") else NUM_IMAGES,
+            "images a step": f"{QUESTIONS_READ} questions"
+            if name in ("reading", "rewording")
+            else options.images_per_step,
             "questions an image": SETTINGS[name].get("num_questions", "–"),
             "learning rate": SETTINGS[name]["learning_rate"],
             "share of the convolutions": SETTINGS[name].get("slow_share", 1.0),

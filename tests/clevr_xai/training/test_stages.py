@@ -18,7 +18,7 @@ def train(training_dir, validation_dir, tmp_path, capsys):
     """Return a runner of the command, a step in each stage; it returns the exit code and standard error."""
     defaults = {f"{name}_steps": 1 for name in (*stages.STAGES, *stages.WARM_STAGES)}
     defaults |= {"data_dir": training_dir, "validation_dir": validation_dir, "final_questions": "simple"}
-    defaults |= {"checkpoint_dir": tmp_path / "checkpoints", "output_dir": tmp_path / "new"}
+    defaults |= {"images_per_step": 2, "checkpoint_dir": tmp_path / "checkpoints", "output_dir": tmp_path / "new"}
 
     def run(**settings):
         arguments = [f"--{name}={value}" for name, value in (defaults | settings).items()]
@@ -42,7 +42,6 @@ def stages_of(directory):
 
 
 def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, tmp_path, monkeypatch, eager):
-    monkeypatch.setattr(stages, "NUM_IMAGES", 2)
     monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
     monkeypatch.setattr(stages, "NUM_TRAINING", 4)
     for settings in stages.SETTINGS.values():
