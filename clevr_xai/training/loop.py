@@ -135,20 +135,23 @@ def run(
 def _train(model: keras.Model, outputs: list[str], made: Iterable[Batch]) -> dict:
     """Take a step for each batch, one or more, and return the mean losses and metrics of them all."""
     chosen = ((inputs, {name: targets[name] for name in outputs}, None) for inputs, targets in made)
-    if keras.backend.backend() != "jax":
-        results = [model.train_on_batch(*each, return_dict=True) for each in chosen]
-        return {name: float(np.mean([result[name] for result in results])) for name in results[0]}
-    model.train_on_batch(*next(chosen))
-    # It writes all variables back, which takes longer than a step on a GPU. In the following steps they stay with JAX.
+    if keras.backend.backend() == "jax":
+        return _train_on_jax(model, chosen)
+    results = [model.train_on_batch(*each, return_dict=True) for each in chosen]
+    return {name: float(np.mean([result[name] for result in results])) for name in results[0]}
+
+
+def _train_on_jax(model: keras.Model, chosen: Iterator[tuple]) -> dict:
+    """Do so without Keras' writing back of all variables after each step, which takes longer than a step on a GPU."""
+    model.train_on_batch(*next(chosen))  # compiles ``train_function``
     groups = [
         model.trainable_variables, model.non_trainable_variables, model.optimizer.variables, model.metrics_variables,
     ]  # fmt: skip
     state = tuple([variable.value for variable in group] for group in groups)
     for each in chosen:
         _, state = model.train_function(state, iter([each]))
-    for group, values in zip(groups, state, strict=True):
-        for variable, value in zip(group, values, strict=True):
-            variable.assign(value)
+    for variable, value in zip(itertools.chain(*groups), itertools.chain(*state), strict=True):
+        variable.assign(value)
     return {name: float(value) for name, value in model.get_metrics_result().items()}
 
 

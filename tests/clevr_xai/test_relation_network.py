@@ -1,10 +1,5 @@
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
-import pytest
 
 import attribution
 from clevr_xai import relation_network, vocabulary
@@ -97,22 +92,3 @@ def test_the_saved_model_gives_the_same_logits_and_carries_its_lists(tmp_path):
     np.testing.assert_allclose(found, network([image, question]), rtol=1e-5, atol=1e-5)
     assert vocabulary.read_assets(tmp_path / "network") == (list(QUESTION_WORDS), list(ANSWERS))
     assert sorted(path.name for path in (tmp_path / "network").iterdir()) == ["1", "MODEL_CARD.md"]
-
-
-@pytest.mark.parametrize("backend", ["jax"])
-def test_another_backend_of_keras_gives_the_same_logits(backend, tmp_path):
-    network = randomised(**SMALL)
-    image, question = inputs()
-    weights = {str(number): value for number, value in enumerate(network.get_weights())}
-    np.savez(tmp_path / "state.npz", image=image, question=question, **weights)
-    program = (
-        "import numpy as np; from clevr_xai import relation_network\n"
-        f"network = relation_network.build(**{SMALL!r})\n"
-        f"state = np.load({str(tmp_path / 'state.npz')!r})\n"
-        "network.set_weights([state[str(number)] for number in range(len(state.files) - 2)])\n"
-        f"np.save({str(tmp_path / 'logits.npy')!r}, network([state['image'], state['question']]))\n"
-    )
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # most of the time is that of its compiler
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
-    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), network([image, question]), rtol=1e-3, atol=1e-3)

@@ -42,10 +42,7 @@ def frames(shape: str) -> dict:
     found: dict = {part: {"tangents": [], "normals": []} for part in ("cap", "side")}
     for turn in np.linspace(0, 2 * np.pi, 50):
         outward = np.array([np.cos(turn), np.sin(turn), 0.0])
-        rays = {
-            "cap": (0.6 * outward + [0, 0, 3], [0, 0, -1]),
-            "side": (3 * outward + [0, 0, 0.3], -outward),
-        }
+        rays = {"cap": (0.6 * outward + [0, 0, 3], [0, 0, -1]), "side": (3 * outward + [0, 0, 0.3], -outward)}
         for part, (origin, direction) in rays.items():
             seen = world.ray_intersect(mitsuba.Ray3f(list(origin), list(direction)))
             found[part]["tangents"].append(np.array(seen.sh_frame.s).tolist())
