@@ -26,8 +26,8 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 57_000,
-    "files outside tests": 232,
+    "lines outside tests": 56_600,
+    "files outside tests": 231,
     "lines of tests": 35_200,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
     "highest complexity": 20,

@@ -18,6 +18,7 @@ import multiprocessing
 import pathlib
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 
@@ -163,6 +164,7 @@ def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Ite
     if workers == 1:
         pool: futures.Executor = futures.ThreadPoolExecutor(1)
     else:
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # of JAX, which no worker calls
         fork = multiprocessing.get_context("fork")
         pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (make,))
         make = _make
