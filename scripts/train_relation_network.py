@@ -82,7 +82,7 @@ flags.DEFINE_integer(
     "checkpoint_steps", 1000, "steps between checkpoints; twice as many in small and following", 1, flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "workers", 1, "processes that make batches; 1 is a thread, enough beside two cores that compute", 1,
+    "workers", 1, "processes that make batches, on Linux; 1 is a thread, enough beside two cores that compute", 1,
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)

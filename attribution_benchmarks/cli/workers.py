@@ -34,7 +34,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         yield _in_this_process
         return
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(number, context, _end_with_parent, (os.getpid(),))
+    pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
     started = pool._processes
 
     def parallel_map(function, tasks, chunksize=1):
@@ -73,7 +73,7 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _end_with_parent(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """Ignore Ctrl-C in this process, and end it when its parent, a process id, ends, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":

@@ -238,7 +238,7 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
 
 def seeing_batch(data: TrainingSet, rng: np.random.Generator, num_images: int) -> Batch:
     """Sample augmented images: ``image`` (num_images, 128, 128, 3) uint8 and ``cells`` of ``cell_targets``."""
-    images, shown, _, _ = augmented_images(data, rng, rng.integers(0, len(data.images), num_images))
+    images, shown, _, _ = _augmented_images(data, rng, rng.integers(0, len(data.images), num_images))
     return {"image": images}, {"cells": shown}
 
 
@@ -260,35 +260,8 @@ def answering_batch(
         int32.
     """
     chosen = rng.integers(0, len(data.images), num_images)
-    images, shown, mirrored, cells = augmented_images(data, rng, chosen)
+    images, shown, mirrored, cells = _augmented_images(data, rng, chosen)
     kinds = np.where(shown[..., 0] < 0, -1, shown[..., 4])
-    inputs, targets = questions_about(data, rng, chosen, mirrored, kinds, cells, num_questions, num_pairs)
-    return {"image": images, **inputs}, {"cells": shown, **targets}
-
-
-def questions_about(
-    data: TrainingSet,
-    rng: np.random.Generator,
-    chosen: np.ndarray,
-    mirrored: np.ndarray,
-    kinds: np.ndarray,
-    cells: np.ndarray,
-    num_questions: int,
-    num_pairs: int,
-) -> Batch:
-    """Sample what ``answering_batch`` has besides images and ``cells``, about given images.
-
-    Parameters
-    ----------
-    chosen, mirrored : (B,)
-        Rows of the images, and whether each is mirrored.
-    kinds : (B, 49)
-        ``CENTRE``, ``PART``, or -1 for a cell that shows no object.
-    cells : (B, objects)
-        Of each object's centre, -1 for none.
-    num_questions, num_pairs
-        About each image, and of its cells.
-    """
     centred = kinds == CENTRE
     pairs, weights = sample_pairs(centred, kinds >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1)
@@ -296,6 +269,7 @@ def questions_about(
     about = [slice(*data.first_question[image : image + 2]) for image in chosen]
     rows = np.stack([each.start + _weighted_sample(rng, data.sampling_weights[each], num_questions) for each in about])
     inputs = {
+        "image": images,
         "pairs": pairs,
         "pair_weights": weights,
         "code": data.codes[mirrored.astype(np.int64)[:, None], rows],
@@ -306,6 +280,7 @@ def questions_about(
     objects = compared_objects(data.programs[rows], data.sets[rows])
     attributes = np.repeat(data.attributes[chosen][:, None], num_questions, axis=1)
     return inputs, {
+        "cells": shown,
         "answer": data.answers[rows].astype(np.int32),
         "members": np.where(known, members, -1).astype(np.int32),
         "compared": comparison_targets(objects, data.answers[rows], cells, pairs, of_centres),
@@ -313,7 +288,7 @@ def questions_about(
     }
 
 
-def augmented_images(
+def _augmented_images(
     data: TrainingSet, rng: np.random.Generator, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return augmented images of the rows ``chosen``, their ``cell_targets``, which are mirrored, and objects' cells.

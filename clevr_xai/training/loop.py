@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import multiprocessing
+import os
 import pathlib
 import sys
 import time
@@ -29,6 +30,7 @@ from keras import ops
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_write
 from attribution.reading import opened
+from attribution_benchmarks.cli.workers import end_with_parent
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import LOSSES
 
@@ -159,14 +161,15 @@ def _train_on_jax(model: keras.Model, chosen: Iterator[tuple]) -> dict:
 def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Iterator[Batch]:
     """Yield what ``make`` returns for each step, made by a thread or by several processes while others are used.
 
-    The processes are forked, so that all share one copy of the training data. They compute with NumPy alone.
+    The processes are forked, so that all share one copy of the training data, and end with this one. They compute with
+    NumPy alone.
     """
     if workers == 1:
         pool: futures.Executor = futures.ThreadPoolExecutor(1)
     else:
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # of JAX, which no worker calls
         fork = multiprocessing.get_context("fork")
-        pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (make,))
+        pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (os.getpid(), make))
         make = _make
     with pool:
         waiting: collections.deque[futures.Future] = collections.deque()
@@ -185,8 +188,9 @@ def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Ite
 _maker: Callable[[int], Batch]  # of this process, if it is a worker
 
 
-def _become_maker(make: Callable[[int], Batch]) -> None:
+def _become_maker(parent: int, make: Callable[[int], Batch]) -> None:
     global _maker
+    end_with_parent(parent)
     _maker = make
 
 
@@ -248,6 +252,15 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
         for name, variable in variables.items():
             variable.assign(state[name])
         return int(state["step"])
+
+
+def is_done(stage: Stage, directory: pathlib.Path) -> bool:
+    """Return whether the checkpoint of a stage is of its last step."""
+    file = directory / f"{stage.name}.npz"
+    if not file.exists():
+        return False
+    with opened(file, "checkpoint") as stream, np.load(stream, allow_pickle=False) as state:
+        return int(state["step"]) >= stage.steps
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):

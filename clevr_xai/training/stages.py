@@ -169,34 +169,32 @@ class _Trainer:
         else:
             self._start_cold()
         if self.options.final_steps:
-            self._answer("final", self.data.only(self.options.final_questions))
+            self._answer("final", self.options.final_questions)
         return self.network
 
     def _start_cold(self) -> None:
         self.network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
         self.learner = Learner(self.network)
         self._read()
-        self._encode(self.directory / "reading.npz")
+        self.encoder = self.directory / "reading.npz"
         self._see()
-        self._answer("small", self.data)
-        self._answer("following", self.data)
+        self._answer("small")
+        self._answer("following")
         self.network = warm_start.net2net(self.network, dropout=0.0)
         self.learner = Learner(self.network, self.learner.heads)
 
     def _start_warm(self) -> None:
         self.network = warm_start.load_exported(self.options.start_from)
         self.learner = Learner(self.network)
-        encoder = pathlib.Path(self.options.start_from) / "1" / "variables" / "variables.index"
+        self.encoder = pathlib.Path(self.options.start_from) / "1" / "variables" / "variables.index"
         if self.options.rewording_steps:
             self._reword()
-            encoder = self.directory / "rewording.npz"
+            self.encoder = self.directory / "rewording.npz"
         if self.options.seeing_steps:
             some = self.data.images[:: max(len(self.data.images) // REFIT_IMAGES, 1)]
             before = warm_start.encode_cells(self.network, some)
             self._see()
             warm_start.refit_cells(self.network, some, before)
-        if self.options.final_steps:
-            self._encode(encoder)
 
     def _reword(self) -> None:
         seed, blocks, counted, rounds = SENTENCES.values()
@@ -214,9 +212,9 @@ class _Trainer:
             lambda: {"unexplained": held_out.unexplained(self.network)},
         )
 
-    def _encode(self, encoder: pathlib.Path) -> None:
+    def _encode(self) -> None:
         """Compute the codes of the training questions; ``encoder`` is the file of the encoder's weights."""
-        described = f"{encoder} {encoder.stat().st_mtime_ns} {len(self.data.tokens)}"
+        described = f"{self.encoder} {self.encoder.stat().st_mtime_ns} {len(self.data.tokens)}"
         file = self.directory / "codes.npz"
         codes = training_set.cached_arrays(file, described, lambda: {"codes": self.learner.codes(self.data)})
         self.data.codes = codes["codes"]
@@ -239,9 +237,12 @@ class _Trainer:
             lambda: model_card.cell_accuracy(model, self.validation),
         )
 
-    def _answer(self, name: str, data: TrainingSet) -> None:
+    def _answer(self, name: str, kinds: Sequence[str] = KINDS) -> None:
         number, pairs = SETTINGS[name]["num_questions"], self.options.pairs
         images = self.options.images_per_step
+        if not loop.is_done(self._stage(name), self.directory):
+            self._encode()
+        data = self.data.only(kinds)
         self._run(
             name,
             self.learner.answering(number, pairs, auxiliary=name != "small", precision=self.options.precision),
@@ -252,12 +253,16 @@ class _Trainer:
             ),
         )
 
-    def _run(self, name: str, model: keras.Model, make_batch: Callable, evaluate: Callable[[], dict]) -> None:
+    def _stage(self, name: str) -> loop.Stage:
         title = "_".join(["final", *self.options.final_questions]) if name == "final" else name
-        stage = loop.Stage(title, steps=_steps(self.options, name), **SETTINGS[name])
-        every = self.options.checkpoint_steps * (2 if name in ("small", "following") else 1)
+        return loop.Stage(title, steps=_steps(self.options, name), **SETTINGS[name])
+
+    def _run(self, name: str, model: keras.Model, make_batch: Callable, evaluate: Callable[[], dict]) -> None:
         options = self.options
-        loop.run(model, stage, make_batch, self.directory, options.seed, evaluate, every, options.workers)
+        every = options.checkpoint_steps * (2 if name in ("small", "following") else 1)
+        loop.run(
+            model, self._stage(name), make_batch, self.directory, options.seed, evaluate, every, options.workers
+        )  # fmt: skip
 
 
 def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
