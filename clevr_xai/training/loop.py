@@ -20,8 +20,9 @@ import pathlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent import futures
+from typing import Any
 
 import keras
 import numpy as np
@@ -71,7 +72,7 @@ class Stage:
     num_questions: int = 0
     steps: int = 0
 
-    def rate(self, step):
+    def rate(self, step: keras.KerasTensor | int) -> keras.KerasTensor:
         """Return the learning rate of a step, a number or a scalar tensor."""
         step = ops.cast(step, "float32")
         left = (self.steps - step) / max(self.steps * (1 - self.constant), 1)
@@ -118,7 +119,7 @@ def run(
     step = _restore(file, model, optimizer)
     number = sum(map(ord, stage.name))
 
-    def batch(step):
+    def batch(step: int) -> Batch:
         return make_batch(np.random.default_rng((seed, number, step)))
 
     with contextlib.closing(_made_ahead(batch, range(step, stage.steps), workers)) as made:
@@ -135,7 +136,7 @@ def run(
             _log(directory, entry)
 
 
-def _train(model: keras.Model, outputs: list[str], made: Iterable[Batch]) -> dict:
+def _train(model: keras.Model, outputs: list[str], made: Iterable[Batch]) -> dict[str, float]:
     """Take a step for each batch, one or more, and return the mean losses and metrics of them all."""
     chosen = ((inputs, {name: targets[name] for name in outputs}, None) for inputs, targets in made)
     if keras.backend.backend() == "jax":
@@ -144,7 +145,7 @@ def _train(model: keras.Model, outputs: list[str], made: Iterable[Batch]) -> dic
     return {name: float(np.mean([result[name] for result in results])) for name in results[0]}
 
 
-def _train_on_jax(model: keras.Model, chosen: Iterator[tuple]) -> dict:
+def _train_on_jax(model: keras.Model, chosen: Iterator[tuple[Any, ...]]) -> dict[str, float]:
     """Do so without Keras' writing back of all variables after each step, which takes longer than a step on a GPU."""
     model.train_on_batch(*next(chosen))  # compiles ``train_function``
     groups = [
@@ -158,7 +159,7 @@ def _train_on_jax(model: keras.Model, chosen: Iterator[tuple]) -> dict:
     return {name: float(value) for name, value in model.get_metrics_result().items()}
 
 
-def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Iterator[Batch]:
+def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Generator[Batch, None, None]:
     """Yield what ``make`` returns for each step, made by a thread or by several processes while others are used.
 
     The processes are forked, so that all share one copy of the training data, and end with this one. They compute with
@@ -172,7 +173,7 @@ def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Ite
         pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (os.getpid(), make))
         make = _make
     with pool:
-        waiting: collections.deque[futures.Future] = collections.deque()
+        waiting: collections.deque[futures.Future[Batch]] = collections.deque()
         try:
             for step in steps:
                 waiting.append(pool.submit(make, step))
@@ -267,7 +268,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, stage: Stage):
         self._stage = stage
 
-    def __call__(self, step):
+    def __call__(self, step: keras.KerasTensor) -> keras.KerasTensor:
         return self._stage.rate(step)
 
 
