@@ -42,18 +42,26 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
             return pool.map(function, tasks, chunksize=chunksize)
 
     try:
-        yield parallel_map
-        pool.shutdown()
-    except concurrent.futures.process.BrokenProcessPool as error:
-        raise BadInput(
-            "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
-        ) from error
+        with killed_worker_is_bad_input():
+            yield parallel_map
+            pool.shutdown()
     finally:
         for item in list(pool._pending_work_items.values()):  # Python 3.11 fails if a worker of a cancelled one dies
             item.future = concurrent.futures.Future()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(started.values()):
             process.kill()  # Python would wait at its end, for minutes of a task
+
+
+@contextlib.contextmanager
+def killed_worker_is_bad_input() -> Iterator[None]:
+    """Raise ``BadInput`` if the system kills a process of an executor during the block."""
+    try:
+        yield
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise BadInput(
+            "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
+        ) from error
 
 
 def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:

@@ -31,7 +31,7 @@ from keras import ops
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_write
 from attribution.reading import opened
-from attribution_benchmarks.cli.workers import end_with_parent
+from attribution_benchmarks.cli.workers import end_with_parent, killed_worker_is_bad_input
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import LOSSES
 
@@ -163,7 +163,7 @@ def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Gen
     """Yield what ``make`` returns for each step, made by a thread or by several processes while others are used.
 
     The processes are forked, so that all share one copy of the training data, and end with this one. They compute with
-    NumPy alone.
+    NumPy alone. Raises ``BadInput`` if the system kills one of them.
     """
     if workers == 1:
         pool: futures.Executor = futures.ThreadPoolExecutor(1)
@@ -172,7 +172,7 @@ def _made_ahead(make: Callable[[int], Batch], steps: range, workers: int) -> Gen
         fork = multiprocessing.get_context("fork")
         pool = futures.ProcessPoolExecutor(workers, fork, _become_maker, (os.getpid(), make))
         make = _make
-    with pool:
+    with killed_worker_is_bad_input(), pool:
         waiting: collections.deque[futures.Future[Batch]] = collections.deque()
         try:
             for step in steps:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -70,6 +71,8 @@ def test_processes_make_the_same_batches_in_order(make_learner, seen, tmp_path, 
         ends.append(model.get_weights())
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
+    with pytest.raises(BadInput, match="the system ended a worker process"):
+        loop.run(model, stage(9), lambda rng: os.kill(os.getpid(), signal.SIGKILL), tmp_path, seed=0, workers=2)
 
 
 TRAINED = """
