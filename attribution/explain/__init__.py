@@ -286,6 +286,8 @@ def _resolve(method: Any) -> Method:
         return method
     if callable(method):
         return Method(name=method.__name__, title=method.__name__.replace("_", " "), function=method)
+    if not isinstance(method, str):
+        raise BadInput(f"no method can be of type {type(method).__name__}; give a name, a Method or a function")
     return resolve_method(method)
 
 
