@@ -63,7 +63,7 @@ _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", 
 
 
 @dataclasses.dataclass(frozen=True)
-class Moved:
+class _Moved:
     """Positions that were rolled or cut into windows.
 
     Attributes
@@ -81,7 +81,7 @@ class Moved:
     order: tuple[int, ...]
 
     @classmethod
-    def of(cls, layout: Layout, sizes: list[Any]) -> Moved | None:
+    def of(cls, layout: Layout, sizes: list[Any]) -> _Moved | None:
         """Return the positions of a layer of the shape ``sizes``, or ``None`` if they cannot be followed."""
         if layout.moved is not None:
             return layout.moved
@@ -95,7 +95,7 @@ class Moved:
     def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> Layout:
         """Return the layout after a function moves the places, array of ``shape`` to array."""
         places = change(np.array(self.order).reshape(self.shape))
-        moved = Moved(self.grid, places.shape, tuple(places.ravel().tolist()))
+        moved = _Moved(self.grid, places.shape, tuple(places.ravel().tolist()))
         at_home = len(places) == 1 and moved.order == tuple(range(len(moved.order)))
         if at_home and places.shape[1:] == self.grid:
             return Layout()
@@ -137,7 +137,7 @@ class Layout:
     split: bool = False
     time_first: bool = False
     folded: bool = False
-    moved: Moved | None = None
+    moved: _Moved | None = None
     covers: str = _POSITIONS
     axes: int | None = None
     origin: str = ""
@@ -509,7 +509,7 @@ class Layers:
 
     def _cut(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
         """Return the layout of windows: a reshape that keeps channels and moves axes of positions into the batch."""
-        moved = Moved.of(layout, before)
+        moved = _Moved.of(layout, before)
         if moved is None or len(after) < 3 or None in after[1:] or after[-1] != before[-1]:
             return None
         if len(moved.order) % math.prod(after[1:-1]):
@@ -519,7 +519,7 @@ class Layers:
     def _rolled(
         self, layout: Layout, before: list[Any], shifts: np.ndarray | None, axes: np.ndarray | None
     ) -> Layout | None:
-        moved = Moved.of(layout, before)
+        moved = _Moved.of(layout, before)
         if moved is None or shifts is None or axes is None:
             return None
         steps, rolled = np.atleast_1d(shifts).tolist(), [int(axis) % len(before) for axis in np.atleast_1d(axes)]

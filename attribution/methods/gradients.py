@@ -127,10 +127,10 @@ def integrated_gradients(
     start = start_of(queries, baseline)
     if tolerance:
         return _refined(queries, start, points - 1, quadrature, tolerance)
-    return path_integral(queries, start, weights)
+    return _path_integral(queries, start, weights)
 
 
-def path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (x - b) times the weighted sum of the gradients at equally spaced points from b = ``start`` to x."""
     points = len(weights)
     difference = queries.inputs - start
@@ -477,7 +477,7 @@ def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
     attributions = np.zeros(queries.inputs.shape)
     weights = path_weights(points, "trapezoid")
     for end in (np.min, np.max):
-        attributions += path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights) / 2
+        attributions += _path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights) / 2
     for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
         found[...] = _by_region(attribution, _regions(image))
     return maps
