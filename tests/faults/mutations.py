@@ -4,7 +4,7 @@
     python tests/faults/mutations.py fsync      # those with a word in their name
 
 TensorFlow and pytest are imported once. A child is forked for each mutation; it imports the changed code and runs the
-named tests. Exit code 1 if a mutation is noticed by no test, or a test fails without a mutation.
+named tests. Four run at a time, each in its own copy of the code. Exit code 1 if a mutation is noticed by no test, or a test fails without a mutation.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LINKED = ("pyproject.toml", "saved_models")
 PASSED = 100  # exit code of a child; one of pytest's is added
 HOW = {PASSED: "", PASSED + 1: "failed", -signal.SIGALRM: "no end", 0: "os._exit(0)"}  # how a child ends
 SECONDS = 8  # of one child, five times what most need; a test that waits longer, as on a pipe, counts as failed
+AT_ONCE = 4  # children, some of which wait to the end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,10 +382,15 @@ MUTATIONS = [
 
 
 class Copy:
-    """A copy of the code in a temporary directory, which is changed and repaired."""
+    """A copy of the code in a directory, which is changed and repaired; ``started`` are its child's mutation and time."""
 
-    def __init__(self, directory: pathlib.Path):
+    started: tuple[Mutation, float]
+
+    def __init__(self, directory: pathlib.Path, of: pathlib.Path | None = None):
         self.directory = directory
+        if of:
+            shutil.copytree(of, directory, symlinks=True)
+            return
         for name in COPIED:
             shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in LINKED:
@@ -392,35 +398,44 @@ class Copy:
         # A changed file can have the size and the second of another: compare the content with the compiled file's.
         compileall.compile_dir(directory, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
-    def noticed(self, mutation: Mutation) -> str:
-        """Return how tests notice a mutation, as in ``HOW``."""
+    def start(self, mutation: Mutation) -> int:
+        """Change the code and start the tests that are to notice it; return the child."""
         file = self.directory / mutation.file
-        whole = file.read_text(encoding="utf-8")
-        file.write_text(whole.replace(mutation.before, mutation.after), encoding="utf-8")
-        try:
-            return self.run(mutation.tests, SECONDS)
-        finally:
-            file.write_text(whole, encoding="utf-8")
+        self.whole = file.read_text(encoding="utf-8")
+        file.write_text(self.whole.replace(mutation.before, mutation.after), encoding="utf-8")
+        self.started = mutation, time.monotonic()
+        return self.fork(mutation.tests, SECONDS)
 
-    def run(self, tests: Sequence[str], seconds: int) -> str:
-        """Run tests in a forked child; return how they end, as in ``HOW``."""
+    def fork(self, tests: Sequence[str], seconds: int) -> int:
+        """Run tests in a child, which is returned."""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             self._run_here(tests, seconds)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return child
+
+    def ended(self, child: int, status: int) -> str:
+        """Repair the code after a child; return how its tests ended, as in ``HOW``."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what a test that did not end has started
+        mutation, _ = self.started
+        (self.directory / mutation.file).write_text(self.whole, encoding="utf-8")
+        return self.told(status)
+
+    def told(self, status: int) -> str:
+        """Return how tests ended, as in ``HOW``."""
+        code = os.waitstatus_to_exitcode(status)
         if code not in HOW:
-            said = (self.directory / "said").read_text(errors="replace")
-            raise RuntimeError(f"pytest ended with {code} for {tests}:\n{said[-3000:]}")
+            raise RuntimeError(f"pytest ended with {code}:\n{(self.directory / 'said').read_text()[-3000:]}")
         return HOW[code]
 
     def _run_here(self, tests: Sequence[str], seconds: int) -> None:
         code = 99
         try:
             os.setsid()
-            said = os.open(self.directory / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.chdir(self.directory)
+            os.environ["PYTHONPATH"] = sys.path[0] = str(self.directory)
+            said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(said, 1)
             os.dup2(said, 2)
             signal.alarm(seconds)
@@ -435,40 +450,39 @@ class Copy:
             os._exit(code)
 
 
-def prepare(directory: pathlib.Path) -> Copy:
-    """Return a copy that this process and its children import; nothing of it may be imported before."""
-    copy = Copy(directory)
-    os.chdir(directory)
+def import_libraries() -> None:
+    """Import what all children use, and nothing of a copy."""
     sys.dont_write_bytecode = True
-    os.environ.update(PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=str(directory), TF_CPP_MIN_LOG_LEVEL="3")
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    sys.path[0] = str(directory)
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1", TF_CPP_MIN_LOG_LEVEL="3", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     import cv2, filelock, keras, matplotlib.figure, PIL.Image, pytest, tensorflow  # noqa: E401, F401, I001
 
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main(["--version", "--noconftest"])  # imports its plugins
     gc.freeze()  # pytest collects garbage, which would look at all of TensorFlow's objects in each child
-    return copy
 
 
 def main() -> None:
     chosen = [one for one in MUTATIONS if not sys.argv[1:] or any(word in one.name for word in sys.argv[1:])]
-    began = os.times()
+    import_libraries()
     with tempfile.TemporaryDirectory() as temporary:
-        copy = prepare(pathlib.Path(temporary))
-        tests = list(dict.fromkeys(test for one in chosen for test in one.tests))
-        if how := copy.run(tests, 400):
-            sys.exit(f"without a mutation: {how}\n{(copy.directory / 'said').read_text()[-5000:]}")
-        missed = []
-        for one in chosen:
-            start = time.monotonic()
-            how = copy.noticed(one)
+        first = Copy(pathlib.Path(temporary) / "0")
+        free = [first, *(Copy(pathlib.Path(temporary) / str(number), first.directory) for number in range(1, AT_ONCE))]
+        _, status = os.waitpid(first.fork(list(dict.fromkeys(test for one in chosen for test in one.tests)), 400), 0)
+        if how := first.told(status):
+            sys.exit(f"without a mutation: {how}\n{(first.directory / 'said').read_text()[-5000:]}")
+        running, waiting, missed = {}, chosen[::-1], []
+        while waiting or running:
+            if waiting and free:
+                copy = free.pop()
+                running[copy.start(waiting.pop())] = copy
+                continue
+            child, status = os.wait()
+            copy = running.pop(child)
+            free.append(copy)
+            how, (one, start) = copy.ended(child, status), copy.started
             missed += [] if how else [one.name]
             print(f"{how or 'NOT NOTICED'}  {one.name}  ({time.monotonic() - start:.1f} s)", flush=True)
-        os.chdir(ROOT)
-    ended = os.times()
-    seconds = sum(ended[:4]) - sum(began[:4])
-    print(f"{len(chosen) - len(missed)} of {len(chosen)} mutations noticed, {seconds:.0f} s of CPU")
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} mutations noticed")
     if missed:
         sys.exit(f"not noticed: {', '.join(missed)}")
 

@@ -23,14 +23,14 @@ def fuzz(files, *flags):
 
 
 def test_what_the_check_allows_opens_nothing():
-    done = fuzz(16)
+    done = fuzz(8)
     operations, files = (int(number) for number in re.findall(r"(\d+) draws of \d+ kinds ran", done.stdout))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert operations > 150 and files > 8  # undamaged files among them
+    assert operations > 150 and files > 4  # undamaged files among them
 
 
 def test_what_the_check_refuses_is_seen_to_open_files():
     """Else the test above could not fail."""
-    done = fuzz(12, "--refused", "--operations", "ImmutableConst", "ReadFile")
+    done = fuzz(6, "--seed=6", "--refused", "--operations", "ImmutableConst", "ReadFile")
     assert done.returncode == 1
     assert "refused operations: ImmutableConst: openat" in done.stderr and "trusted files: " in done.stderr
