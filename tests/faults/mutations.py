@@ -4,7 +4,8 @@
     python tests/faults/mutations.py fsync      # those with a word in their name
 
 TensorFlow and pytest are imported once. A child is forked for each mutation; it imports the changed code and runs the
-named tests. Four run at a time, each in its own copy of the code. Exit code 1 if a mutation is noticed by no test, or a test fails without a mutation.
+named tests. Four run at a time, each in its own copy of the code. Exit code 1 if a mutation is noticed by no test, or a
+test fails without a mutation.
 """
 
 from __future__ import annotations
@@ -114,10 +115,6 @@ MUTATIONS = [
          "test_a_directory_is_complete_or_absent"),
         ("writers of pictures get no descriptor", 'raise io.UnsupportedOperation("fileno")', "return self.raw.fileno()",
          "test_no_space_is_one_line_and_leaves_nothing"),
-    ),
-    *_of(
-        "attribution/files.py",
-        "attribution/test_files.py",
         ("a full disk is one line", "except OSError as error:\n        full",
          "except ZeroDivisionError as error:\n        full", "test_no_space_is_one_line_and_leaves_nothing"),
         ("files are made where they are tried", "with tempfile.TemporaryFile(dir=existing):", "if True:",
@@ -270,6 +267,8 @@ MUTATIONS = [
         ("columns of Markdown", '.replace("|", r"\\|")', "", "test_markdown_has_the_same_cells_in_every_line"),
         ("tags in Markdown", 'text.replace("<", "&lt;"))', "text)", "test_names_stay_text"),
         ("fences in Markdown", "max(3, longest + 1)", "3", "test_text_in_markdown_stays_in_its_block"),
+        ("links in Markdown", r're.sub(r"\]\((?!#)", r"]\(", text.replace("<", "&lt;"))', 'text.replace("<", "&lt;")',
+         "test_links_and_pictures_of_names_are_text_in_markdown"),
     ),
     *_of(
         "attribution/plugins.py",
@@ -360,12 +359,6 @@ MUTATIONS = [
          "test_descriptions_of_explanations_that_cannot_be_used"),
     ),
     *_of(
-        "attribution_benchmarks/core/tables.py",
-        "attribution_benchmarks/core/test_tables.py",
-        ("links in Markdown", r're.sub(r"\]\((?!#)", r"]\(", text.replace("<", "&lt;"))', 'text.replace("<", "&lt;")',
-         "test_links_and_pictures_of_names_are_text_in_markdown"),
-    ),
-    *_of(
         "scripts/download_datasets.sh",
         "scripts/test_downloads.py",
         ("links in archives of data", '! -type f ! -type d -print -quit)" ]]', '-name nothing)" ]]',
@@ -382,15 +375,10 @@ MUTATIONS = [
 
 
 class Copy:
-    """A copy of the code in a directory, which is changed and repaired; ``started`` are its child's mutation and time."""
+    """A copy of the code in a directory, with at most one mutation at a time."""
 
-    started: tuple[Mutation, float]
-
-    def __init__(self, directory: pathlib.Path, of: pathlib.Path | None = None):
+    def __init__(self, directory: pathlib.Path):
         self.directory = directory
-        if of:
-            shutil.copytree(of, directory, symlinks=True)
-            return
         for name in COPIED:
             shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in LINKED:
@@ -398,36 +386,29 @@ class Copy:
         # A changed file can have the size and the second of another: compare the content with the compiled file's.
         compileall.compile_dir(directory, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
-    def start(self, mutation: Mutation) -> int:
-        """Change the code and start the tests that are to notice it; return the child."""
-        file = self.directory / mutation.file
-        self.whole = file.read_text(encoding="utf-8")
-        file.write_text(self.whole.replace(mutation.before, mutation.after), encoding="utf-8")
-        self.started = mutation, time.monotonic()
-        return self.fork(mutation.tests, SECONDS)
+    def mutate(self, one: Mutation) -> None:
+        text = (ROOT / one.file).read_text(encoding="utf-8")
+        (self.directory / one.file).write_text(text.replace(one.before, one.after), encoding="utf-8")
 
-    def fork(self, tests: Sequence[str], seconds: int) -> int:
-        """Run tests in a child, which is returned."""
+    def start(self, tests: Sequence[str], seconds: int) -> int:
+        """Run tests in a forked child, which is returned."""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             self._run_here(tests, seconds)
         return child
 
-    def ended(self, child: int, status: int) -> str:
-        """Repair the code after a child; return how its tests ended, as in ``HOW``."""
+    def how(self, child: int, status: int) -> str:
+        """Return how the tests of a child ended, as in ``HOW``."""
+        code = os.waitstatus_to_exitcode(status)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what a test that did not end has started
-        mutation, _ = self.started
-        (self.directory / mutation.file).write_text(self.whole, encoding="utf-8")
-        return self.told(status)
-
-    def told(self, status: int) -> str:
-        """Return how tests ended, as in ``HOW``."""
-        code = os.waitstatus_to_exitcode(status)
         if code not in HOW:
-            raise RuntimeError(f"pytest ended with {code}:\n{(self.directory / 'said').read_text()[-3000:]}")
+            raise RuntimeError(f"pytest ended with {code}:\n{self.said()}")
         return HOW[code]
+
+    def said(self) -> str:
+        return (self.directory / "said").read_text(errors="replace")[-5000:]
 
     def _run_here(self, tests: Sequence[str], seconds: int) -> None:
         code = 99
@@ -465,21 +446,22 @@ def main() -> None:
     chosen = [one for one in MUTATIONS if not sys.argv[1:] or any(word in one.name for word in sys.argv[1:])]
     import_libraries()
     with tempfile.TemporaryDirectory() as temporary:
-        first = Copy(pathlib.Path(temporary) / "0")
-        free = [first, *(Copy(pathlib.Path(temporary) / str(number), first.directory) for number in range(1, AT_ONCE))]
-        _, status = os.waitpid(first.fork(list(dict.fromkeys(test for one in chosen for test in one.tests)), 400), 0)
-        if how := first.told(status):
-            sys.exit(f"without a mutation: {how}\n{(first.directory / 'said').read_text()[-5000:]}")
+        free = [Copy(pathlib.Path(temporary) / str(number)) for number in range(AT_ONCE)]
+        tests = list(dict.fromkeys(test for one in chosen for test in one.tests))
+        if how := free[0].how(*os.waitpid(free[0].start(tests, 400), 0)):
+            sys.exit(f"without a mutation: {how}\n{free[0].said()}")
         running, waiting, missed = {}, chosen[::-1], []
         while waiting or running:
             if waiting and free:
-                copy = free.pop()
-                running[copy.start(waiting.pop())] = copy
+                copy, one = free.pop(), waiting.pop()
+                copy.mutate(one)
+                running[copy.start(one.tests, SECONDS)] = copy, one, time.monotonic()
                 continue
             child, status = os.wait()
-            copy = running.pop(child)
+            copy, one, start = running.pop(child)
+            how = copy.how(child, status)
+            shutil.copyfile(ROOT / one.file, copy.directory / one.file)
             free.append(copy)
-            how, (one, start) = copy.ended(child, status), copy.started
             missed += [] if how else [one.name]
             print(f"{how or 'NOT NOTICED'}  {one.name}  ({time.monotonic() - start:.1f} s)", flush=True)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutations noticed")
