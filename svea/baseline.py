@@ -208,7 +208,7 @@ def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
     directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
     check_directory("output_dir", directory)
     if (directory / "1").exists():
-        raise BadInput(f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir")
+        raise BadInput(f"{str(directory / '1')!r} exists; name another directory with --output_dir, or remove it")
     return directory
 
 

@@ -119,12 +119,6 @@ def percentages(shares: Iterable[float]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
-def ordinal(value: int) -> str:
-    """Return "1st", "2nd", "11th"."""
-    ending = "th" if 10 <= value % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-    return f"{value}{ending}"
-
-
 def enumeration(names: Iterable[str], at_most: int | None = None) -> str:
     """Return "a, b and c"; "a, b and 3 others" if there are more than ``at_most``; "none" if there are none."""
     names = list(names)

@@ -20,7 +20,6 @@ from attribution_benchmarks.report.formatting import (
     enumeration,
     interval,
     number,
-    ordinal,
     percentages,
     rank,
 )
@@ -87,7 +86,7 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: A
     if not ends:
         return f"{names(name)} fits none of the benchmarks", ""
     counts = matrix.rank_counts()
-    ranks = [f"{ordinal(math.floor(matrix.ranks[name, one.key]))} of {counts[one.key]} on {one.label}" for one in ends]
+    ranks = [f"{rank(matrix.ranks[name, one.key])} of {counts[one.key]} on {one.label}" for one in ends]
     text = f"Best rank: {'; worst: '.join(ranks)}."
     if not record.compared:
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
@@ -259,8 +258,8 @@ def _benchmarks_agree(agreement: Agreement) -> list[str]:
     likely = "do" if between.p_value < LEVEL else "may or may not"
     return [
         f"The benchmarks {likely} rank methods alike: Kendall's W of {between.judges} is {number(between.w)} "
-        f"({number(between.chance)} expected by chance). Rankings with a correlation of 0.5 would be recognized in "
-        f"{100 * agreement.chance.power:.0f} % of such comparisons."
+        f"({number(between.chance)} expected by chance). Such a comparison detects a correlation of 0.5 in "
+        f"{100 * agreement.chance.power:.0f} % of the cases."
     ]
 
 
@@ -409,8 +408,8 @@ def _agreement(agreement: Agreement) -> list[str]:
     found = [
         f"Kendall's tau between the benchmarks' mean ranks of {between.methods} methods: {'; '.join(pairs)}. Unrelated "
         f"rankings stay within ±{number(chance.tau)} in 95 % of cases.",
-        f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Rankings with a "
-        f"correlation of 0.5 would be recognized in {100 * chance.power:.0f} % of such comparisons.",
+        f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Such a "
+        f"comparison detects a correlation of 0.5 in {100 * chance.power:.0f} % of the cases.",
     ]
     without = {key.rpartition("without ")[2]: one.w for key, one in agreement.rows.items() if "without" in key}
     if without:

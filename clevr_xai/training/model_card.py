@@ -119,7 +119,6 @@ def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.
     shares = " and ".join(f"{share} % of {number} {kind} ones" for kind, share, number in kinds)
     seen = [
         f"Of questions about training scenes it answers {shares} correctly.",
-        "If that is no more than on unseen scenes, more scenes are unlikely to help.",
         "",
     ]
     return [

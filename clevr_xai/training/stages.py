@@ -62,7 +62,7 @@ def _check(options: flags.FlagValues) -> None:
     _check_names("wording", options.wording, WORDINGS)
     version = pathlib.Path(options.output_dir) / "1"
     if version.exists():
-        raise BadInput(f"{str(version)!r} exists; remove it, or name another directory with --output_dir")
+        raise BadInput(f"{str(version)!r} exists; name another directory with --output_dir, or remove it")
     if not options.start_from:
         for stage in STAGES:
             if not _steps(options, stage):
@@ -276,7 +276,7 @@ def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
             else options.images_per_step,
             "questions an image": SETTINGS[name].get("num_questions", "–"),
             "learning rate": SETTINGS[name]["learning_rate"],
-            "share of the convolutions": SETTINGS[name].get("slow_share", 1.0),
+            "share of the convolutions": "–" if name == "rewording" else SETTINGS[name].get("slow_share", 1.0),
             "share of it constant": SETTINGS[name].get("constant", 1.0),
         }
         for name in (WARM_STAGES if options.start_from else STAGES)

@@ -224,7 +224,7 @@ def card(facts: Facts, source: str, command: str) -> str:
         "# Data card of CLEVR-XAI", "",
         f"What {source} holds, measured by `{command}`, beside what is known of the published data.", "",
         "## Images", "",
-        f"{facts.images:,} images, looked at as the network sees them, 128x128. Median grey level of the "
+        f"{facts.images:,} images, as the network gets them, 128x128. Median gray level of the "
         "background by row, and that of two pictures of the real CLEVR:", "",
         tables.markdown_table(["row of 128", "here", "real", "difference"], grey),
         f"Within {NEAR} levels of the real one: {len(REAL_GREY) - len(apart)} of {len(REAL_GREY)} rows"
@@ -235,7 +235,7 @@ def card(facts: Facts, source: str, command: str) -> str:
             f"{attribute.capitalize()}: {', '.join(f'{name} {100 * share:.1f} %' for name, share in shares.items())}."
             for attribute, shares in facts.attributes.items()
         ],
-        "CLEVR draws each value as often.", "",
+        "CLEVR draws each value with the same probability.", "",
         _occlusion(facts), "",
         "## Questions", "",
         tables.markdown_table(["", "here", "published"], _question_rows(facts)),

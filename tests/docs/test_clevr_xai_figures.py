@@ -47,7 +47,7 @@ def test_the_tables_are_of_the_committed_networks():
 def test_the_overview_has_the_figures_of_simple_questions():
     table = rows(SECTIONS[SIMPLE], "### Ground truth Single Object")
     answered, asked = re.search(r"relation_network`, (\d+) of (\d+) questions", SECTIONS[SIMPLE]).groups()
-    start = RESULTS.index(f"On {answered} correct answers to {asked} simple questions")
+    start = RESULTS.index(f"{answered} correct answers to {asked} simple questions")
     told = RESULTS[start : RESULTS.index("Kendall's tau", start)]
     names = {
         "the gradient": "Vanilla Gradient",

@@ -81,7 +81,7 @@ def test_the_numbers_of_methods_that_pass_and_that_lose_to_the_largest_value_are
     assert f"**What passes.** {passing} of {len(cells)} scores." in text
     window = float(re.search(r"\| Largest \\\|x\\\|, no network \| ([\d.]+)", RESULTS)[1])
     roe = [float(row[0].split()[0].rstrip("✓")) for row in matrix_rows().values() if row[0] != "–"]
-    assert f"On {sum(score <= window for score in roe)} of {len(roe)} methods the window at the largest |x|" in text
+    assert f"For {sum(score <= window for score in roe)} of {len(roe)} methods the window at the largest |x|" in text
 
 
 def test_the_readmes_table_is_of_the_matrix():

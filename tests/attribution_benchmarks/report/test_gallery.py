@@ -264,10 +264,3 @@ def test_several_random_networks_are_one_kind(built, groups):
     (of_random,) = [line for line in lines if line["title"] == "best" and line["kind"] == "random nets"]
     assert of_random["cells"][0]["text"] == f"{100 * roe.against('best')[1].share:.0f} %"
     assert any(line["kind"] == "best map without a network" for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("number", "word"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
-)
-def test_places_have_their_endings(number, word):
-    assert formatting.ordinal(number) == word
