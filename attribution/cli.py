@@ -407,7 +407,11 @@ _SHARED = {
     "batch_size": _Shared(
         "inputs in one forward pass of the model; limits the memory", flags.DEFINE_integer, {"lower_bound": 1}
     ),
-    "seed": _Shared("seed of all random numbers; results are reproducible", flags.DEFINE_integer, {"lower_bound": 0}),
+    "seed": _Shared(
+        "seed of all random numbers; results are reproducible",
+        flags.DEFINE_integer,
+        {"lower_bound": 0, "upper_bound": 2**32 - 1},  # of NumPy's and Keras' seeds
+    ),
     "output": _Shared("file to write the scores to: .json, .csv or .md"),
     "cache_dir": _Shared(
         "directory of data that can be regenerated, such as drawn images and scores; by default "

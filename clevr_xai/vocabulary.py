@@ -168,4 +168,6 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
                 f"no readable {file}; a network for these questions carries its {WORDS_FILE} and {ANSWERS_FILE} "
                 "as assets, one entry a line"
             ) from None
+        if not found[-1] or len(set(found[-1])) < len(found[-1]):
+            raise BadInput(f"{file} is empty or has an entry twice; it has one entry a line, as the network was trained")
     return found[0], found[1]

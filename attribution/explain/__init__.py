@@ -194,6 +194,8 @@ def explain_many(
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
+    if not hasattr(model, "feed"):
+        raise BadInput(f"the model is of type {type(model).__name__}; load a directory or Keras model by load_model")
     feed = model.feed(inputs)
     explained = None
     if hasattr(model, "explaining"):
@@ -284,22 +286,26 @@ def _no_maps(method: Method, shape: tuple[int, ...]) -> np.ndarray:
 def _resolve(method: Any) -> Method:
     if isinstance(method, Method):
         return method
-    if callable(method):
-        return Method(name=method.__name__, title=method.__name__.replace("_", " "), function=method)
-    if not isinstance(method, str):
-        raise BadInput(f"no method can be of type {type(method).__name__}; give a name, a Method or a function")
+    if callable(method) and not isinstance(method, type):
+        name = getattr(method, "__name__", type(method).__name__)
+        return Method(name=name, title=name.replace("_", " "), function=method)
     return resolve_method(method)
 
 
 def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
     """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
+    if not isinstance(methods, Iterable):
+        raise BadInput(f"methods are of type {type(methods).__name__}; give a list of methods, or a mapping by label")
     if not isinstance(methods, Mapping):
         resolved = [_resolve(method) for method in methods]
         methods = {method.name: method for method in resolved}
     chosen = {}
     for label, entry in methods.items():
-        method, overrides = entry if isinstance(entry, Sequence) and not isinstance(entry, str) else (entry, {})
+        pair = isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2
+        method, overrides = entry if pair else (entry, {})
         method = _resolve(method)
+        if not isinstance(overrides, Mapping):
+            raise BadInput(f"{label}: parameters are of type {type(overrides).__name__}; give a mapping by name")
         chosen[label] = method, method.parameters(overrides)
     return chosen
 

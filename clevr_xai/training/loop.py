@@ -111,12 +111,12 @@ def run(
     Raises
     ------
     BadInput
-        If the checkpoint is of another network, or the loss is not finite.
+        If the checkpoint is of another network or a later step, or the loss is not finite.
     """
     outputs = list(model.output)
     optimizer = _compile(model, stage, outputs)
     file = directory / f"{stage.name}.npz"
-    step = _restore(file, model, optimizer)
+    step = _restore(file, model, optimizer, stage.steps)
     number = sum(map(ord, stage.name))
 
     def batch(step: int) -> Batch:
@@ -240,8 +240,8 @@ def _save(file: pathlib.Path, model: keras.Model, optimizer: Muon, step: int) ->
     atomic_write(file, lambda stream: np.savez(stream, step=step, **arrays))
 
 
-def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
-    """Read a checkpoint if there is one, and return its step, 0 without one."""
+def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon, steps: int) -> int:
+    """Read a checkpoint if there is one, and return its step, at most ``steps``; 0 without one."""
     if not file.exists():
         return 0
     variables = _state(model, optimizer)
@@ -250,9 +250,12 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
             state[name].shape != tuple(variable.shape) for name, variable in variables.items()
         ):
             raise BadInput(f"{file} is of another network; remove it or name another --checkpoint_dir")
+        step = int(state["step"])
+        if not 0 <= step <= steps:
+            raise BadInput(f"{file} is of step {step:,} of {steps:,}; give more steps, or another --checkpoint_dir")
         for name, variable in variables.items():
             variable.assign(state[name])
-        return int(state["step"])
+        return step
 
 
 def is_done(stage: Stage, directory: pathlib.Path) -> bool:

@@ -25,9 +25,11 @@ from absl import flags
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.files import check_directory
+from attribution.reading import read_json
 from clevr_xai import relation_network
 from clevr_xai.dataset import KINDS
 from clevr_xai.generation.questions import WORDINGS
+from clevr_xai.layout import write_json
 from clevr_xai.training import batches, loop, model_card, training_set, warm_start
 from clevr_xai.training.learner import PAIR_SCALE, Learner
 from clevr_xai.training.training_set import TrainingSet
@@ -56,6 +58,10 @@ NUM_TRAINING = 4000  # training questions of each kind whose accuracy the card g
 NUM_BLANK = 1000  # questions of each kind about blank images
 
 
+# What a training keeps when it is resumed; it may get more steps, and other kinds of questions in its last stage.
+_KEPT = ("seed", "start_from", "num_images", "rounds", "wording", "images_per_step", "pairs", "precision")
+
+
 def _check(options: flags.FlagValues) -> None:
     """Raise ``BadInput`` for values of the flags of scripts/train_relation_network.py that do not fit together."""
     _check_names("questions", options.final_questions, KINDS)
@@ -70,6 +76,20 @@ def _check(options: flags.FlagValues) -> None:
     elif not any(_steps(options, stage) for stage in WARM_STAGES):
         raise BadInput(f"no steps of {listed(WARM_STAGES)}; a training needs one of these stages")
     check_directory("output_dir", options.output_dir)
+
+
+def _check_resumed(options: flags.FlagValues, file: pathlib.Path) -> None:
+    """Raise ``BadInput`` if there are checkpoints of a training with other settings."""
+    stages = {*STAGES, *WARM_STAGES}
+    if not file.exists() or not any(path.stem.partition("_")[0] in stages for path in file.parent.glob("*.npz")):
+        return
+    known = read_json(file)
+    known = known if isinstance(known, dict) else {}
+    if other := [f"--{name}={known.get(name)}" for name in _KEPT if known.get(name) != options[name].value]:
+        raise BadInput(
+            f"{options.checkpoint_dir} has checkpoints of a training with {listed(other)}; continue it so, or name "
+            "another --checkpoint_dir"
+        )
 
 
 def _check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -97,11 +117,14 @@ def train(options: flags.FlagValues, command: str) -> None:
     Raises
     ------
     BadInput
-        For a value that is not allowed, data that cannot be used, or a checkpoint of another network.
+        For a value that is not allowed, data that cannot be used, or a checkpoint of another network or training.
     """
     _check(options)
+    settings_file = pathlib.Path(options.checkpoint_dir) / "settings.json"
+    _check_resumed(options, settings_file)
     earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     data, validation, counted = _load_data(options)
+    write_json(settings_file, {name: options[name].value for name in _KEPT})
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if on_tensorflow:

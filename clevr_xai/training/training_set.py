@@ -29,6 +29,7 @@ from clevr_xai.generation import families, questions
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 
 MAX_OBJECTS = 10
+_SCENE = {"image_index": int, "image_filename": str, "mask_filename": str, "objects": list, "relationships": dict}
 CELLS = 7  # rows and columns of the last feature map
 CELL, FIRST_CENTRE = 16, 15  # pixels between the centres of cells, and of the first one: four 3x3 kernels, stride 2
 MAX_WORDS = 48  # of a sentence
@@ -180,11 +181,17 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
     for name in (layout.SCENES, layout.IMAGES, layout.MASKS):
         if layout.find(data_dir, name) is None:
             raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
-    content = read_json(layout.find(data_dir, layout.SCENES))
-    seed = content["info"].get("seed")
-    if not seed:
-        raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
-    return seed, content["scenes"]
+    file = layout.find(data_dir, layout.SCENES)
+    scenes = layout.read_entries(file, "scenes", _SCENE)
+    for scene in scenes:
+        known = all(item.get(name) in values for item in scene["objects"] for name, values in ATTRIBUTES.items())
+        if not known or len(scene["objects"]) > MAX_OBJECTS:
+            raise BadInput(f"{file}: {scene['image_filename']} has more than {MAX_OBJECTS} objects, or unknown ones")
+    info = read_json(file).get("info")
+    seed = info.get("seed") if isinstance(info, dict) else None
+    if not isinstance(seed, int) or seed <= 0:
+        raise BadInput(f"{data_dir} has the seed {seed}; training data need one above 0, that of the embedded set")
+    return seed, scenes
 
 
 def load_cached(

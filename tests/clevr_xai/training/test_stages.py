@@ -109,7 +109,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
         ({"wording": "plain,plain"}, "name each once"),
         ({"validation_dir": "training"}, "must differ"),
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
-        ({"output_dir": "there"}, "exists; remove it"),
+        ({"output_dir": "there"}, "exists; name another directory"),
         ({"reading_steps": 0}, "reading_steps=0 keeps a part of a trained network"),
         ({"seeing_steps": 0}, "seeing_steps=0 keeps a part of a trained network"),
         (
@@ -118,12 +118,16 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
         ),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
+        ({"checkpoint_dir": "of_another"}, "has checkpoints of a training with '--seed=3'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(change, message, train, training_dir, tmp_path):
     (tmp_path / "there" / "1").mkdir(parents=True)
     (tmp_path / "a_file").touch()
-    places = {"training": training_dir, "there": tmp_path / "there", "a_file": tmp_path / "a_file"}
+    (tmp_path / "of_another").mkdir()
+    (tmp_path / "of_another" / "seeing.npz").touch()
+    (tmp_path / "of_another" / "settings.json").write_text('{"seed": 3}')
+    places = {"training": training_dir} | {path.name: path for path in tmp_path.iterdir()}
     code, err = train(**{name: places.get(value, value) for name, value in change.items()})
     assert code == 2
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]

@@ -78,12 +78,26 @@ def test_owners_are_the_pixels_of_the_masks(training_data):
             np.testing.assert_allclose(centres[position], [columns.mean(), rows.mean()], atol=1)
 
 
-@pytest.mark.parametrize("seed", [0, None])
-def test_data_of_the_embedded_sequence_are_refused(training_dir, tmp_path, seed):
+def first_scene(objects):
+    return lambda content: {**content, "scenes": [{**content["scenes"][0], "objects": objects}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *((lambda content, seed=seed: {**content, "info": {"seed": seed}}, "embedded") for seed in (0, None, -5)),
+        (lambda content: {"scenes": content["scenes"]}, "embedded"),
+        (lambda content: [], "no list 'scenes'"),
+        (lambda content: {**content, "scenes": [{}]}, "lacks 'image_index'"),
+        (first_scene([{"color": "pink"}]), "unknown ones"),
+        (first_scene([{"shape": "cube", "size": "large", "color": "red", "material": "metal"}] * 11), "more than 10"),
+    ],
+)
+def test_data_of_the_embedded_sequence_and_other_scenes_are_refused(training_dir, tmp_path, change, message):
     copy = shutil.copytree(training_dir, tmp_path / "copy")
     content = json.loads((copy / layout.SCENES).read_text())
-    (copy / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": seed}}))
-    with pytest.raises(BadInput, match="embedded"):
+    (copy / layout.SCENES).write_text(json.dumps(change(content)))
+    with pytest.raises(BadInput, match=message):
         training_set.load(copy, {"simple": 1})
 
 
