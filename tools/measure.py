@@ -28,10 +28,10 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 56_600,
     "files outside tests": 231,
-    "lines of tests": 35_200,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 35_250,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
     "highest complexity": 20,
-    "public names": 795,
+    "public names": 793,
     "imports of attribution_benchmarks by attribution": 0,
     "modules loaded by attribution.explain": 42,  # of --modules
     "modules loaded by bim.metrics": 73,

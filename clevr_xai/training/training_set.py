@@ -184,14 +184,19 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
     file = layout.find(data_dir, layout.SCENES)
     scenes = layout.read_entries(file, "scenes", _SCENE)
     for scene in scenes:
-        known = all(item.get(name) in values for item in scene["objects"] for name, values in ATTRIBUTES.items())
-        if not known or len(scene["objects"]) > MAX_OBJECTS:
+        if not _is_known(scene["objects"]):
             raise BadInput(f"{file}: {scene['image_filename']} has more than {MAX_OBJECTS} objects, or unknown ones")
     info = read_json(file).get("info")
     seed = info.get("seed") if isinstance(info, dict) else None
     if not isinstance(seed, int) or seed <= 0:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one above 0, that of the embedded set")
     return seed, scenes
+
+
+def _is_known(objects: Sequence[dict]) -> bool:
+    """Return whether the network can learn a scene's objects: their number, and the values of their attributes."""
+    known = (item.get(name) in values for item in objects for name, values in ATTRIBUTES.items())
+    return len(objects) <= MAX_OBJECTS and all(known)
 
 
 def load_cached(

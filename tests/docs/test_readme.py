@@ -4,6 +4,7 @@ import importlib
 import pathlib
 import re
 import shlex
+import textwrap
 
 import numpy as np
 import pytest
@@ -104,6 +105,14 @@ def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
     code = re.search(r"```python\n(import attribution\n.*?)```", README, re.DOTALL)[1]
     exec(code.replace('"saved_models/', f'"{ROOT}/saved_models/'), {})
     assert Image.open("signals.png").size[0] > 300
+
+
+def test_a_question_of_ones_own_is_answered_and_explained(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    found = {}
+    exec(textwrap.dedent(re.search(r"  ```python\n(.*?)  ```", page, re.DOTALL)[1]), found)
+    assert found["answer"] == "brown" and found["maps"].shape == (1, 128, 128, 3)
 
 
 def test_the_readmes_command_explains_the_bundled_picture(tmp_path, monkeypatch, capsys):

@@ -205,6 +205,22 @@ def test_unknown_methods_are_answered_with_the_nearest(name, message, models, in
         attribution.explain(name, models["signal"], inputs["signal"])
 
 
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (3, "methods are of type int"),
+        ([None], "no method can be of type NoneType"),
+        ({"a": ("gradient", {}, 1)}, "no method can be of type tuple"),
+        ({"a": ("gradient", None)}, "a: parameters are of type NoneType"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(methods, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain_many(methods, models["signal"], inputs["signal"])
+    with pytest.raises(BadInput, match="the model is of type str"):
+        attribution.explain("gradient", "saved_models/svea/baseline", inputs["signal"])
+
+
 def test_unknown_parameters_are_answered_with_the_known(models, inputs):
     with pytest.raises(
         BadInput, match="'rise' has no parameter 'mask'; its parameters are 'masks', 'cells', 'probability'"
