@@ -169,7 +169,5 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
                 "as assets, one entry a line"
             ) from None
         if not found[-1] or len(set(found[-1])) < len(found[-1]):
-            raise BadInput(
-                f"{file} is empty or has an entry twice; it has one entry a line, as the network was trained"
-            )
+            raise BadInput(f"{file} is empty or has an entry twice; it holds one entry a line, each once")
     return found[0], found[1]

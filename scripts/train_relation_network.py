@@ -22,9 +22,8 @@ on JAX in less than an hour on one core, with 2.5 GB:
 Two of the committed networks learned the plain wording first, each from the network before it, with 40,000 scenes:
 ``--num_images=40000`` for the first of the commands above (two hours) and ``--wording=plain --precision=bfloat16
 --rounds=1 --seeing_steps=60000 --final_steps=20000`` with ``--start_from`` for the last (an hour and a quarter, 6 GB).
-The third was last trained on a GPU, where JAX has room for more images and pairs in a step:
-``--images_per_step=64 --pairs=256 --workers=14``. An H200 and 16 cores took 200 steps of seeing or 130 of final a
-second.
+The third was last trained on a GPU, where JAX has room for more images and pairs in a step: ``--images_per_step=64
+--pairs=256 --workers=14``. An H200 and 16 cores took 200 steps of seeing or 130 of final a second.
 
 Cost: three hours on two cores, half an hour of which is rendering; with ``--precision=bfloat16``, on a processor that
 computes with it, an hour less.

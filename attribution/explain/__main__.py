@@ -439,8 +439,7 @@ def _targets(wanted: Sequence[str], names: Sequence[str] | None, scores: np.ndar
         elif entry.isdecimal():
             found.append(int(entry))
         else:
-            known = "a number" + (" or a name of --class_names" if names else "; names need a file in --class_names")
-            raise BadInput(f"--target={entry} is not a class; give {known}")
+            raise BadInput(f"--target={entry} is not a class; give a number, or a name in the file of --class_names")
     if len(found) not in (1, len(scores)):
         raise BadInput(f"--target has {len(found)} classes for {len(scores)} inputs; give one, or one for each")
     return checked_targets(found[0] if len(found) == 1 else found, *scores.shape)

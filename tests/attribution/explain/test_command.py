@@ -117,7 +117,7 @@ def test_targets_by_name_and_predictions_by_name(run, exported, models, pictures
     best = models["image"].predict(kept["inputs"])
     assert out.splitlines()[0].startswith(f"left: {['ant', 'bee', 'cat', 'dog', 'eel'][best[0]]} ")
     assert run(*options, "--target=fly")[2] == (
-        "error: --target=fly is not a class; give a number or a name of --class_names\n"
+        "error: --target=fly is not a class; give a number, or a name in the file of --class_names\n"
     )
     assert "outside the model's classes 0 to 4" in run(*options, "--target=5")[2]
     assert "has 3 classes for 2 inputs" in run(*options, "--target=1,2,3")[2]
