@@ -444,26 +444,37 @@ def import_libraries() -> None:
 
 def main() -> None:
     chosen = [one for one in MUTATIONS if not sys.argv[1:] or any(word in one.name for word in sys.argv[1:])]
+    if not chosen:
+        sys.exit(f"no mutation has one of {', '.join(sys.argv[1:])} in its name")
     import_libraries()
     with tempfile.TemporaryDirectory() as temporary:
         free = [Copy(pathlib.Path(temporary) / str(number)) for number in range(AT_ONCE)]
         tests = list(dict.fromkeys(test for one in chosen for test in one.tests))
-        if how := free[0].how(*os.waitpid(free[0].start(tests, 400), 0)):
-            sys.exit(f"without a mutation: {how}\n{free[0].said()}")
-        running, waiting, missed = {}, chosen[::-1], []
-        while waiting or running:
-            if waiting and free:
-                copy, one = free.pop(), waiting.pop()
-                copy.mutate(one)
-                running[copy.start(one.tests, SECONDS)] = copy, one, time.monotonic()
-                continue
-            child, status = os.wait()
-            copy, one, start = running.pop(child)
-            how = copy.how(child, status)
-            shutil.copyfile(ROOT / one.file, copy.directory / one.file)
-            free.append(copy)
-            missed += [] if how else [one.name]
-            print(f"{how or 'NOT NOTICED'}  {one.name}  ({time.monotonic() - start:.1f} s)", flush=True)
+        running, waiting, missed = {free[0].start(tests, 400): (free[0], None, 0)}, chosen[::-1], []
+        try:
+            if how := free[0].how(*os.wait()):
+                sys.exit(f"without a mutation: {how}\n{free[0].said()}")
+            running.clear()
+            while waiting or running:
+                if waiting and free:
+                    copy, one = free.pop(), waiting.pop()
+                    copy.mutate(one)
+                    running[copy.start(one.tests, SECONDS)] = copy, one, time.monotonic()
+                    continue
+                child, status = os.wait()
+                copy, one, start = running.pop(child)
+                how = copy.how(child, status)
+                shutil.copyfile(ROOT / one.file, copy.directory / one.file)
+                free.append(copy)
+                missed += [] if how else [one.name]
+                print(f"{how or 'NOT NOTICED'}  {one.name}  ({time.monotonic() - start:.1f} s)", flush=True)
+        except KeyboardInterrupt:
+            sys.exit("interrupted")
+        finally:
+            for child in running:  # each leads a group
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutations noticed")
     if missed:
         sys.exit(f"not noticed: {', '.join(missed)}")
