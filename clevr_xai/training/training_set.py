@@ -193,7 +193,7 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
     return seed, scenes
 
 
-def _is_known(objects: Sequence[dict]) -> bool:
+def _is_known(objects: Sequence[dict[str, str]]) -> bool:
     """Return whether the network can learn a scene's objects: their number, and the values of their attributes."""
     known = (item.get(name) in values for item in objects for name, values in ATTRIBUTES.items())
     return len(objects) <= MAX_OBJECTS and all(known)
