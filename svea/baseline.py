@@ -42,7 +42,6 @@ _LEARNING_RATE = 0.01
 _TRAINING_BATCH = 32
 _L2 = 5e-4
 _VALIDATION_SHARE = 0.1
-_MAX_SEED = 2**32 - 1
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
@@ -198,13 +197,11 @@ def _progress(epochs: int):
     return Progress()
 
 
-def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
+def free_directory(output_dir: str, name: str) -> pathlib.Path:
     """Return the directory of a network to train: ``output_dir``, or its name below SVEA's networks.
 
-    Raises ``BadInput`` if there is a network already, or the seed is too large.
+    Raises ``BadInput`` if there is a network already.
     """
-    if seed > _MAX_SEED:
-        raise BadInput(f"--seed={seed} is too large for Keras; at most {_MAX_SEED}")
     directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
     check_directory("output_dir", directory)
     if (directory / "1").exists():
@@ -215,7 +212,7 @@ def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
 def main(flag_values: flags.FlagValues) -> None:
     """Train, evaluate, export, and print the accuracies."""
     seed, epochs = flag_values.seed, flag_values.epochs
-    directory = free_directory(flag_values.output_dir, "baseline" if seed == 0 else f"baseline_seed{seed}", seed)
+    directory = free_directory(flag_values.output_dir, "baseline" if seed == 0 else f"baseline_seed{seed}")
     use_one_thread()
     model = build(seed)
     accuracies = train(model, mnist1d.load(), epochs)

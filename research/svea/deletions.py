@@ -102,7 +102,7 @@ def main(flag_values: flags.FlagValues) -> None:
     """Train, evaluate, export, and print the accuracies."""
     seed, epochs = flag_values.seed, flag_values.epochs
     name = "deletions" if seed == 0 else f"deletions_seed{seed}"
-    directory = baseline.free_directory(flag_values.output_dir, name, seed)
+    directory = baseline.free_directory(flag_values.output_dir, name)
     baseline.use_one_thread()
     model, data = baseline.build(seed), mnist1d.load()
     accuracies = baseline.train(model, data, epochs, with_deletions)
