@@ -84,12 +84,15 @@ def _check_resumed(options: flags.FlagValues, file: pathlib.Path) -> None:
     if not file.exists() or not any(path.stem.partition("_")[0] in stages for path in file.parent.glob("*.npz")):
         return
     known = read_json(file)
-    known = known if isinstance(known, dict) else {}
-    if other := [f"--{name}={known.get(name)}" for name in _KEPT if known.get(name) != options[name].value]:
+    if other := [kept for kept in known if kept not in _kept_flags(options)] if isinstance(known, list) else [known]:
         raise BadInput(
             f"{options.checkpoint_dir} has checkpoints of a training with {listed(other)}; continue it so, or name "
             "another --checkpoint_dir"
         )
+
+
+def _kept_flags(options: flags.FlagValues) -> list[str]:
+    return [options[name].serialize() for name in _KEPT]
 
 
 def _check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -124,7 +127,7 @@ def train(options: flags.FlagValues, command: str) -> None:
     _check_resumed(options, settings_file)
     earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     data, validation, counted = _load_data(options)
-    write_json(settings_file, {name: options[name].value for name in _KEPT})
+    write_json(settings_file, _kept_flags(options))
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if on_tensorflow:

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_refused_in_one_line(change, message, train, training_
     (tmp_path / "a_file").touch()
     (tmp_path / "of_another").mkdir()
     (tmp_path / "of_another" / "seeing.npz").touch()
-    (tmp_path / "of_another" / "settings.json").write_text('{"seed": 3}')
+    (tmp_path / "of_another" / "settings.json").write_text('["--seed=3"]')
     places = {"training": training_dir} | {path.name: path for path in tmp_path.iterdir()}
     code, err = train(**{name: places.get(value, value) for name, value in change.items()})
     assert code == 2
