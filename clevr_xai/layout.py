@@ -70,7 +70,8 @@ def read_info(path: pathlib.Path) -> dict:
     """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not, without reading the rest."""
     with reading.opened(path, "JSON file") as file:
         head = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(10_000).decode(errors="replace")
-    info = json.JSONDecoder().raw_decode(head, len('{"info":'))[0] if head.startswith('{"info":') else {}
+    begun = head.startswith('{"info":')
+    info = json.JSONDecoder().raw_decode(head.removeprefix('{"info":').lstrip())[0] if begun else {}
     return info if isinstance(info, dict) else {}
 
 

@@ -195,7 +195,7 @@ def explain_many(
     """
     chosen = with_parameters(methods)
     if not hasattr(model, "feed"):
-        raise BadInput(f"the model is of type {type(model).__name__}; load a directory or Keras model by load_model")
+        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
     feed = model.feed(inputs)
     explained = None
     if hasattr(model, "explaining"):
@@ -295,7 +295,7 @@ def _resolve(method: Any) -> Method:
 def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
     """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
     if not isinstance(methods, Iterable):
-        raise BadInput(f"methods are of type {type(methods).__name__}; give a list of methods, or a mapping by label")
+        raise BadInput(f"methods are of type {type(methods).__name__}; give a list, or a mapping from label to method")
     if not isinstance(methods, Mapping):
         resolved = [_resolve(method) for method in methods]
         methods = {method.name: method for method in resolved}

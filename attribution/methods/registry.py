@@ -549,7 +549,7 @@ def resolve_method(name: str) -> Method:
         If there is no such method (the message lists the nearest names) or its library is not installed.
     """
     if not isinstance(name, str):
-        raise BadInput(f"no method can be of type {type(name).__name__}; give a name, a Method or a function")
+        raise BadInput(f"a method is of type {type(name).__name__}; give a name, a Method or a function")
     if name in METHODS:
         METHODS[name].library_version()
         return METHODS[name]

@@ -252,7 +252,7 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon, steps: int
             raise BadInput(f"{file} is of another network; remove it or name another --checkpoint_dir")
         step = int(state["step"])
         if not 0 <= step <= steps:
-            raise BadInput(f"{file} is of step {step:,} of {steps:,}; give more steps, or another --checkpoint_dir")
+            raise BadInput(f"{file} is of step {step:,}, the last is {steps:,}; add steps or change --checkpoint_dir")
         for name, variable in variables.items():
             variable.assign(state[name])
         return step

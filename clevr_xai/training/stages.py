@@ -56,8 +56,6 @@ SENTENCES = {"seed": 1, "blocks": 24, "counted": 1, "rounds": 8}
 NUM_VALIDATION = 600  # validation questions of each kind for the log
 NUM_TRAINING = 4000  # training questions of each kind whose accuracy the card gives
 NUM_BLANK = 1000  # questions of each kind about blank images
-
-
 # What a training keeps when it is resumed; it may get more steps, and other kinds of questions in its last stage.
 _KEPT = ("seed", "start_from", "num_images", "rounds", "wording", "images_per_step", "pairs", "precision")
 
@@ -83,8 +81,9 @@ def _check_resumed(options: flags.FlagValues, file: pathlib.Path) -> None:
     stages = {*STAGES, *WARM_STAGES}
     if not file.exists() or not any(path.stem.partition("_")[0] in stages for path in file.parent.glob("*.npz")):
         return
-    known = read_json(file)
-    if other := [kept for kept in known if kept not in _kept_flags(options)] if isinstance(known, list) else [known]:
+    known, given = read_json(file), _kept_flags(options)
+    other = [kept for kept in known if kept not in given] if isinstance(known, list) else [known]
+    if other:
         raise BadInput(
             f"{options.checkpoint_dir} has checkpoints of a training with {listed(other)}; continue it so, or name "
             "another --checkpoint_dir"

@@ -185,9 +185,9 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
     scenes = layout.read_entries(file, "scenes", _SCENE)
     for scene in scenes:
         if not _is_known(scene["objects"]):
-            raise BadInput(f"{file}: {scene['image_filename']} has more than {MAX_OBJECTS} objects, or unknown ones")
-    info = read_json(file).get("info")
-    seed = info.get("seed") if isinstance(info, dict) else None
+            where = f"{file}: {scene['image_filename']}"
+            raise BadInput(f"{where} has more than {MAX_OBJECTS} objects, or an attribute that CLEVR does not have")
+    seed = layout.read_info(file).get("seed")
     if not isinstance(seed, int) or seed <= 0:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one above 0, that of the embedded set")
     return seed, scenes

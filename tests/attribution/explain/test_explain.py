@@ -209,14 +209,17 @@ def test_unknown_methods_are_answered_with_the_nearest(name, message, models, in
     ("methods", "message"),
     [
         (3, "methods are of type int"),
-        ([None], "no method can be of type NoneType"),
-        ({"a": ("gradient", {}, 1)}, "no method can be of type tuple"),
+        ([None], "a method is of type NoneType"),
+        ({"a": ("gradient", {}, 1)}, "a method is of type tuple"),
         ({"a": ("gradient", None)}, "a: parameters are of type NoneType"),
     ],
 )
-def test_arguments_of_a_wrong_type_are_refused(methods, message, models, inputs):
+def test_methods_of_a_wrong_type_are_refused(methods, message, models, inputs):
     with pytest.raises(BadInput, match=message):
         attribution.explain_many(methods, models["signal"], inputs["signal"])
+
+
+def test_a_path_is_no_model(inputs):
     with pytest.raises(BadInput, match="the model is of type str"):
         attribution.explain("gradient", "saved_models/svea/baseline", inputs["signal"])
 

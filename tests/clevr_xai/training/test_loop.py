@@ -59,6 +59,8 @@ def test_a_stopped_stage_ends_with_the_same_weights(make_learner, seen, tmp_path
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
     steps = [json.loads(line)["step"] for line in (tmp_path / "stopped" / "log.jsonl").read_text().splitlines()]
     assert steps == [1, 2, 3, 4]
+    with pytest.raises(BadInput, match="is of step 4, the last is 3"):
+        loop.run(fresh, stage(3), seen, tmp_path / "stopped", seed=0)
 
 
 def test_processes_make_the_same_batches_in_order(make_learner, seen, tmp_path, eager):

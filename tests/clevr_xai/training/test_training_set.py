@@ -89,7 +89,7 @@ def first_scene(objects):
         (lambda content: {"scenes": content["scenes"]}, "embedded"),
         (lambda content: [], "no list 'scenes'"),
         (lambda content: {**content, "scenes": [{}]}, "lacks 'image_index'"),
-        (first_scene([{"color": "pink"}]), "unknown ones"),
+        (first_scene([{"color": "pink"}]), "CLEVR does not have"),
         (first_scene([{"shape": "cube", "size": "large", "color": "red", "material": "metal"}] * 11), "more than 10"),
     ],
 )
