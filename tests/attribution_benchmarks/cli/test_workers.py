@@ -25,12 +25,12 @@ if __name__ == "__main__":
         print("all", flush=True)
         time.sleep(60)
 """
-WORK = """
+WORK = r"""
 import os, signal, time
 def process(task):
     return os.getpid()
 def busy(task):
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\n" % os.getpid())  # one write, which the other worker's cannot split
     time.sleep(600)
 def killed(task):
     os.kill(os.getpid(), signal.SIGKILL)
