@@ -13,6 +13,7 @@ import errno
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import logging
 import math
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
-from attribution.errors import BadInput, printable
+from attribution.errors import BadInput, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
@@ -40,6 +41,7 @@ _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 }  # fmt: skip
+_BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
 _REMEDY = "make room, or name a place that can be used"
 # Lines of TensorFlow's log without information.
 _DROPPED = "|".join(
@@ -179,6 +181,7 @@ def _flag_lines(flag: flags.Flag) -> list[str]:
 def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
+    _check_backend()
     _check_working_directory()
     rest = flag_values(_with_runner_options(flag_values, argv))[1:]
     if rest:
@@ -207,6 +210,14 @@ def _handle(error: BaseException) -> int:
     if (message := _tensorflow_file_error(error)) is not None:
         return _report(f"error: {printable(message)}; {_REMEDY}", 2)
     raise error
+
+
+def _check_backend() -> None:
+    """Raise ``BadInput`` if Keras would not import."""
+    backend = os.environ.get("KERAS_BACKEND", "")
+    if backend and (backend not in _BACKENDS or importlib.util.find_spec(backend) is None):
+        installed = [name for name in _BACKENDS if importlib.util.find_spec(name)]
+        raise BadInput(f"KERAS_BACKEND={backend} is none of the installed backends of Keras, {listed(installed)}")
 
 
 def _check_working_directory() -> None:
@@ -368,6 +379,11 @@ _SHARED = {
     "methods": _Shared(
         "attribution methods, separated by commas: names of the registry (docs/methods.md), module:function or "
         "file.py:function",
+        flags.DEFINE_list,
+    ),
+    "parameters": _Shared(
+        "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "
+        "have it, see docs/methods.md",
         flags.DEFINE_list,
     ),
     "model": _Shared("directory of the SavedModel to explain; a benchmark's default when empty"),

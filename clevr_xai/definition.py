@@ -393,12 +393,12 @@ def _define_controls(flag_values: flags.FlagValues) -> None:
 def _check_names(run: Run) -> None:
     """Raise ``BadInput`` for unknown names in the flags that are lists."""
     given = run.flags
-    poolings = [*_poolings(run), *([given.maps_pooling] if given.maps_pooling else [])]
     for flag, names, known in (
         ("ground_truth", _ground_truths(run), masks.GROUND_TRUTHS[given.questions]),
         ("subset", given.subset, SUBSETS),
         ("controls", given.controls, methods.CONTROLS),
-        ("pooling", poolings, POOLINGS),
+        ("pooling", _poolings(run), POOLINGS),
+        ("maps_pooling", filter(None, [given.maps_pooling]), POOLINGS),
     ):
         unknown = [name for name in names if name not in known]
         if unknown:

@@ -38,7 +38,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 
 from attribution import cli  # noqa: E402
-from attribution.files import check_directory  # noqa: E402
+from attribution.files import check_directory, check_file  # noqa: E402
 
 _STAGES = ("reading", "rewording", "seeing", "small", "following", "final")
 
@@ -94,6 +94,7 @@ def main(flag_values: flags.FlagValues) -> None:
     from clevr_xai.training import stages
 
     check_directory("checkpoint_dir", flag_values.checkpoint_dir)
+    check_file("checkpoint_dir", os.path.join(flag_values.checkpoint_dir, "log.jsonl"))
     with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
         stages.train(flag_values, " ".join(["python scripts/train_relation_network.py", *_changed_flags(flag_values)]))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import numbers
 import operator
 import pathlib
 import traceback
@@ -22,6 +24,7 @@ from attribution.model.batching import checked_targets
 from attribution.plugins import user_code
 
 if TYPE_CHECKING:
+    from absl import flags
     from typing_extensions import Unpack
 
 _PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
@@ -208,8 +211,7 @@ def explain_many(
     if targets is not None:
         targets = checked_targets(targets, total, model.num_classes)
     keys = range(total) if keys is None else keys
-    if len(keys) != total:
-        raise BadInput(f"{len(keys)} keys were given for {total} inputs")
+    _check_random(seed, keys, total)
     queries = (method.required_queries(parameters) for method, parameters in chosen.values())
     required = functools.reduce(operator.or_, queries, RequiredQueries())
     size, channels_first = model.batch_size(batch_size), explained is not None and explained.channels_first
@@ -230,6 +232,16 @@ def explain_many(
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
     return (maps, residuals) if return_residuals else maps
+
+
+def _check_random(seed: Any, keys: Any, total: int) -> None:
+    """Raise ``BadInput`` where random numbers cannot be drawn for each of the inputs."""
+    if not isinstance(seed, numbers.Integral):
+        raise BadInput(f"seed must be a whole number, not {seed!r}")
+    if not hasattr(keys, "__getitem__") or isinstance(keys, Mapping):
+        raise BadInput(f"keys are of type {type(keys).__name__}; give a list of {total} names or numbers")
+    if len(keys) != total:
+        raise BadInput(f"{len(keys)} keys were given for {total} inputs")
 
 
 def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any) -> Any:
@@ -310,22 +322,37 @@ def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
     return chosen
 
 
-def with_layer(chosen: _Chosen, layer: str) -> _Chosen:
-    """Return methods with the layer that the user chose, in those that explain one; unchanged without a layer.
+def with_flags(chosen: _Chosen, flag_values: flags.FlagValues) -> _Chosen:
+    """Return methods with the values of ``--parameters`` and ``--layer``, each in the methods that have it.
 
     Raises
     ------
     BadInput
-        If none of them explains a layer.
+        If no method has a parameter of that name, or its value is invalid.
     """
-    if not layer:
-        return chosen
-    if not any("layer" in method.defaults for method, _ in chosen.values()):
-        raise BadInput(f"--layer={layer}: none of {listed(chosen)} uses a layer")
+    entries = [*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)]
+    values = dict(map(_named_value, entries))
+    known = sorted({name for method, _ in chosen.values() for name in method.defaults})
+    if unknown := [name for name in values if name not in known]:
+        theirs = f"their parameters are {listed(known)}" if known else "they have none"
+        raise BadInput(f"none of {listed(chosen)} has a parameter '{unknown[0]}'; {theirs}")
     return {
-        label: (method, {**parameters, **({"layer": layer} if "layer" in method.defaults else {})})
+        label: (method, method.parameters(parameters | {k: v for k, v in values.items() if k in method.defaults}))
         for label, (method, parameters) in chosen.items()
     }
+
+
+def _named_value(entry: str) -> tuple[str, Any]:
+    """Return the name and the value, a number, truth value or text, of an entry of ``--parameters``."""
+    name, _, text = (part.strip() for part in entry.partition("="))
+    if not (name and text):
+        raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
+    if name == "layer":  # its name may be a number
+        return name, text
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name, kind(text)
+    return name, {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:

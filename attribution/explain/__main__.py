@@ -2,7 +2,7 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
 
     python -m attribution.explain --model=DIR --image=photo.jpg --output=maps.png
     python -m attribution.explain --model=DIR --image=photos/ --methods=grad_cam,integrated_gradients \
-        --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
+        --parameters=points=300 --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
     python -m attribution.explain --model=DIR --image=table.csv --explain_input=age,income
     python -m attribution.explain --model=DIR --list_layers
 
@@ -40,7 +40,7 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import explain_many, with_layer, with_parameters
+from attribution.explain import explain_many, with_flags, with_parameters
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.protocols import Inputs
@@ -137,7 +137,7 @@ flags.DEFINE_float(
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
 flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
 
@@ -154,7 +154,7 @@ def main(flag_values: flags.FlagValues) -> None:
     suffix = _suffix("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _suffix("maps", flag_values.maps, (".npz",))
-    methods = with_layer(with_parameters(flag_values.methods or _DEFAULT), flag_values.layer)
+    methods = with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     model = load_flagged_model(flag_values)
     table = _table(flag_values.image)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)

@@ -28,13 +28,14 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.explain import with_layer, with_parameters
+from attribution.explain import with_flags, with_parameters
 from attribution.export import EXPLAIN, _version_directory, export
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS,
     methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
+    parameters=[],
     model="",
     output="",
     score="logits",
@@ -56,7 +57,7 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    chosen = with_layer(with_parameters(flag_values.methods), flag_values.layer)
+    chosen = with_flags(with_parameters(flag_values.methods), flag_values)
     methods = {name.rpartition(":")[2]: entry for name, entry in chosen.items()}  # of module:function, the function
     left_out: dict[str, str] = {}
     differences = export(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import inspect
+import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -137,10 +138,15 @@ def _mean_scores(queries: ModelQueries, starts: np.ndarray) -> np.ndarray:
 
 _PATH = "f(x) - f(baseline)"
 _JUMP = "or the score jumps on it, as near an all-zero input"
-BY_POINTS = SumLaw(_PATH, _score_difference, f"the path has too few points (points= in Python), {_JUMP}")
-BY_STEPS = SumLaw(_PATH, _score_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
+_MORE_STEPS = f"the path has too few steps (--parameters=steps=300 takes more), {_JUMP}"
+BY_POINTS = SumLaw(
+    _PATH, _score_difference, f"the path has too few points (--parameters=points=300 takes more), {_JUMP}"
+)
+BY_STEPS = SumLaw(_PATH, _score_difference, _MORE_STEPS)
 BY_SAMPLES = SumLaw(
-    "f(x) - mean f(references)", _expected_difference, "the mean has too few samples (samples= in Python)"
+    "f(x) - mean f(references)",
+    _expected_difference,
+    "the mean has too few samples (--parameters=samples=300 takes more)",
 )
 BY_CHORDS = SumLaw(
     _PATH,
@@ -148,7 +154,7 @@ BY_CHORDS = SumLaw(
     "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
 )
 BY_CONSTRUCTION = SumLaw(_PATH, _score_difference, "float32 scores cancel")
-BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
+BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, _MORE_STEPS)
 EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
 
 
@@ -160,6 +166,11 @@ def relevance_law(cause: str) -> SumLaw:
 DETERMINISTIC = "None: same input, same map."
 SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references", "low", "high")  # parameters that may be arrays
+_KINDS: dict[type, tuple[Any, str]] = {
+    bool: ((bool, np.bool_), "true or false"),
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a finite number"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,14 +297,11 @@ class Method:
         return {name: self._checked(name, value) for name, value in chosen.items()}
 
     def _checked(self, name: str, value: Any) -> Any:
-        """Return a parameter's value, a whole number as an int; refuse what is not a number where the default is."""
-        default = self.defaults[name]
-        if self.card is None or name in ARRAYS or type(default) not in (int, float):
+        """Return a parameter's value, a whole number as an int; refuse what is not of the kind of the default."""
+        kind = type(self.defaults[name])
+        if self.card is None or name in ARRAYS or kind not in _KINDS:
             return value
-        whole = type(default) is int
-        if whole and isinstance(value, numbers.Integral):
-            return int(value)
-        if whole or not isinstance(value, numbers.Real):
-            kind = "a whole number" if whole else "a number"
-            raise BadInput(f"parameter '{name}' of method '{self.name}' must be {kind}, not {value!r}")
-        return value
+        allowed, words = _KINDS[kind]
+        if not isinstance(value, allowed) or not math.isfinite(value):
+            raise BadInput(f"parameter '{name}' of method '{self.name}' must be {words}, not {value!r}")
+        return value if kind is float else kind(value)

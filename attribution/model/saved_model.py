@@ -141,12 +141,9 @@ def freeze(
     BadInput
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
+    _check_names(signature, inputs, output)
     if loaded is None:
-        file = SavedFile(find_saved_model(path))
-        if not file.signatures and file.has_objects:
-            raise BadInput(f"'{path}' has no signature; export it with keras.Model.export, or with a signature")
-        names = [] if inputs else [_chosen_signature(file.signatures, path, signature)]
-        loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
+        loaded = _load_chosen(path, signature, inputs, output)
     function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
 
     graph_def, weights, renamed, state = _without_variables(function)
@@ -363,6 +360,27 @@ def default_signature(names: Iterable[str]) -> str | None:
     names = list(names)
     known = [name for name in ("serving_default", "serve") if name in names]
     return known[0] if known else names[0] if len(names) == 1 else None
+
+
+def _check_names(signature: Any, inputs: Any, output: Any) -> None:
+    """Raise ``BadInput`` where what should be a name, or a list of names, is of another type."""
+    for what, name in (("signature", signature), ("output", output)):
+        if name and not isinstance(name, str):
+            raise BadInput(f"{what} must be a name, not {name!r}")
+    if inputs and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
+        raise BadInput(f"inputs must be a list of tensors' names, such as ['input_tensor:0'], not {inputs!r}")
+
+
+def _load_chosen(path: Any, signature: str | None, inputs: Sequence[str], output: str | None) -> Any:
+    """Load what a signature or some tensors need of a file; see ``freeze``."""
+    file = SavedFile(find_saved_model(path))
+    if file.has_objects and not file.signatures:
+        raise BadInput(f"'{path}' has no signature; export it with keras.Model.export, or with a signature")
+    if file.has_objects and inputs:
+        raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
+    if inputs:
+        return _load(file, path, [], [*inputs, *([output] if output else [])])
+    return _load(file, path, [_chosen_signature(file.signatures, path, signature)], ())
 
 
 def _chosen_signature(available: Mapping[str, Any], path: Any, name: str | None) -> str:

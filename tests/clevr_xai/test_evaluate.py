@@ -268,6 +268,7 @@ def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
         (["--layer=conv9"], "the model has no layer 'conv9'"),
         (["--output=scores.xls"], "--output='scores.xls' ends in none of"),
         (["--precomputed_maps=maps"], "--precomputed_maps needs no network; leave out --model"),
+        (["--save_maps=maps", "--maps_pooling=l3"], "--maps_pooling has no 'l3'; choose of 'sum,abs'"),
         (["--maps_pooling=l1-norm"], "--maps_pooling says how to save maps; name the directory with --save_maps"),
         (["--num_questions=0"], "must be a positive number or 'all'"),
         (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),

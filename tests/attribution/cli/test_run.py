@@ -169,6 +169,13 @@ def test_a_deleted_working_directory_is_one_line(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_a_backend_that_keras_does_not_have_is_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("KERAS_BACKEND", "theano")
+    assert command(lambda values: pytest.fail("it ran"))() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: KERAS_BACKEND=theano is none of the installed backends of Keras, 'tensorflow'")
+
+
 @pytest.mark.parametrize("said", ["bye", None, 0])
 def test_code_that_ends_the_program_is_one_line(said, capsys):
     def end(values):

@@ -141,6 +141,25 @@ def test_signals_and_several_inputs(run, exported, inputs, tmp_path):
     assert "also has the inputs 'question'; give each by --other_inputs=NAME=FILE.npy" in run(*options)[2]
 
 
+def test_parameters_go_to_the_methods_that_have_them(run, exported, models, inputs, tmp_path):
+    np.save(tmp_path / "x.npy", inputs["signal"][:2])
+    code, _, err = run(
+        f"--model={exported['signal']}", "--image=x.npy", "--method=gradient,integrated_gradients,smoothgrad,vargrad",
+        "--parameters=points=7, samples = 3,noise=0.5,squared=TRUE", "--maps=m.npz",
+    )  # fmt: skip
+    assert (code, "error" in err) == (0, False)
+    noisy = {"samples": 3, "noise": 0.5}
+    chosen = {"gradient": {}, "integrated_gradients": {"points": 7}, "vargrad": noisy} | {
+        "smoothgrad": {**noisy, "squared": True}
+    }
+    expected = attribution.explain_many(
+        {name: (name, parameters) for name, parameters in chosen.items()}, models["signal"], inputs["signal"][:2],
+        keys=["x 0", "x 1"],
+    )  # fmt: skip
+    for name, maps in expected.items():
+        np.testing.assert_array_equal(np.load(tmp_path / "m.npz")[name], maps)
+
+
 def test_files_of_tensorflow_1_are_named_by_their_tensors(run, tf1, pictures):
     path, _ = tf1
     code, _, err = run(
@@ -180,7 +199,13 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--maps=maps.npy"], "must end in '.npz'"),
         (["--method=grad-cam"], "did you mean 'grad_cam'"),
         (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),
-        (["--method=gradient", "--layer=conv"], "none of 'gradient' uses a layer"),
+        (["--method=gradient", "--layer=conv"], "none of 'gradient' has a parameter 'layer'; they have none"),
+        (["--parameters=points"], "--parameters=points: expected NAME=VALUE, such as points=300"),
+        (["--method=gradient", "--parameters=points=9"], "none of 'gradient' has a parameter 'points'; they have none"),
+        (["--method=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
+        (["--parameters=points=nine"], "'points' of method 'integrated_gradients' must be a whole number, not 'nine'"),
+        (["--method=smoothgrad", "--parameters=noise=nan"], "method 'smoothgrad' must be a finite number, not nan"),
+        (["--method=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
         (["--image=missing.png"], "'missing.png' does not exist"),
         (["--class_names=three.txt"], "has 3 names, the model 5 classes"),
@@ -281,7 +306,7 @@ def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
         assert "integrated_gradients: the sum of the map misses f(x) - f(baseline) by " in out
     assert said == {
         3000.0: "warning: integrated_gradients misses f(x) - f(baseline) by more than 5 %: the path has too few "
-        "points (points= in Python), or the score jumps on it, as near an all-zero input\n",
+        "points (--parameters=points=300 takes more), or the score jumps on it, as near an all-zero input\n",
         3.0: "",
     }
 

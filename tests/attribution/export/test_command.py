@@ -298,7 +298,7 @@ def test_the_command(exported, tmp_path, capsys):
     for flags, message in [
         ([model], "--output is empty"),
         ([f"--output={tmp_path}/x"], "--model is empty"),
-        ([model, f"--output={tmp_path}/x", "--methods=gradient", "--layer=conv1d_1"], "'gradient' uses a layer"),
+        ([model, f"--output={tmp_path}/x", "--methods=gradient", "--layer=conv1d_1"], "'gradient' has a parameter"),
         ([model, f"--output={tmp_path}/x", "--methods=grad_cam", "--layer=nowhere"], "no layer 'nowhere'"),
     ]:
         assert run(*flags) == 2

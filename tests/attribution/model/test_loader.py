@@ -492,6 +492,20 @@ def test_a_file_without_signature_is_refused(tmp_path):
         attribution.load_model(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"signature": ["serve"]}, r"signature must be a name, not \['serve'\]"),
+        ({"output": 3}, "output must be a name, not 3"),
+        ({"inputs": "x:0"}, "inputs must be a list of tensors' names, such as .*, not 'x:0'"),
+        ({"inputs": ["x:0"]}, "inputs= names tensors of a TensorFlow 1 file, and '.*' is none"),
+    ],
+)
+def test_names_of_another_type_are_refused(options, message, exported):
+    with pytest.raises(BadInput, match=message):
+        attribution.load_model(exported["signal"], **options)
+
+
 def test_a_loop_that_returns_its_variables_loads(tmp_path):
     """TensorFlow 2.0 wrote recurrent layers so."""
     module = tf.Module()

@@ -118,12 +118,14 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
         ),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
+        ({"checkpoint_dir": "of_no_log"}, "log.jsonl' is a directory; name a file"),
         ({"checkpoint_dir": "of_another"}, "has checkpoints of a training with '--seed=3'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(change, message, train, training_dir, tmp_path):
     (tmp_path / "there" / "1").mkdir(parents=True)
     (tmp_path / "a_file").touch()
+    (tmp_path / "of_no_log" / "log.jsonl").mkdir(parents=True)
     (tmp_path / "of_another").mkdir()
     (tmp_path / "of_another" / "seeing.npz").touch()
     (tmp_path / "of_another" / "settings.json").write_text('["--seed=3"]')
