@@ -138,23 +138,20 @@ def _mean_scores(queries: ModelQueries, starts: np.ndarray) -> np.ndarray:
 
 _PATH = "f(x) - f(baseline)"
 _JUMP = "or the score jumps on it, as near an all-zero input"
-_MORE_STEPS = f"the path has too few steps (--parameters=steps=300 takes more), {_JUMP}"
-BY_POINTS = SumLaw(
-    _PATH, _score_difference, f"the path has too few points (--parameters=points=300 takes more), {_JUMP}"
-)
-BY_STEPS = SumLaw(_PATH, _score_difference, _MORE_STEPS)
-BY_SAMPLES = SumLaw(
-    "f(x) - mean f(references)",
-    _expected_difference,
-    "the mean has too few samples (--parameters=samples=300 takes more)",
-)
+_BASELINE = "(choose another baseline by --parameters=baseline=0.5)"
+_STEPS = "the path has too few steps (choose more by --parameters=steps=N)"
+_POINTS = "the path has too few points (choose more by --parameters=points=N)"
+_SAMPLES = "the mean has too few samples (choose more by --parameters=samples=N)"
+BY_POINTS = SumLaw(_PATH, _score_difference, f"{_POINTS}, {_JUMP} {_BASELINE}")
+BY_STEPS = SumLaw(_PATH, _score_difference, f"{_STEPS}, {_JUMP} {_BASELINE}")
+BY_SAMPLES = SumLaw("f(x) - mean f(references)", _expected_difference, _SAMPLES)
 BY_CHORDS = SumLaw(
     _PATH,
     _logit_difference,
     "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
 )
 BY_CONSTRUCTION = SumLaw(_PATH, _score_difference, "float32 scores cancel")
-BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, _MORE_STEPS)
+BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, f"{_STEPS}, {_JUMP}")
 EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
 
 
