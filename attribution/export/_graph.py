@@ -416,7 +416,7 @@ def _score_cam_constant_masks(passes: GraphQueries, *, layer: str, resize: bool)
     return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
 
 
-def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: float) -> Any:
+def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: Any) -> Any:
     if groups is not None:
         raise BadInput("an exported graph covers the same patches of every input; do not set groups")
     has_channels = passes.inputs.shape.rank > 2
@@ -437,7 +437,7 @@ def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, ba
             shape = [size if other == axis else 1 for other in range(len(spatial))]
             inside &= tf.reshape((places >= 0) & (places < side), shape)
         over_channels = inside[..., tf.newaxis] if has_channels else inside
-        covered = tf.where(over_channels[tf.newaxis], np.float32(baseline), passes.inputs)
+        covered = tf.where(over_channels[tf.newaxis], _path_start(passes.inputs, baseline), passes.inputs)
         drop = tf.cast(whole - passes.variant_scores(covered), tf.float64)
         return drops + tf.reshape(drop, [-1] + [1] * len(spatial)) * tf.cast(inside[tf.newaxis], tf.float64)
 

@@ -430,8 +430,8 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
     max_sigma
         Standard deviation of the strongest blur.
     """
-    if steps < 1 or not 0 < max_sigma < math.inf:
-        raise BadInput(f"blur_ig needs steps >= 1 and a positive max_sigma, not {steps} and {max_sigma}")
+    if steps < 1 or not 0 < max_sigma <= 10_000:
+        raise BadInput(f"blur_ig needs steps >= 1 and 0 < max_sigma <= 10,000, not {steps} and {max_sigma}")
     if queries.inputs.ndim < 3:
         raise BadInput("blur_ig needs positions to blur, as a signal or an image has; these inputs are vectors")
     maps = np.zeros(queries.inputs.shape)

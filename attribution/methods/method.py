@@ -162,7 +162,7 @@ def relevance_law(cause: str) -> SumLaw:
 
 DETERMINISTIC = "None: same input, same map."
 SEED_PER_INPUT = "from the run's seed and each input's key"
-ARRAYS = ("baseline", "references", "low", "high")  # parameters that may be arrays
+ARRAYS = ("baseline", "references")  # parameters that may be arrays
 _KINDS: dict[type, tuple[Any, str]] = {
     bool: ((bool, np.bool_), "true or false"),
     int: (numbers.Integral, "a whole number"),
@@ -295,6 +295,8 @@ class Method:
 
     def _checked(self, name: str, value: Any) -> Any:
         """Return a parameter's value, a whole number as an int; refuse what is not of the kind of the default."""
+        if name == "layer" and not isinstance(value, (str, type(None))):
+            raise BadInput(f"layer must be the name of a layer, not {value!r}")
         kind = type(self.defaults[name])
         if self.card is None or name in ARRAYS or kind not in _KINDS:
             return value

@@ -144,7 +144,7 @@ def occlusion(
     groups
         Groups to remove one at a time in place of patches, as in ``coalitions_of``; ``None`` for patches.
     baseline
-        Value of the patch, a number; of groups as in ``attribution.methods.gradients.integrated_gradients``.
+        Values of the patch or group, as in ``attribution.methods.gradients.integrated_gradients``.
     """
     if groups is not None:
         if patch is not None or stride is not None:
@@ -152,10 +152,12 @@ def occlusion(
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     windows = occlusion_windows(spatial, patch, stride)
+    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
 
     def covered(number: int, rows: np.ndarray) -> Any:
         changed = queries.inputs[rows]
-        changed[(slice(None), *windows[number])] = baseline
+        place: tuple[Any, ...] = (rows, *windows[number])
+        changed[(slice(None), *windows[number])] = start[place]
         return changed
 
     drops, cover = np.zeros((len(queries), *spatial)), np.zeros(spatial)

@@ -16,7 +16,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import os
 import pathlib
+import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,6 +34,7 @@ from attribution.reading import opened
 
 MOST_BYTES = 2 << 30  # protocol buffers are not larger
 TAG = "serve"
+_PATTERNS = frozenset("[]*?\\")
 _RESERVED = "__saved_model_"  # signatures that TensorFlow itself uses
 
 
@@ -166,13 +169,28 @@ class SavedFile:
             if not path.is_dir():
                 with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
                     pass
-        loaded = _tf_internals.load_message(message, str(self.directory), self.has_objects)
+        loaded = _tf_internals.load_message(message, _without_patterns(self.directory), self.has_objects)
         if not _are_functions(getattr(loaded, "signatures", None), names):
             raise BadInput(
                 f"'{self.directory}' cannot be read as a SavedModel with the tag '{TAG}': its signatures are not "
                 "functions"
             )
         return loaded
+
+
+def _without_patterns(directory: pathlib.Path) -> str:
+    """Return a path to a directory that TensorFlow does not take for a pattern of names, as it does ``run[1]``."""
+    if not _PATTERNS.intersection(os.fspath(directory)):
+        return os.fspath(directory)
+    return os.path.join(_folder_with_link(os.path.abspath(directory)).name, "model")
+
+
+@functools.cache
+def _folder_with_link(directory: str) -> tempfile.TemporaryDirectory[str]:
+    """Return a folder with a link to a directory; tables may read the model's assets until the program ends."""
+    folder = tempfile.TemporaryDirectory(prefix="attribution_")
+    os.symlink(directory, os.path.join(folder.name, "model"), target_is_directory=True)
+    return folder
 
 
 def _are_functions(signatures: Any, names: Iterable[str]) -> bool:

@@ -161,13 +161,15 @@ def test_xrai_equals_the_authors_on_the_same_attribution(pictures):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("groups", ["patches", "windows"])
-def test_occlusion_of_groups_equals_that_of_windows_without_overlap(groups, pictures):
+@pytest.mark.parametrize(
+    ("groups", "baseline"), [("patches", 0.4), ("windows", [0.1, 0.5, 0.9]), ("windows", "median")]
+)
+def test_occlusion_of_groups_equals_that_of_windows_without_overlap(groups, baseline, pictures):
     model, images = pictures
     if groups == "windows":
         groups = np.arange(48)[:, np.newaxis] // 6 * 8 + np.arange(40) // 5
-    expected = attribution.explain("occlusion", model, images, 1, baseline=0.4, batch_size=5)
-    maps = attribution.explain("occlusion", model, images, 1, groups=groups, baseline=0.4, batch_size=5)
+    expected = attribution.explain("occlusion", model, images, 1, baseline=baseline, batch_size=5)
+    maps = attribution.explain("occlusion", model, images, 1, groups=groups, baseline=baseline, batch_size=5)
     np.testing.assert_allclose(maps, expected, rtol=1e-6, atol=1e-7)
 
 

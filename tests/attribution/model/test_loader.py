@@ -78,6 +78,12 @@ def test_the_directory_is_left_as_it_is(keras2):
     assert state() == before
 
 
+@pytest.mark.parametrize("name", ["image", "words"])
+def test_a_path_may_have_the_characters_of_a_pattern(name, keras2, tmp_path, monkeypatch):
+    directory = shutil.copytree(keras2, tmp_path / "run [1]*?\\", ignore=lambda *_: set(KERAS2) - {name})
+    check_scores_and_gradients(directory, name, monkeypatch)
+
+
 def test_what_was_read_is_what_is_loaded(exported, tmp_path):
     directory = shutil.copytree(exported["signal"], tmp_path / "model")
     file = loader.SavedFile(directory)
@@ -280,8 +286,10 @@ def test_a_table_of_tensorflow_1_is_filled_from_the_models_own_asset(tf1_table):
     def nothing(graph, nodes):
         pass
 
-    scores = attribution.load_model(tf1_table(nothing)).scores(np.zeros((1, 3), np.float32))
-    np.testing.assert_array_equal(scores, [[7, 7]])
+    directory = tf1_table(nothing)
+    for path in (directory, shutil.copytree(directory, directory.parent / "run [1]")):
+        scores = attribution.load_model(path).scores(np.zeros((1, 3), np.float32))
+        np.testing.assert_array_equal(scores, [[7, 7]])
 
 
 @pytest.mark.parametrize("absolute", [True, False])
