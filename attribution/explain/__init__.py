@@ -330,29 +330,39 @@ def with_flags(chosen: _Chosen, flag_values: flags.FlagValues) -> _Chosen:
     BadInput
         If no method has a parameter of that name, or its value is invalid.
     """
-    entries = [*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)]
-    values = dict(map(_named_value, entries))
+    given = _given([*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)])
     known = sorted({name for method, _ in chosen.values() for name in method.defaults})
-    if unknown := [name for name in values if name not in known]:
+    if unknown := [name for name in given if name not in known]:
         theirs = f"their parameters are {listed(known)}" if known else "they have none"
         raise BadInput(f"none of {listed(chosen)} has a parameter '{unknown[0]}'; {theirs}")
-    return {
-        label: (method, method.parameters(parameters | {k: v for k, v in values.items() if k in method.defaults}))
-        for label, (method, parameters) in chosen.items()
-    }
+    with_values = {}
+    for label, (method, parameters) in chosen.items():
+        values = {name: _value(given[name], name, method.defaults[name]) for name in given if name in method.defaults}
+        with_values[label] = method, method.parameters(parameters | values)
+    return with_values
 
 
-def _named_value(entry: str) -> tuple[str, Any]:
-    """Return the name and the value, a number, truth value or text, of an entry of ``--parameters``."""
-    name, _, text = (part.strip() for part in entry.partition("="))
-    if not (name and text):
-        raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
-    if name == "layer":  # its name may be a number
-        return name, text
+def _given(entries: Iterable[str]) -> dict[str, str]:
+    """Return the texts of ``--parameters`` by name."""
+    given: dict[str, str] = {}
+    for entry in entries:
+        name, _, text = (part.strip() for part in entry.partition("="))
+        if not (name and text):
+            raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
+        if name in given:
+            raise BadInput(f"parameter '{name}' is given twice, {given[name]} and {text}; give it once")
+        given[name] = text
+    return given
+
+
+def _value(text: str, name: str, default: Any) -> Any:
+    """Return the number, truth value or text that a parameter's text means."""
+    if isinstance(default, str) or (name == "layer" and default is None):
+        return text
     for kind in (int, float):
         with contextlib.suppress(ValueError):
-            return name, kind(text)
-    return name, {"true": True, "false": False}.get(text.lower(), text)
+            return kind(text)
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:

@@ -295,10 +295,12 @@ class Method:
 
     def _checked(self, name: str, value: Any) -> Any:
         """Return a parameter's value, a whole number as an int; refuse what is not of the kind of the default."""
+        if self.card is None or name in ARRAYS:
+            return value
         if name == "layer" and not isinstance(value, (str, type(None))):
             raise BadInput(f"layer must be the name of a layer, not {value!r}")
         kind = type(self.defaults[name])
-        if self.card is None or name in ARRAYS or kind not in _KINDS:
+        if kind not in _KINDS:
             return value
         allowed, words = _KINDS[kind]
         if not isinstance(value, allowed) or not math.isfinite(value):

@@ -160,6 +160,20 @@ def test_parameters_go_to_the_methods_that_have_them(run, exported, models, inpu
         np.testing.assert_array_equal(np.load(tmp_path / "m.npz")[name], maps)
 
 
+def test_parameters_have_the_kind_of_a_custom_methods_default(run, exported, inputs, tmp_path):
+    np.save(tmp_path / "x.npy", inputs["signal"][:1])
+    (tmp_path / "own.py").write_text(
+        "def own(queries, *, mode='a', layer=2, factor=1):\n"
+        "    print([mode, layer, factor])\n"
+        "    return queries.inputs * factor\n"
+    )
+    code, out, _ = run(
+        f"--model={exported['signal']}", "--image=x.npy", "--method=own.py:own",
+        "--parameters=mode=7,layer=3,factor=0.5",
+    )  # fmt: skip
+    assert code == 0 and "['7', 3, 0.5]" in out
+
+
 def test_files_of_tensorflow_1_are_named_by_their_tensors(run, tf1, pictures):
     path, _ = tf1
     code, _, err = run(
@@ -203,6 +217,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--parameters=points"], "--parameters=points: expected NAME=VALUE, such as points=300"),
         (["--method=gradient", "--parameters=points=9"], "none of 'gradient' has a parameter 'points'; they have none"),
         (["--method=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
+        (["--parameters=points=3,points=5"], "parameter 'points' is given twice, 3 and 5; give it once"),
         (["--parameters=points=nine"], "'points' of method 'integrated_gradients' must be a whole number, not 'nine'"),
         (["--method=smoothgrad", "--parameters=noise=nan"], "method 'smoothgrad' must be a finite number, not nan"),
         (["--method=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
