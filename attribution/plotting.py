@@ -282,10 +282,12 @@ def _has_other_axes(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
 def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> dict[str, list[tuple[float, float]]]:
     if scale not in SCALES:
         raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
-    return {
-        name: [colour_limits(found if scale == "method" else one, percentile) for one in found]
-        for name, found in flat.items()
-    }
+    limits = {}
+    for name, found in flat.items():
+        each = [colour_limits(found if scale == "method" else one, percentile) for one in found]
+        signed = any(low < 0 for low, _ in each)  # a method has one set of colors
+        limits[name] = [(-high if signed else low, high) for low, high in each]
+    return limits
 
 
 def _check(

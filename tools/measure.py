@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_700,
+    "lines outside tests": 56_750,
     "files outside tests": 231,
-    "lines of tests": 35_333,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 35_380,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
     "highest complexity": 20,
     "public names": 793,

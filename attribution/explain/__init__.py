@@ -9,7 +9,7 @@ import numbers
 import operator
 import pathlib
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -210,8 +210,7 @@ def explain_many(
     total = len(feed[name])
     if targets is not None:
         targets = checked_targets(targets, total, model.num_classes)
-    keys = range(total) if keys is None else keys
-    _check_random(seed, keys, total)
+    keys = _keys(keys, seed, total)
     queries = (method.required_queries(parameters) for method, parameters in chosen.values())
     required = functools.reduce(operator.or_, queries, RequiredQueries())
     size, channels_first = model.batch_size(batch_size), explained is not None and explained.channels_first
@@ -234,14 +233,21 @@ def explain_many(
     return (maps, residuals) if return_residuals else maps
 
 
-def _check_random(seed: Any, keys: Any, total: int) -> None:
-    """Raise ``BadInput`` where random numbers cannot be drawn for each of the inputs."""
+def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
+    """Return what the random numbers of each input derive from, besides the seed."""
     if not isinstance(seed, numbers.Integral):
         raise BadInput(f"seed must be a whole number, not {seed!r}")
-    if not hasattr(keys, "__getitem__") or isinstance(keys, Mapping):
-        raise BadInput(f"keys are of type {type(keys).__name__}; give a list of {total} names or numbers")
-    if len(keys) != total:
-        raise BadInput(f"{len(keys)} keys were given for {total} inputs")
+    if keys is None:
+        return range(total)
+    try:
+        listed_keys = [] if isinstance(keys, Set | Mapping) else list(keys)
+    except TypeError:
+        listed_keys = []
+    if not listed_keys and total:
+        raise BadInput(f"keys must be a list of {total} names or numbers in the order of the inputs")
+    if len(listed_keys) != total:
+        raise BadInput(f"{len(listed_keys)} keys were given for {total} inputs")
+    return listed_keys
 
 
 def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any) -> Any:

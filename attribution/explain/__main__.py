@@ -262,6 +262,7 @@ def _explain(
         return_residuals=True,
     )
     _print_residuals(residuals, methods)
+    _note_zero_maps(maps, len(targets))
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
@@ -479,6 +480,14 @@ def _print_residual(label: str, relative: np.ndarray, law: SumLaw) -> None:
         print_line(
             f"warning: {label} misses {law.formula} by more than {_percent(_MUCH)}{often}: {law.cause}", file=sys.stderr
         )
+
+
+def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
+    for label, found in maps.items():
+        arrays = list(found.values()) if isinstance(found, Mapping) else [found]
+        zero = sum(not any(np.any(array[row]) for array in arrays) for row in range(total))
+        if zero:
+            _note(f"the map of '{label}' is zero everywhere for {zero} of {total} inputs")
 
 
 def _percent(share: float) -> str:

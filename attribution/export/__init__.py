@@ -79,6 +79,7 @@ def export(
     """
     from attribution.export import _graph
     from attribution.model import model as models
+    from attribution.model.loader import _without_patterns
 
     target = _version_directory(output)
     if os.path.exists(target):
@@ -95,11 +96,11 @@ def export(
         name = model.explained_input(explain_input)
         if TARGETS in model.inputs:
             raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
-        _graph.write(model, name, chosen, str(directory), _sheet_of(model, name, chosen))
+        _graph.write(model, name, chosen, _without_patterns(directory), _sheet_of(model, name, chosen))
         return model, name
 
     with writing(target), atomic_directory(target) as unfinished:
-        differences, missed = _differences(*write(chosen, unfinished), chosen, str(unfinished))
+        differences, missed = _differences(*write(chosen, unfinished), chosen, _without_patterns(unfinished))
         if missed:
             if left_out is None or not differences:
                 raise BadInput(next(iter(missed.values())))

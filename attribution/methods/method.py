@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import inspect
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, shortened
 from attribution.methods.gradients import as_references, blur, start_of
 from attribution.methods.queries import ModelQueries, RequiredQueries
 
@@ -163,10 +162,11 @@ def relevance_law(cause: str) -> SumLaw:
 DETERMINISTIC = "None: same input, same map."
 SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references")  # parameters that may be arrays
-_KINDS: dict[type, tuple[Any, str]] = {
-    bool: ((bool, np.bool_), "true or false"),
-    int: (numbers.Integral, "a whole number"),
-    float: (numbers.Real, "a finite number"),
+# Type of a default to the types of a value, the largest one, and words for both.
+_KINDS: dict[type, tuple[Any, float, str]] = {
+    bool: ((bool, np.bool_), 1, "true or false"),
+    int: (numbers.Integral, 10**7, "a whole number of at most 10,000,000"),
+    float: (numbers.Real, 1e30, "a number of at most 1e30"),
 }
 
 
@@ -302,7 +302,8 @@ class Method:
         kind = type(self.defaults[name])
         if kind not in _KINDS:
             return value
-        allowed, words = _KINDS[kind]
-        if not isinstance(value, allowed) or not math.isfinite(value):
-            raise BadInput(f"parameter '{name}' of method '{self.name}' must be {words}, not {value!r}")
-        return value if kind is float else kind(value)
+        allowed, largest, words = _KINDS[kind]
+        is_bool = isinstance(value, (bool, np.bool_))
+        if not isinstance(value, allowed) or is_bool != (kind is bool) or not abs(value) <= largest:
+            raise BadInput(f"parameter '{name}' of method '{self.name}' must be {words}, not {shortened(repr(value))}")
+        return kind(value)

@@ -497,8 +497,10 @@ def lime(
     ridge
         Penalty on the squared coefficients, at least 0.
     """
-    if samples < 1 or not width > 0 or not ridge >= 0:
-        raise BadInput(f"lime needs samples >= 1, width > 0 and ridge >= 0, not {samples}, {width} and {ridge}")
+    if samples < 1 or not 1e-3 <= width <= 1e6 or not ridge >= 0:
+        raise BadInput(
+            f"lime needs samples >= 1, width from 0.001 to 1e6 and ridge >= 0, not {samples}, {width} and {ridge}"
+        )
     coalitions = coalitions_of(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples, count)) < 0.5 for row, count in enumerate(coalitions.counts)

@@ -119,13 +119,13 @@ def offer(model: ScoredModel, source: Any) -> None:
     Raises
     ------
     BadInput
-        If a text is neither.
+        If the source is neither.
     """
     build = _builder(source)
 
     def build_and_attach(model: Model) -> None:
         with _quiet():
-            attach(model, build())
+            attach(model, _built(build))
         _ignore_list_warnings()  # again: filters set within the context end with it
 
     model.live_source = build_and_attach
@@ -142,8 +142,25 @@ def _builder(source: Any) -> Callable[[], Any]:
                 f"'{text}' is not a Keras network; expected module:function, file.py:function or a .keras file"
             )
         return functools.partial(_read, text)
+    if not hasattr(source, "get_weights") and not callable(source):
+        raise BadInput(
+            f"keras_model is of type {type(source).__name__}; give a keras.Model or a function that builds it"
+        )
     build: Callable[[], Any] = (lambda: source) if hasattr(source, "get_weights") else source
     return build
+
+
+def _built(build: Callable[[], Any]) -> Any:
+    """Return the network that a user's function builds."""
+    try:
+        network = build()
+    except BadInput:
+        raise
+    except Exception as error:
+        raise BadInput(f"the Keras network could not be built: {type(error).__name__}: {error}") from error
+    if not hasattr(network, "get_weights"):
+        raise BadInput(f"the Keras network is of type {type(network).__name__}; a keras.Model is needed")
+    return network
 
 
 def _read(path: str) -> Any:

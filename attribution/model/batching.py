@@ -251,7 +251,8 @@ def generator(seed: int, key: Any, purpose: str) -> np.random.Generator:
     purpose
         Use of the numbers; different purposes give independent numbers.
     """
-    digest = hashlib.sha256(f"{seed}/{purpose}/{key}".encode()).digest()
+    text = f"{seed}/{purpose}/{key}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()  # as of a file whose name is no UTF-8
     return np.random.Generator(np.random.SFC64(np.frombuffer(digest, np.uint32)))
 
 

@@ -841,6 +841,8 @@ def _failed_operation(error: tf.errors.OpError) -> str:
     above, _, after = error.message.partition("[[{{")
     lines = [line.strip() for line in above.splitlines() if line.strip()]
     reason = (lines[-1] if lines else type(error).__name__)[:300]
+    if "grouped convolution" in reason:  # on processors without AVX-512
+        reason += " Set TF_ENABLE_ONEDNN_OPTS=1 in the environment, and TensorFlow supports them."
     node = re.search(r"\bnode ([^}]*)\}\}", after)
     return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
 

@@ -365,9 +365,12 @@ def default_signature(names: Iterable[str]) -> str | None:
 def _check_names(signature: Any, inputs: Any, output: Any) -> None:
     """Raise ``BadInput`` where what should be a name, or a list of names, is of another type."""
     for what, name in (("signature", signature), ("output", output)):
-        if name and not isinstance(name, str):
+        if not isinstance(name, (str, type(None))):
             raise BadInput(f"{what} must be a name, not {name!r}")
-    if inputs and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
+    if isinstance(inputs, (list, tuple)) and all(isinstance(name, str) for name in inputs):
+        if len(set(inputs)) < len(inputs):
+            raise BadInput(f"inputs names a tensor twice: {listed(inputs)}")
+    elif inputs is not None:
         raise BadInput(f"inputs must be a list of tensors' names, such as ['input_tensor:0'], not {inputs!r}")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import os
 import pathlib
 import re
 import sys
@@ -20,6 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # without it, some processors compute no grouped convolutions
 
 from absl import flags  # noqa: E402
 
@@ -89,7 +91,8 @@ file alone.
 Row independence is checked in every cell that is not refused. Where a map is zero everywhere, as an exact one may be,
 the cell says so. Methods run with few samples and three groups of positions. Relevance methods have ε = 1e-12, and the
 range of the inputs as bounds. Ablation-CAM, Score-CAM and SISE use an earlier layer where the default one has more than
-64 channels. For families that end in a softmax, probabilities are explained. VGG16 takes 12.4 GiB of memory.
+64 channels. For families that end in a softmax, probabilities are explained. VGG16 takes 12.4 GiB of memory. TensorFlow
+computes with oneDNN, its default on processors with AVX-512; without it, other cells have the status "rounding".
 """
 
 

@@ -218,8 +218,14 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--method=gradient", "--parameters=points=9"], "none of 'gradient' has a parameter 'points'; they have none"),
         (["--method=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
         (["--parameters=points=3,points=5"], "parameter 'points' is given twice, 3 and 5; give it once"),
-        (["--parameters=points=nine"], "'points' of method 'integrated_gradients' must be a whole number, not 'nine'"),
-        (["--method=smoothgrad", "--parameters=noise=nan"], "method 'smoothgrad' must be a finite number, not nan"),
+        (
+            ["--parameters=points=nine"],
+            "'points' of method 'integrated_gradients' must be a whole number of at most 10,000,000",
+        ),
+        (
+            ["--method=smoothgrad", "--parameters=noise=nan"],
+            "method 'smoothgrad' must be a number of at most 1e30, not nan",
+        ),
         (["--method=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
         (["--image=missing.png"], "'missing.png' does not exist"),
@@ -254,6 +260,21 @@ def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures
     assert done.stdout.splitlines()[-1] == "written to maps.png"
 
 
+def test_grouped_convolutions_that_tensorflow_does_not_compute_are_answered_with_what_helps(tmp_path):
+    import keras
+
+    layers = [keras.Input((8, 8, 4)), keras.layers.Conv2D(4, 3, groups=2, activation="relu"), keras.layers.Flatten()]
+    keras.Sequential(layers).export(tmp_path / "grouped", verbose=False)
+    np.save(tmp_path / "x.npy", np.ones((1, 8, 8, 4), np.float32))
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for enabled, code, said in (("0", 2, "Set TF_ENABLE_ONEDNN_OPTS=1 in the environment"), ("1", 0, "")):
+        done = subprocess.run(
+            [sys.executable, "-m", "attribution.explain", "--model=grouped", "--image=x.npy", "--method=gradient"],
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **paths, "TF_ENABLE_ONEDNN_OPTS": enabled},
+        )  # fmt: skip
+        assert done.returncode == code and said in done.stderr and done.stderr.count("error: ") == code // 2
+
+
 @pytest.mark.parametrize("sign", ["\x1b[2J", "\x9b2J", "\u202e", "\n", "\r", "\x7f", "\udcff"])
 def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     (pictures / "in").mkdir()
@@ -261,7 +282,7 @@ def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     (pictures / "names.json").write_text(json.dumps([f"c{sign}d{number}" for number in range(5)]))
     code, out, err = run(
         f"--model={exported['image']}", "--image=in", "--method=gradient", "--class_names=names.json",
-        "--output=m\x1b.png", "--maps=m\u202e.npz", "--method=gradient,grad_cam",
+        "--output=m\x1b.png", "--maps=m\u202e.npz", "--method=gradient,smoothgrad",
     )  # fmt: skip
     assert code == 0 and (pictures / "m\x1b.png").exists() and (pictures / "m\u202e.npz").exists()
     escaped = sign.encode("unicode_escape").decode()

@@ -101,6 +101,12 @@ def test_keys_match_the_inputs(length, models, inputs):
         attribution.explain("random", models["signal"], inputs["signal"], keys=range(length))
 
 
+def test_keys_are_what_is_in_them_whatever_holds_them(models, inputs):
+    given = (None, range(7), np.arange(7), map(str, range(7)))
+    maps = [attribution.explain("random", models["signal"], inputs["signal"], keys=keys).tobytes() for keys in given]
+    assert len(set(maps)) == 1
+
+
 OWN = """
 import numpy as np
 
@@ -236,18 +242,29 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
 @pytest.mark.parametrize(
     ("method", "parameters", "message"),
     [
-        ("smoothgrad", {"samples": 2.5}, "parameter 'samples' of method 'smoothgrad' must be a whole number, not 2.5"),
-        ("smoothgrad", {"noise": "x"}, "parameter 'noise' of method 'smoothgrad' must be a finite number, not 'x'"),
+        (
+            "smoothgrad",
+            {"samples": 2.5},
+            "parameter 'samples' of method 'smoothgrad' must be a whole number of at most 10,000,000, not 2.5",
+        ),
+        (
+            "smoothgrad",
+            {"noise": "x"},
+            "parameter 'noise' of method 'smoothgrad' must be a number of at most 1e30, not 'x'",
+        ),
         ("occlusion", {"patch": 2.5}, "whole numbers as patch and stride, not 2.5 and None"),
         ("occlusion", {"baseline": "mean"}, "no baseline 'mean'; give a number, an array or 'median'"),
         ("blur_ig", {"max_sigma": 1e30}, "0 < max_sigma <= 10,000, not 50 and 1e\\+30"),
-        ("lrp_clevr_xai", {"low": [0, 1]}, "'low' of method 'lrp_clevr_xai' must be a finite number"),
+        ("lrp_clevr_xai", {"low": [0, 1]}, "'low' of method 'lrp_clevr_xai' must be a number"),
         ("grad_cam", {"layer": ["a"]}, "layer must be the name of a layer"),
         ("grad_cam", {"layer": 3}, "layer must be the name of a layer, not 3"),
         ("gradient", {"explain_input": 5}, "explain_input must be the name of an input or of a tensor, not 5"),
         ("gradient", {"batch_size": 2.5}, "batch_size must be a whole number of at least 1, not 2.5"),
+        ("smoothgrad", {"samples": True}, "must be a whole number of at most 10,000,000, not True"),
+        ("smoothgrad", {"samples": 10**400}, r"must be a whole number of at most 10,000,000, not 10*\.\.\."),
         ("smoothgrad", {"seed": None}, "seed must be a whole number, not None"),
-        ("smoothgrad", {"keys": set(range(7))}, "keys are of type set; give a list of 7 names or numbers"),
+        ("smoothgrad", {"keys": set(range(7))}, "keys must be a list of 7 names or numbers"),
+        ("smoothgrad", {"keys": 7}, "keys must be a list of 7 names or numbers in the order of the inputs"),
         ("integrated_gradients", {"baseline": 1j}, "real numbers is needed, not complex128"),
         ("integrated_gradients", {"baseline": [[1], [2, 3]]}, "parts differ in shape"),
     ],

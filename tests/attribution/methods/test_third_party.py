@@ -177,9 +177,20 @@ def test_the_network_comes_as_a_network_a_builder_or_by_name(kind, with_live, tm
     ("given", "message"),
     [
         ("no/such.keras", "is not a Keras network; expected module:function, file.py:function or a .keras file"),
+        (3, "keras_model is of type int; give a keras.Model or a function that builds it"),
         ("no_such_module:build", "network 'no_such_module:build': cannot import"),
     ],
 )
 def test_a_network_that_does_not_exist_is_refused_at_once(given, message, with_live):
     with pytest.raises(BadInput, match=message):
         attribution.load_model(with_live.path, keras_model=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(dict, "the Keras network is of type dict"), ([].pop, "could not be built: IndexError: pop from empty list")],
+)
+def test_a_function_that_builds_no_network_is_refused_when_one_is_needed(given, message, with_live):
+    model = attribution.load_model(with_live.path, keras_model=given)
+    with pytest.raises(BadInput, match=message):
+        attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
