@@ -14,7 +14,7 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
-Cost: 31 CPU minutes, 3 to 7 with --quick. Commands run in parallel, one on each core (--jobs).
+Cost: 31 CPU minutes, 4 to 11 with --quick. Commands run in parallel, one on each core (--jobs).
 """
 
 from __future__ import annotations
