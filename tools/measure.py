@@ -28,7 +28,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 56_750,
     "files outside tests": 231,
-    "lines of tests": 35_382,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 35_383,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 79,
     "highest complexity": 20,
     "public names": 793,

@@ -487,7 +487,7 @@ def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
         arrays = list(found.values()) if isinstance(found, Mapping) else [found]
         zero = sum(not any(np.any(array[row]) for array in arrays) for row in range(total))
         if zero:
-            _note(f"the map of '{label}' is zero everywhere for {zero} of {total} inputs")
+            _note(f"'{label}' is zero everywhere" + f" on {zero} of {total} inputs" * (total > 1))
 
 
 def _percent(share: float) -> str:

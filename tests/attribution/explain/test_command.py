@@ -343,7 +343,8 @@ def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
     assert said == {
         3000.0: "warning: integrated_gradients misses f(x) - f(baseline) by more than 5 %: the path has too few "
         "points (choose more by --parameters=points=N), or the score jumps on it, as near an all-zero input "
-        "(choose another baseline by --parameters=baseline=0.5)\n",
+        "(choose another baseline by --parameters=baseline=0.5)\n"
+        "note: 'integrated_gradients' is zero everywhere\n",
         3.0: "",
     }
 
