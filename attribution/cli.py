@@ -213,11 +213,11 @@ def _handle(error: BaseException) -> int:
 
 
 def _check_backend() -> None:
-    """Raise ``BadInput`` if Keras would not import."""
+    """Raise ``BadInput`` for a backend of Keras that is not installed, or cannot train."""
     backend = os.environ.get("KERAS_BACKEND", "")
     if backend and (backend not in _BACKENDS or importlib.util.find_spec(backend) is None):
         installed = [name for name in _BACKENDS if importlib.util.find_spec(name)]
-        raise BadInput(f"KERAS_BACKEND={backend} is none of the installed backends of Keras, {listed(installed)}")
+        raise BadInput(f"KERAS_BACKEND={backend} cannot be used here; choose of {listed(installed)}")
 
 
 def _check_working_directory() -> None:

@@ -173,7 +173,7 @@ def test_a_backend_that_keras_does_not_have_is_one_line(monkeypatch, capsys):
     monkeypatch.setenv("KERAS_BACKEND", "theano")
     assert command(lambda values: pytest.fail("it ran"))() == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: KERAS_BACKEND=theano is none of the installed backends of Keras, 'tensorflow'")
+    assert said.startswith("error: KERAS_BACKEND=theano cannot be used here; choose of 'tensorflow'")
 
 
 @pytest.mark.parametrize("said", ["bye", None, 0])
