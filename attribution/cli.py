@@ -396,7 +396,10 @@ _SHARED = {
         flags.DEFINE_bool,
     ),
     "score": _Shared(
-        "which score is explained", flags.DEFINE_enum, {"enum_values": ["logits", "probabilities"]}
+        "which score is explained: logits or probabilities, or the file's output as it is; by default the logits, or the "
+        "output where the file has none",
+        flags.DEFINE_enum,
+        {"enum_values": ["logits", "probabilities", "output"]},
     ),
     "signature": _Shared("signature to explain, if not the default one"),
     "input_tensors": _Shared("input tensors of a TensorFlow 1 file, such as input_tensor:0", flags.DEFINE_list),
@@ -462,7 +465,7 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
 def define_loading_flags(flag_values: flags.FlagValues) -> None:
     """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
     define_common_flags(
-        flag_values, model="", score="logits", signature="", input_tensors=[], output_tensor="", position=[],
+        flag_values, model="", score=None, signature="", input_tensors=[], output_tensor="", position=[],
         explain_input="", keras_model="",
     )  # fmt: skip
 
@@ -475,8 +478,9 @@ def loading_options(flag_values: flags.FlagValues) -> dict[str, Any]:
         "output": flag_values.output_tensor,
         "position": _position(flag_values.position),
         "keras_model": flag_values.keras_model,
+        "score": flag_values.score,
     }
-    return {"score": flag_values.score} | {name: value for name, value in options.items() if value}
+    return {name: value for name, value in options.items() if value}
 
 
 def _position(parts: list[str]) -> tuple[int, ...]:

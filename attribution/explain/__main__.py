@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 _MUCH = 0.05  # relative difference of a map's sum above which a warning is printed
 _DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
-_SCORES = {"logits": "logit", "probabilities": "probability"}
+_SCORES = {"logits": "logit", "probabilities": "probability", "output": "output"}
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 
 FLAGS = flags.FlagValues()

@@ -39,7 +39,7 @@ def export(
     output: str | os.PathLike[str],
     methods: Any,
     *,
-    score: str = "logits",
+    score: str | None = None,
     signature: str | None = None,
     explain_input: str | None = None,
     inputs: Mapping[str, str] | Sequence[str] | None = None,
@@ -58,7 +58,7 @@ def export(
         As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A custom
         method works if it uses only its queries and TensorFlow.
     score
-        ``"logits"`` or ``"probabilities"``.
+        As ``attribution.load_model`` takes it.
     signature, inputs, output_tensor
         Which signature, or tensors of a TensorFlow 1 file, to explain; see ``attribution.load_model``.
     explain_input

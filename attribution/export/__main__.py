@@ -38,7 +38,7 @@ cli.define_common_flags(
     parameters=[],
     model="",
     output="",
-    score="logits",
+    score=None,
     signature="",
     explain_input="",
 )

@@ -16,17 +16,55 @@ from attribution.model.saved_model import FrozenModel
 # As given to ``load_model(position=)``, and the name of the input that then holds each row's position.
 PER_ROW = "per_row"
 POSITION = "position"
+LOGITS, PROBABILITIES, OUTPUT = SCORES = ("logits", "probabilities", "output")
 # Operations after a softmax that leave its numbers as they are.
 _MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
+# Operations whose values lie between the least and the largest value of their first input.
+_WITHIN = (
+    *_MOVES, "AvgPool", "AvgPool3D", "BatchToSpaceND", "BroadcastTo", "CheckNumerics", "DepthToSpace", "Gather",
+    "GatherNd", "GatherV2", "Max", "MaxPool", "MaxPool3D", "MaxPoolV2", "Mean", "Min", "MirrorPad",
+    "Pad", "PreventGradient", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
+    "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "StopGradient", "StridedSlice", "Tile", "TopKV2",
+    "Transpose", "Unpack",
+)  # fmt: skip
+# Operations with weights, behind which probabilities are features like any other.
+_WEIGHTED = (
+    "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum", "MatMul",
+)  # fmt: skip
+_SUMS = ("Add", "AddN", "AddV2", "Sub")
+# Operations whose values have no bound.
+_UNBOUNDED = (*_WEIGHTED, "BiasAdd", "Elu", "LeakyRelu", "Relu", "Selu", "Softplus")
 
 
-def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
-    """Return the tensors of the logits and of the probabilities behind an output.
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The scores that an output gives.
+
+    Attributes
+    ----------
+    logits
+        Tensor of the logits; the output where the graph has none.
+    probabilities
+        Tensor of the probabilities; ``None`` where the graph does not compute them.
+    names
+        Which of ``SCORES`` the file gives, the default first; empty where the output's values decide
+        (``names_by_values``).
+    derived
+        Whether the output is computed from probabilities.
+    """
+
+    logits: str
+    probabilities: str | None
+    names: tuple[str, ...] = (LOGITS, PROBABILITIES)
+    derived: bool = True
+
+
+def find_head(graph: GraphView, output: str) -> Head:
+    """Return the scores that an output gives.
 
     An output that ends in Softmax, LogSoftmax or Sigmoid, or in exponentials over their sum, has its logits at the
-    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. An average of several
-    softmaxes, as of an ensemble, gives probabilities without logits: both values are the output. Any other output
-    is taken for logits, and the second value is ``None`` unless the output gives probabilities.
+    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. A selection, an average,
+    a largest value or a product of probabilities gives probabilities without logits.
     """
     last = graph.skip_identities(output)
     found, moved = last, False
@@ -34,22 +72,42 @@ def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
         found, moved = before, True
     node = graph.nodes[node_of(found)]
     if node.op in ("Softmax", "Sigmoid"):
-        return node.input[0], output if moved else last
+        return Head(node.input[0], output if moved else last)
     if node.op == "LogSoftmax":
-        return node.input[0], None
+        return Head(node.input[0], None)
     logits = _exponentials_over_their_sum(graph, node)
     if logits:
-        return logits, output if moved else last
-    share = _share_of_softmaxes(graph, last)
-    return output, output if share is not None and abs(share - 1) < 1e-6 else None
+        return Head(logits, output if moved else last)
+    largest = _largest(graph, last, {})
+    if largest is not None and abs(largest - 1) < 1e-6:
+        return Head(output, output, (PROBABILITIES,))
+    return Head(output, None, (), derived=largest is not None)
+
+
+def names_by_values(graph: GraphView, head: Head, outputs: np.ndarray) -> tuple[str, ...]:
+    """Return which of ``SCORES`` an output gives whose operations do not say it.
+
+    Parameters
+    ----------
+    graph, head
+        As given to and returned by ``find_head``.
+    outputs
+        ``(N, classes)``: its values for random inputs, NaN where it has none.
+    """
+    finite = outputs[np.isfinite(outputs).all(axis=1)]
+    outside = len(finite) > 0 and (finite.min() < 0 or finite.max() > 1 + 1e-3)
+    if not head.derived and (outside or _is_unbounded(graph, head.logits, set())):
+        return (LOGITS, PROBABILITIES) if outputs.shape[1] > 1 else (LOGITS,)
+    sums_to_one = len(finite) > 0 and not outside and np.abs(finite.sum(axis=1) - 1).max() < 1e-2
+    return (PROBABILITIES,) if sums_to_one and outputs.shape[1] > 1 else (OUTPUT,)
 
 
 def final_activation(graph: GraphView, logits: str, probabilities: str | None) -> str | None:
     """Return the activation that gives probabilities from logits, ``"Softmax"`` or ``"Sigmoid"``.
 
-    Both are as from ``split_scores``. Where the file has no probabilities, they are the softmax of the logits. ``None``
-    is returned where the file's own operations are to give the probabilities: an average of softmaxes, or an activation
-    that other operations follow.
+    Both are as in ``Head``. Where the file has no probabilities, they are the softmax of the logits. ``None`` is
+    returned where the file's own operations give the probabilities: an average of softmaxes, or an activation that
+    other operations follow.
     """
     if probabilities is None:
         return "Softmax"
@@ -85,33 +143,64 @@ def _constant_operand(graph: GraphView, node: Any) -> tuple[np.ndarray, str] | N
     return None if first is None or node.op == "RealDiv" else (first, node.input[1])
 
 
-def _share_of_softmaxes(graph: GraphView, tensor: str) -> float | None:
-    """Return the sum of the weights in a weighted sum of softmaxes, or ``None`` where a tensor is anything else."""
+def _largest(graph: GraphView, tensor: str, known: dict[str, float | None]) -> float | None:
+    """Return a bound of values that are computed from probabilities, ``inf`` where it is not known.
+
+    The values are not negative where the bound is finite. ``None`` is returned for other values. ``known`` holds what
+    was found before.
+    """
     node = graph.nodes[node_of(tensor)]
-    if node.op in ("Softmax", "Sigmoid"):
+    while node.op in ("Identity", "IdentityN"):
+        tensor = node.input[int(tensor.partition(":")[2] or 0)]
+        node = graph.nodes[node_of(tensor)]
+    if tensor not in known:
+        known[tensor] = _largest_of(graph, node, known)
+    return known[tensor]
+
+
+def _largest_of(graph: GraphView, node: Any, known: dict[str, float | None]) -> float | None:
+    if node.op in ("Softmax", "Sigmoid") or _exponentials_over_their_sum(graph, node):
         return 1.0
-    terms, factor = _terms(graph, node)
-    shares = [_share_of_softmaxes(graph, term) for term in terms]
-    known = [share for share in shares if share is not None]
-    return factor * sum(known) if known and len(known) == len(shares) and factor > 0 else None
+    inputs = node.input[:1] if node.op in _WITHIN else node.input[:-1] if node.op == "ConcatV2" else node.input
+    inputs = inputs[1:] if node.op in ("Select", "SelectV2") else inputs
+    constants = [graph.constant(tensor) for tensor in inputs]
+    if node.op in _WEIGHTED and any(value is not None for value in constants):
+        return None
+    found = [
+        _largest(graph, tensor, known) if value is None else _range_of(value)
+        for tensor, value in zip(inputs, constants, strict=True)
+    ]
+    computed = [largest for largest, value in zip(found, constants, strict=True) if value is None]
+    if all(largest is None for largest in computed):
+        return None
+    bounds = [np.inf if largest is None else largest for largest in found]
+    if node.op in (*_WITHIN, "ConcatV2", "Pack", "Select", "SelectV2", "Maximum", "Minimum"):
+        return max(bounds)
+    if None in computed:
+        return None
+    if node.op in _SUMS[:3]:
+        return sum(bounds)
+    if node.op == "Mul":
+        return float(np.prod(bounds))
+    if node.op == "RealDiv" and constants[1] is not None and (constants[1] > 0).all():
+        return bounds[0] / float(constants[1].min())
+    complement = node.op == "Sub" and constants[0] is not None and constants[0].min() >= bounds[1]
+    return bounds[0] if complement else np.inf
 
 
-def _terms(graph: GraphView, node: Any) -> tuple[Sequence[str], float]:
-    """Return the tensors that an operation sums and the factor of the sum; no tensors where it does anything else."""
-    if node.op in _MOVES:
-        return node.input[:1], 1.0
-    if node.op in ("Add", "AddV2", "AddN"):
-        return node.input, 1.0
-    if node.op == "Mean":
-        stack, axis = graph.nodes[node_of(graph.skip_identities(node.input[0]))], graph.constant(node.input[1])
-        if stack.op == "Pack" and axis is not None and axis.ravel().tolist() == [stack.attr["axis"].i]:
-            return stack.input, 1 / len(stack.input)
-    if node.op in ("Mul", "RealDiv"):
-        factor = _constant_operand(graph, node)
-        if factor is not None and factor[0].size == 1:
-            value = float(factor[0].item())
-            return [factor[1]], value if node.op == "Mul" else 1 / value
-    return [], 1.0
+def _is_unbounded(graph: GraphView, tensor: str, seen: set[str]) -> bool:
+    """Return whether the operations that end in a tensor are known to give values without a bound."""
+    node = graph.nodes[node_of(tensor)]
+    if node.op in _UNBOUNDED or tensor in seen:
+        return node.op in _UNBOUNDED
+    seen.add(tensor)
+    inputs = node.input[:1] if node.op in _WITHIN else node.input if node.op in (*_SUMS, "Mul", "Sum") else ()
+    return any(_is_unbounded(graph, before, seen) for before in inputs)
+
+
+def _range_of(value: np.ndarray) -> float:
+    """Return the largest of constants of which none is negative, else ``inf``."""
+    return float(value.max()) if value.size and value.dtype.kind in "buif" and value.min() >= 0 else np.inf
 
 
 def _sizes(shape: tf.TensorShape) -> list[int | None]:
@@ -208,11 +297,12 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         If the output has no such axes, or the model has an input of that name.
     """
     graph = frozen.graph
-    logits, probabilities = split_scores(graph, frozen.output)
+    found = find_head(graph, frozen.output)
+    logits = found.logits
     shape = shape_of_output(graph.shape(logits), frozen.output_shape)
-    _check_positions_exist(frozen, shape, averages=probabilities == logits)
+    _check_positions_exist(frozen, shape)
     head = None  # the operation from logits to probabilities
-    if probabilities is not None:
+    if found.probabilities is not None and logits != frozen.output:
         users = [graph.nodes[user].op for user in graph.uses(node_of(logits))]
         head = "Sigmoid" if "Sigmoid" in users else "Softmax"
     batch = next((spec.shape[0] for spec in frozen.inputs.values() if spec.shape.rank), None)
@@ -238,7 +328,7 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
     )
 
 
-def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape, averages: bool) -> None:
+def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape) -> None:
     if shape.rank is None or shape.rank < 3 or None in shape[1:].as_list()[-1:]:
         raise BadInput(
             f"position='{PER_ROW}' needs an output with positions between batch and classes; this one has shape {shape}"
@@ -247,10 +337,6 @@ def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape, averages:
         raise BadInput(
             f"position='{PER_ROW}' is not supported: the gradients of {frozen.inexact} are in the loaded function "
             "alone; give one position for all rows"
-        )
-    if averages:
-        raise BadInput(
-            f"position='{PER_ROW}' is not supported for an average of softmaxes; give one position for all rows"
         )
     if POSITION in frozen.inputs:
         raise BadInput(f"the model has an input named '{POSITION}' among {listed(frozen.inputs)}")
@@ -276,7 +362,7 @@ def _scoped(name: str) -> str:
 
 def limits(frozen: FrozenModel) -> list[int | None]:
     """Return how many positions a model's output has along each axis between batch and classes."""
-    logits, _ = split_scores(frozen.graph, frozen.output)
+    logits = find_head(frozen.graph, frozen.output).logits
     sizes: list[int | None] = shape_of_output(frozen.graph.shape(logits), frozen.output_shape)[1:-1].as_list()
     return sizes
 

@@ -24,7 +24,7 @@ from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
 from attribution.methods.gradients import bias_rules, rescaled
 from attribution.model._gradient_support import swish_rules
-from attribution.model._output_head import final_activation, in_shape, shape_of_output, split_scores
+from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
 
 if TYPE_CHECKING:
     from attribution.model.saved_model import FrozenModel
@@ -69,7 +69,7 @@ class CompiledGraph:
     frozen : attribution.model.saved_model.FrozenModel
         Graph, inputs and input nodes.
     score
-        ``"logits"`` or ``"probabilities"``: what the functions return and differentiate.
+        ``"logits"``, ``"probabilities"`` or ``"output"``: what the functions return and differentiate.
     jit_compile
         Compile with XLA.
     position
@@ -89,14 +89,16 @@ class CompiledGraph:
         self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True
     ) -> None:
         self.graph = frozen.graph
-        self.logits, self.probabilities = split_scores(self.graph, frozen.output)
+        head = find_head(self.graph, frozen.output)
+        self.logits, self.probabilities = head.logits, head.probabilities
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
         self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
         self._position = position
-        self._score = score
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
-        if score == "probabilities":
+        if score == OUTPUT:
+            self._output = frozen.output
+        elif score == PROBABILITIES:
             self._activation = final_activation(self.graph, self.logits, self.probabilities)
             if self._activation is None and self.probabilities:
                 self._output = self.probabilities

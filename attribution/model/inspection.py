@@ -206,13 +206,16 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
     from attribution.graph.view import node_of
     from attribution.preprocessing import likely_preprocessing
 
-    logits = model.logits
+    names, logits, found = model.score_names, model.logits, model._compiled.probabilities
     operation = model.graph.nodes[node_of(logits)].op
-    found = model._compiled.probabilities
     together = model.explained_together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
-    lines.append(f"logits: {logits} ({operation})")
-    lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
+    if "logits" in names:
+        lines.append(f"logits: {logits} ({operation})")
+    if "probabilities" in names:
+        lines.append(f"probabilities: {found or ('not in the file; softmax of the logits' if names[1:] else logits)}")
+    if names == ("output",):
+        lines.append(f"output: {logits} ({operation}); not known to be logits or probabilities")
     if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
@@ -283,7 +286,7 @@ def _middle(spec: tf.TensorSpec) -> dict[str, Any]:
 
 
 def _loading_line(path: str, options: Mapping[str, Any]) -> str:
-    written = "".join(f", {name}={value!r}" for name, value in options.items() if (name, value) != ("score", "logits"))
+    written = "".join(f", {name}={value!r}" for name, value in options.items())
     return f"model = attribution.load_model({str(path)!r}{written})"
 
 

@@ -24,8 +24,9 @@ from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods.protocols import Backward, Inputs, NodeRules
-from attribution.model import _other_inputs, _output_head, batching, op_allowlist, saved_model
+from attribution.model import _loading_checks, _other_inputs, _output_head, batching, op_allowlist, saved_model
 from attribution.model._other_inputs import JoinedInputs
+from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES, Head
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
 from attribution.model.saved_model import FrozenModel
@@ -33,13 +34,10 @@ from attribution.model.saved_model import FrozenModel
 if TYPE_CHECKING:
     import keras
 
-SCORES = ("logits", "probabilities")
-
-
 def load_model(
     path: str | os.PathLike[str],
     *,
-    score: str = "logits",
+    score: str | None = None,
     signature: str | None = None,
     inputs: Any = None,
     output: str | None = None,
@@ -55,7 +53,9 @@ def load_model(
     path
         Directory of the SavedModel, or its parent with numbered versions.
     score
-        Scores to explain: ``"logits"`` or ``"probabilities"``, whichever of the two the file returns.
+        Scores to explain: ``"logits"`` or ``"probabilities"``, whichever of the two the file returns, or ``"output"``,
+        the file's output as it is. By default the logits; where the file has none, its output, which is then called
+        probabilities if it is known to be that.
     signature, inputs, output
         See ``attribution.model.saved_model.freeze``; needed only where the file has several.
     position
@@ -77,7 +77,8 @@ def load_model(
     Raises
     ------
     BadInput
-        If the file, the signature or the score does not exist.
+        If the file, the signature or the score does not exist, the output is not of floating point, or the scores of
+        a row depend on other rows.
     """
     return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input)
 
@@ -127,7 +128,9 @@ class Model:
     path : pathlib.Path
         The loaded directory. A network with changed weights is written to a temporary directory on first access.
     score : str
-        ``"logits"`` or ``"probabilities"``.
+        ``"logits"``, ``"probabilities"`` or ``"output"``.
+    score_names : tuple[str, ...]
+        Which of these the file is known to give, the default first.
     inputs : dict[str, tf.TensorSpec]
         The signature's inputs.
     num_classes : int
@@ -148,7 +151,7 @@ class Model:
     def __init__(
         self,
         path: Any,
-        score: str,
+        score: str | None,
         signature: str | None,
         inputs: Any,
         output: str | None,
@@ -157,13 +160,13 @@ class Model:
         loaded: Any,
         explain_input: str | None = None,
     ) -> None:
-        if score not in SCORES:
+        if score not in (None, *SCORES):
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self._path = find_saved_model(path)
         self._is_trusted = op_allowlist.is_trusted()
         self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self.score = score
+        self.score = OUTPUT
         self.live: Any = None
         self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
@@ -172,9 +175,21 @@ class Model:
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded)
         self._positions_end = _output_head.limits(frozen) if per_row else None
-        self._take(_output_head.with_position(frozen) if per_row else frozen)
+        frozen = _output_head.with_position(frozen) if per_row else frozen
+        head = _output_head.find_head(frozen.graph, frozen.output)
+        # The scores of a network with other weights are those of the original.
+        self.score_names = head.names or ((score,) if loaded is not None and score else ())
+        if self.score_names:
+            self.score = self._chosen_score(score, frozen, head)
+        self._take(frozen)
         self.num_classes = self._number_of_classes()
-        self._refuse_scores_that_are_not_there()
+        if loaded is None or not self.score_names:
+            outputs = _loading_checks.check_rows(self)
+            if not self.score_names:
+                self.score_names = _output_head.names_by_values(self.graph, head, outputs)
+                self.score = self._chosen_score(score, frozen, head)
+                if self.score == PROBABILITIES and LOGITS in self.score_names:  # else they are the output's values
+                    self._take(frozen)
         self._default: str | None = None
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
@@ -187,7 +202,7 @@ class Model:
         self._frozen = frozen
         self.inputs = frozen.inputs
         self.graph = frozen.graph
-        self._compiled = CompiledGraph(frozen, self.score, self._jit_compile, self._position)
+        self._compiled = self._compiled_as(self._jit_compile, self._position)
         self.logits = self._compiled.logits
         self._layers: dict[str, Layers] = {}
         self._inner: dict[str, tuple[Any, Model]] = {}
@@ -364,11 +379,11 @@ class Model:
 
     def of_logits(self) -> Model:
         """Return a model of the same network, counting with this one, whose scores are its logits."""
-        if self.score == "logits":
+        if self.score == LOGITS:
             return self
         if self._logits_alone is None:
             other = copy.copy(self)
-            other.score = "logits"
+            other.score = LOGITS
             other._take(self._frozen)
             self._logits_alone = other
         return self._logits_alone
@@ -411,7 +426,12 @@ class Model:
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
-        return CompiledGraph(self._frozen, self.score, jit_compile=False, shared=False)
+        return self._compiled_as(jit_compile=False, shared=False)
+
+    def _compiled_as(self, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True) -> CompiledGraph:
+        only = self.score_names == (PROBABILITIES,)  # no operation that is known gives them from logits
+        score = OUTPUT if only and self.score == PROBABILITIES else self.score
+        return CompiledGraph(self._frozen, score, jit_compile, position, shared)
 
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, needs a separate pass.
@@ -725,6 +745,13 @@ class Model:
         return sizes[0] if sizes else None
 
     def _number_of_classes(self) -> int:
+        dtype = self.graph.dtype(self._frozen.output)
+        if not dtype.is_floating:
+            kind = "class numbers or counts" if dtype.is_integer else "values of this type"
+            raise BadInput(
+                f"the model's output is of type {dtype.name}; scores of floating point are needed, not {kind}; export "
+                "them, or choose another output with output= (--output_tensor=)"
+            )
         shape = self._compiled.output_shape
         classes = _output_head.classes_of(shape, self._position)
         if classes is None and self._position:
@@ -743,22 +770,40 @@ class Model:
                 raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
         return classes
 
-    def _refuse_scores_that_are_not_there(self) -> None:
-        if self.score == "probabilities" and self.num_classes == 1 and self._compiled.probabilities is None:
+    def _chosen_score(self, wanted: str | None, frozen: FrozenModel, head: Head) -> str:
+        """Return the score to explain.
+
+        Raises
+        ------
+        BadInput
+            If the file is not known to give the wanted one.
+        """
+        names = self.score_names
+        if frozen.loaded is not None and head.logits != frozen.output:
+            if wanted == LOGITS:
+                raise BadInput(
+                    f"the logits of this model cannot be explained: the gradients of {frozen.inexact} are known only "
+                    "from input to output, and the output is probabilities; load it with score='probabilities'"
+                )
+            names = (PROBABILITIES,)
+        if wanted is None:
+            return names[0]
+        if wanted in (*names, OUTPUT):
+            return wanted
+        if names == (LOGITS,):
             raise BadInput(
                 "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
                 "with score='logits'"
             )
-        if self.score == "logits" and self._compiled.probabilities == self.logits:
+        if names == (PROBABILITIES,):
             raise BadInput(
-                "the model's output averages several softmaxes, so that it gives probabilities and has no logits; load "
-                "it with score='probabilities'"
+                "the model's output is probabilities, without logits that the file shows; load it with "
+                "score='probabilities'"
             )
-        if self._frozen.loaded is not None and self.score == "logits" and self.logits != self._frozen.output:
-            raise BadInput(
-                f"the logits of this model cannot be explained: the gradients of {self._frozen.inexact} are known only "
-                "from input to output, and the output is probabilities; load it with score='probabilities'"
-            )
+        raise BadInput(
+            f"the model's output is not known to be {wanted}: its last operations are no softmax or sigmoid, and its "
+            "values do not tell; load it with score='output', which explains it as it is"
+        )
 
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"

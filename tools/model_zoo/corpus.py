@@ -195,15 +195,15 @@ def _loaded(path):
 
     first = None
     for options in ({}, *inspection._choices(SavedFile(path), {})):
-        for score in ("logits", "probabilities"):
-            try:
-                model = attribution.load_model(path, score=score, **options)
-                _explained(model)
-            except BadInput as error:
-                first = first or error
-                continue
-            if score == "probabilities" or model._compiled.probabilities is None:
-                return model, options
+        try:
+            model = attribution.load_model(path, **options)
+            if model._compiled.probabilities is not None:
+                model = attribution.load_model(path, score="probabilities", **options)
+            _explained(model)
+        except BadInput as error:
+            first = first or error
+            continue
+        return model, options
     raise first or BadInput("it has no signature")
 
 

@@ -68,8 +68,10 @@ def test_what_needs_the_inside_is_refused_by_name(method, only_loaded):
 
 
 def test_logits_behind_a_loaded_softmax_are_refused(from_function):
+    model = from_function(lambda x: loop(x, tf.nn.softmax), 4)
+    assert model.score == "probabilities"
     with pytest.raises(BadInput, match="load it with score='probabilities'"):
-        from_function(lambda x: loop(x, tf.nn.softmax), 4)
+        attribution.load_model(model.path, score="logits")
 
 
 def test_loops_of_plain_operations_stay_in_the_graph(models):

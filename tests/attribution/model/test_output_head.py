@@ -21,7 +21,7 @@ def test_logits_and_probabilities_whatever_the_file_returns(ending, from_functio
     expected = (tf.sigmoid if ending == "sigmoid" else tf.nn.softmax)(x @ weights)
     probabilities = attribution.load_model(model.path, score="probabilities")
     np.testing.assert_allclose(probabilities.scores(x), expected, rtol=1e-5, atol=1e-6)
-    with pytest.raises(BadInput, match="no score 'logit'; the scores are 'logits', 'probabilities'"):
+    with pytest.raises(BadInput, match="no score 'logit'; the scores are 'logits', 'probabilities', 'output'"):
         attribution.load_model(model.path, score="logit")
 
 
@@ -82,8 +82,9 @@ def test_an_average_of_softmaxes_is_probabilities_and_has_no_logits(average, tmp
         input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
     )
     tf.saved_model.save(module, str(path), signatures=module.call)
-    with pytest.raises(BadInput, match=r"averages several softmaxes.*load it with score='probabilities'"):
-        attribution.load_model(path)
+    assert attribution.load_model(path).score == "probabilities"
+    with pytest.raises(BadInput, match=r"probabilities, without logits .* load it with score='probabilities'"):
+        attribution.load_model(path, score="logits")
     one, other = (value.numpy().astype(np.float64) for value in two_heads(X))
     expected = ORACLES.get(average, lambda one, other: (one + other) / 2)(one, other)
     model = attribution.load_model(path, score="probabilities")
@@ -95,16 +96,122 @@ def test_an_average_of_softmaxes_is_probabilities_and_has_no_logits(average, tmp
     np.testing.assert_allclose(model.gradients(X, 2), tape.gradient(score, values), rtol=1e-4, atol=1e-6)
 
 
-def test_a_sum_of_softmaxes_is_no_probability(from_function):
-    model = from_function(lambda x: sum(two_heads(x)), 3)
-    np.testing.assert_allclose(model.scores(X), sum(value.numpy() for value in two_heads(X)), rtol=1e-5)
+KERNEL = WEIGHTS[np.newaxis, :1]  # of a convolution of one channel
 
 
-@pytest.mark.parametrize("factor", [2.0, [1.0, 1.0, 1.0, 2.0]])
-def test_other_numbers_than_probabilities_are_scores(factor, from_function):
-    model = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * factor, 3)
-    expected = tf.sigmoid(X @ WEIGHTS) * np.array(factor, np.float32)
-    np.testing.assert_allclose(model.scores(X), expected, rtol=1e-5)
+def over_places(x):
+    """Softmaxes of 4 classes at 3 places."""
+    return tf.nn.softmax(tf.nn.conv1d(x[:, :, tf.newaxis], 2 * KERNEL, 1, "SAME"))
+
+
+PROBABILITIES = {
+    "mean over places": lambda x: tf.reduce_mean(over_places(x), axis=1),
+    "mean over places, kept": lambda x: tf.reduce_mean(over_places(x), axis=1, keepdims=True)[:, 0],
+    "largest over places": lambda x: tf.reduce_max(over_places(x), axis=1),
+    "pooled": lambda x: tf.nn.max_pool1d(over_places(x), 3, 3, "VALID")[:, 0],
+    "crop": lambda x: over_places(x)[:, 1],
+    "gather": lambda x: tf.gather(over_places(x), 2, axis=1),
+    "transpose": lambda x: tf.transpose(over_places(x), (0, 2, 1))[:, :, 1],
+    "resize": lambda x: tf.image.resize(over_places(x)[:, :, tf.newaxis], (6, 1), "nearest")[:, 4, 0],
+    "bilinear": lambda x: tf.image.resize(over_places(x)[:, :, tf.newaxis], (2, 1))[:, 1, 0],
+    "by hand": lambda x: tf.reduce_mean(tf.stack([by_hand(tf.matmul(x, WEIGHTS)), by_hand(-tf.matmul(x, WEIGHTS))]), 0),
+    "two heads": lambda x: tf.concat(two_heads(x), axis=1),
+    "first classes": lambda x: tf.nn.softmax(tf.matmul(x, WEIGHTS))[:, :2],
+    "slice and clip": lambda x: tf.clip_by_value(tf.nn.softmax(tf.matmul(x, WEIGHTS))[:, 1:], 1e-7, 1 - 1e-7),
+    "sigmoids of two heads": lambda x: tf.concat([tf.sigmoid(tf.matmul(x, WEIGHTS)), tf.sigmoid(x)], axis=1),
+    "not": lambda x: 1 - tf.sigmoid(tf.matmul(x, WEIGHTS)),
+    "both": lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * tf.sigmoid(tf.matmul(x, -2 * WEIGHTS)),
+    "mixture of experts": lambda x: tf.einsum("ne,nec->nc", tf.nn.softmax(x[:, :2]), tf.stack(two_heads(x), axis=1)),
+    "branch": lambda x: tf.cond(tf.reduce_sum(tf.abs(x)) < 0, lambda: tf.matmul(x, WEIGHTS), lambda: two_heads(x)[0]),
+    "power, renormalized": lambda x: tf.linalg.normalize(two_heads(x)[0] ** 2, 1, axis=1)[0],
+    "loop": lambda x: tf.map_fn(tf.nn.softmax, tf.matmul(x, WEIGHTS)),
+}
+
+
+@pytest.mark.parametrize("ending", PROBABILITIES)
+def test_operations_after_a_softmax_leave_probabilities_and_no_second_softmax(ending, from_function):
+    default = from_function(PROBABILITIES[ending], 3)
+    expected = PROBABILITIES[ending](X).numpy()
+    for model in (default, attribution.load_model(default.path, score="probabilities")):
+        assert model.score == "probabilities"
+        np.testing.assert_allclose(model.scores(X), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(BadInput, match="without logits that the file shows; load it with score='probabilities'"):
+        attribution.load_model(default.path, score="logits")
+    with tf.GradientTape() as tape:
+        values = tf.constant(X)
+        tape.watch(values)
+        score = PROBABILITIES[ending](values)[:, 1]
+    np.testing.assert_allclose(default.gradients(X, 1), tape.gradient(score, values), rtol=1e-4, atol=1e-6)
+
+
+OUTPUTS = {
+    "sum of softmaxes": lambda x: sum(two_heads(x)),
+    "twice a sigmoid": lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * 2.0,
+    "one class twice": lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * tf.constant([1.0, 1.0, 1.0, 2.0]),
+    "odds": lambda x: two_heads(x)[0] / (1 - two_heads(x)[0]),
+    "half": lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) / 2,
+    "difference": lambda x: two_heads(x)[0] - two_heads(x)[1],
+    "hard sigmoid": lambda x: tf.clip_by_value(tf.matmul(x, WEIGHTS) / 6 + 0.5, 0, 1),
+    "with features": lambda x: tf.concat([two_heads(x)[0], x], axis=1),
+}
+
+
+@pytest.mark.parametrize("ending", OUTPUTS)
+def test_an_output_that_is_neither_logits_nor_probabilities_is_called_the_output(ending, from_function):
+    model = from_function(OUTPUTS[ending], 3)
+    assert (model.score, model.score_names) == ("output", ("output",))
+    np.testing.assert_allclose(model.scores(X), OUTPUTS[ending](X), rtol=1e-4, atol=1e-6)
+    for score in ("logits", "probabilities"):
+        with pytest.raises(BadInput, match=f"not known to be {score}: .* load it with score='output'"):
+            attribution.load_model(model.path, score=score)
+
+
+LOGITS = {
+    "linear": lambda x: tf.matmul(x, WEIGHTS) + 1.0,
+    "stacked classifiers": lambda x: tf.matmul(two_heads(x)[0], np.eye(4, dtype=np.float32)[:, ::-1] * 9),
+    "hidden sigmoids": lambda x: tf.matmul(tf.sigmoid(tf.matmul(x, WEIGHTS)), WEIGHTS.T),
+    "gated": lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * tf.matmul(x, WEIGHTS),
+    "attention": lambda x: tf.einsum("nk,nkc->nc", tf.nn.softmax(x), x[:, :, tf.newaxis] * WEIGHTS),
+    "dead": lambda x: tf.nn.relu(tf.matmul(x, 0 * WEIGHTS)),
+    "constant": lambda x: tf.matmul(x, 0 * WEIGHTS) + 0.25,
+}
+
+
+@pytest.mark.parametrize("ending", LOGITS)
+def test_softmaxes_inside_a_network_leave_its_scores_logits(ending, from_function):
+    model = from_function(LOGITS[ending], 3)
+    assert (model.score, model.score_names) == ("logits", ("logits", "probabilities"))
+    expected = tf.nn.softmax(LOGITS[ending](X))
+    np.testing.assert_allclose(attribution.load_model(model.path, score="probabilities").scores(X), expected, rtol=1e-4)
+    output = attribution.load_model(model.path, score="output")
+    np.testing.assert_array_equal(output.scores(X), model.scores(X))
+
+
+def test_the_output_is_explained_as_it_is(from_function):
+    """Also behind a softmax, and where it is a logarithm of one."""
+    for function in (tf.nn.softmax, tf.nn.log_softmax, tf.sigmoid):
+        path = from_function(lambda x, function=function: function(tf.matmul(x, WEIGHTS)), 3).path
+        model = attribution.load_model(path, score="output")
+        np.testing.assert_allclose(model.scores(X), function(X @ WEIGHTS), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("position", [(2,), "per_row"])
+def test_a_reshape_behind_the_softmax_of_a_map_keeps_its_positions(position, tmp_path):
+    module, kernel = tf.Module(), WEIGHTS[np.newaxis, np.newaxis, :1]
+    module.call = tf.function(
+        lambda x: {"scores": tf.reshape(tf.nn.softmax(tf.nn.conv2d(x, kernel, 1, "SAME")), (-1, 6, 4))},
+        input_signature=[tf.TensorSpec((None, 2, 3, 1), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    x = np.random.default_rng(0).normal(size=(4, 2, 3, 1)).astype(np.float32)
+    model = attribution.load_model(tmp_path, position=position)
+    assert model.score == "probabilities"
+    inputs = x if position == (2,) else {"x": x, "position": [(2,)] * 4}
+    p = tf.nn.softmax(x[:, 0, 2] @ WEIGHTS[:1]).numpy()
+    np.testing.assert_allclose(model.scores(inputs), p, rtol=1e-5)
+    expected = np.zeros_like(x)
+    expected[:, 0, 2, 0] = p[:, 1] * (WEIGHTS[0, 1] - p @ WEIGHTS[0])
+    np.testing.assert_allclose(attribution.explain("gradient", model, inputs, 1), expected, rtol=1e-4, atol=1e-7)
 
 
 def test_one_output_has_probabilities_only_behind_a_sigmoid(from_function):
