@@ -34,6 +34,7 @@ from attribution.model.saved_model import FrozenModel
 if TYPE_CHECKING:
     import keras
 
+
 def load_model(
     path: str | os.PathLike[str],
     *,

@@ -31,7 +31,7 @@ def run(words, known=None):
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
     tested = ("keras.Sequential", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf", "class WithWords",
               'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
-              "def beside_its_question")  # fmt: skip
+              "def beside_its_question", "def batch_of_sounds")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
     assert len(EXAMPLES) == len(tested)
 
@@ -58,6 +58,16 @@ def test_a_function():
     known = run("@tf.function(input_signature=[tf.TensorSpec((None, 12)")
     maps = attribution.explain("gradient", attribution.load_model("my_function"), np.ones((2, 12)), 1)
     np.testing.assert_allclose(maps[0], known["weights"].numpy()[:, 1], rtol=1e-6)
+
+
+def test_a_network_without_a_batch(tmp_path):
+    network = lambda sound: tf.signal.frame(sound, 4, 2)[:, :3]  # noqa: E731
+    function = run("def batch_of_sounds", {"tf": tf, "network": network})["batch_of_sounds"]
+    module, x = tf.Module(), np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32)
+    module.call = tf.function(function, input_signature=[tf.TensorSpec((None, 8), tf.float32)], autograph=False)
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    expected = [(row[:3] + row[2:5] + row[4:7]) / 3 for row in x]
+    np.testing.assert_allclose(attribution.load_model(tmp_path).scores(x), expected, rtol=1e-6)
 
 
 def test_a_function_of_jax():

@@ -28,7 +28,9 @@ MIXED = {
     "centered": lambda x: tf.matmul(x - tf.reduce_mean(x, axis=0), WEIGHTS),
     "whitened": lambda x: tf.matmul(x, WEIGHTS) / tf.math.reduce_std(x),
     "normalized as a whole": lambda x: tf.math.l2_normalize(tf.matmul(x, WEIGHTS)),
-    "attention among rows": lambda x: tf.matmul(tf.nn.softmax(tf.matmul(x, x, transpose_b=True)), tf.matmul(x, WEIGHTS)),
+    "attention among rows": lambda x: tf.matmul(
+        tf.nn.softmax(tf.matmul(x, x, transpose_b=True)), tf.matmul(x, WEIGHTS)
+    ),
     COUNT: lambda x: tf.matmul(x, WEIGHTS) / tf.cast(tf.shape(x)[0], tf.float32),
     "running sum": lambda x: tf.cumsum(tf.matmul(x, WEIGHTS), reverse=True),
     "softmax over rows": lambda x: tf.nn.softmax(tf.matmul(x, WEIGHTS), axis=0),
@@ -42,7 +44,7 @@ MIXED = {
 )
 def test_scores_that_depend_on_other_rows_are_refused(network, rows, tmp_path):
     save(tmp_path, lambda x: {"scores": MIXED[network](x)}, spec(rows, 6))
-    with pytest.raises(BadInput, match="depend on the other inputs of its batch.*export the model for inference"):
+    with pytest.raises(BadInput, match=r"depend on the other inputs of its batch.*export the model for inference"):
         attribution.load_model(tmp_path)
 
 
@@ -139,7 +141,7 @@ OF_OTHER_TYPES = {
 @pytest.mark.parametrize("kind", OF_OTHER_TYPES)
 def test_outputs_that_are_no_real_scores_are_refused(kind, tmp_path):
     save(tmp_path, lambda x: {"scores": OF_OTHER_TYPES[kind](tf.matmul(x, WEIGHTS))}, spec(None, 6))
-    with pytest.raises(BadInput, match="output is of type .*; scores of floating point are needed"):
+    with pytest.raises(BadInput, match=r"output is of type .*; scores of floating point are needed"):
         attribution.load_model(tmp_path)
 
 

@@ -327,3 +327,43 @@ def test_positions_of_rows_need_an_output_with_positions(from_function):
 def test_positions_that_do_not_exist_are_refused(position, message, segmentation):
     with pytest.raises(BadInput, match=message):
         attribution.load_model(segmentation[0], position=position)
+
+
+OPAQUE = {
+    "softmax": ("probabilities",),
+    "mean of softmaxes": ("probabilities",),
+    "softmax of two classes": ("probabilities",),
+    "linear": ("logits", "probabilities"),
+    "relu": ("logits", "probabilities"),
+    "log_softmax": ("logits", "probabilities"),
+    "sigmoids": ("output",),
+    "sigmoid": ("output",),
+}
+
+
+@pytest.mark.parametrize("ending", OPAQUE)
+def test_what_a_module_of_jax_gives_is_verified_on_inputs(ending, from_function):
+    jax = pytest.importorskip("jax")
+    from jax.experimental import jax2tf
+
+    functions = {
+        "softmax": jax.nn.softmax,
+        "mean of softmaxes": lambda z: (jax.nn.softmax(z) + jax.nn.softmax(-2 * z)) / 2,
+        "softmax of two classes": lambda z: jax.nn.softmax(z[:, :2]),
+        "linear": lambda z: z,
+        "relu": jax.nn.relu,
+        "log_softmax": jax.nn.log_softmax,
+        "sigmoids": jax.nn.sigmoid,
+        "sigmoid": lambda z: jax.nn.sigmoid(z[:, :1]),
+    }
+    function = lambda x: functions[ending](x @ WEIGHTS)  # noqa: E731
+    default = from_function(jax2tf.convert(function, polymorphic_shapes=["batch, ..."], with_gradient=True), 3)
+    assert (default.score, default.score_names) == (OPAQUE[ending][0], OPAQUE[ending])
+    np.testing.assert_allclose(default.scores(X), function(X), rtol=1e-5, atol=1e-6)
+    for score in {"logits", "probabilities"} - set(OPAQUE[ending]):
+        with pytest.raises(BadInput, match=f"load it with score='{OPAQUE[ending][0]}'"):
+            attribution.load_model(default.path, score=score)
+    if "probabilities" in OPAQUE[ending]:
+        expected = jax.nn.softmax(function(X)) if "logits" in OPAQUE[ending] else function(X)
+        scores = attribution.load_model(default.path, score="probabilities").scores(X)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
