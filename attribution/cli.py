@@ -396,7 +396,7 @@ _SHARED = {
         flags.DEFINE_bool,
     ),
     "score": _Shared(
-        "which score is explained: logits or probabilities, or the file's output as it is; by default the logits, or the "
+        "which score is explained: logits, probabilities, or the file's output as it is; by default the logits, or the "
         "output where the file has none",
         flags.DEFINE_enum,
         {"enum_values": ["logits", "probabilities", "output"]},

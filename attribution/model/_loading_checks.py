@@ -54,8 +54,8 @@ def check_rows(model: Model) -> np.ndarray:
         return np.empty((0, model.num_classes), np.float32)
     if len(together) != rows:
         raise BadInput(
-            f"the model gives {len(together)} rows of scores for {rows} inputs, so that the first axis of its inputs is "
-            "no batch; export a function of several inputs that gives one row for each, such as "
+            f"the model gives {len(together)} rows of scores for {rows} inputs, so that the first axis of its inputs "
+            "is no batch; export a function of several inputs that gives one row for each, such as "
             "lambda x: tf.map_fn(network, x)"
         )
     found = [together]
