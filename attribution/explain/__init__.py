@@ -18,7 +18,7 @@ from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.method import Method, Residuals
 from attribution.methods.protocols import Inputs, ScoredModel
-from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
+from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.model.batching import checked_targets
 from attribution.plugins import user_code
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
 _INSTALLED = [pathlib.Path(__file__).resolve().parents[2] / name for name in _PACKAGES]
+_STARTS = {
+    "baseline": "baseline (a number is a constant picture)",
+    "references": "reference",
+    "max_sigma": "blurred input",
+}
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 _Maps = np.ndarray | Any  # an array; dict[str, np.ndarray] of several inputs
 
@@ -383,6 +388,12 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
     try:
         with user_code():
             return method.function(queries, **parameters)
+    except NotFiniteVariant as error:
+        start = next((name for name in ("baseline", "references", "max_sigma") if name in parameters), None)
+        if start is None:
+            raise
+        where = f"at the {_STARTS[start]} or on the path from it; choose another {start}="
+        raise NotFiniteVariant(where) from error
     except (BadInput, KeyboardInterrupt):
         raise
     except BaseException as error:

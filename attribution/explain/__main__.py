@@ -43,6 +43,7 @@ from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_flags, with_parameters
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
+from attribution.methods.perturbation import removed_by_default
 from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
 from attribution.model.batching import checked_targets
@@ -263,6 +264,8 @@ def _explain(
     )
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
+    if explain_input in inputs.feed:
+        _note_groups(methods, maps, inputs.feed[explain_input].ndim)
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
@@ -488,6 +491,15 @@ def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
         zero = sum(not any(np.any(array[row]) for array in arrays) for row in range(total))
         if zero:
             _note(f"'{label}' is zero everywhere" + f" on {zero} of {total} inputs" * (total > 1))
+
+
+def _note_groups(methods: _Chosen, maps: Mapping[str, np.ndarray], axes: int) -> None:
+    """Print what methods of masks removed where the user chose no groups; inputs have a number of ``axes``."""
+    for label, (method, parameters) in methods.items():
+        shape = maps[label].shape if axes <= 2 else (*maps[label].shape, 1)
+        removed = removed_by_default(method.name, parameters, shape) if method.card else ""
+        if removed:
+            _note(f"'{label}' removes {removed}; --parameters=groups=features, patches or superpixels chooses")
 
 
 def _percent(share: float) -> str:

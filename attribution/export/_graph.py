@@ -421,6 +421,7 @@ def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, ba
         raise BadInput("an exported graph covers the same patches of every input; do not set groups")
     has_channels = passes.inputs.shape.rank > 2
     spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
+    patch = 1 if patch is None and not has_channels else patch
     windows = perturbation.occlusion_windows(tuple(spatial), patch, stride)
     corners = np.array([[part.start for part in window] for window in windows], np.int32)
     sides = [part.stop - part.start for part in windows[0]]

@@ -17,6 +17,7 @@ import functools
 import itertools
 import math
 import numbers
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,14 @@ from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
 _SUPERPIXELS = 50
+MOST_FEATURES = 2048  # more are not removed one by one without being requested
 
 
 def rise(
     queries: ModelQueries,
     *,
     masks: int = 1000,
-    cells: int = 7,
+    cells: int | None = None,
     probability: float = 0.5,
     groups: Any = None,
     baseline: Any = 0.0,
@@ -52,17 +54,21 @@ def rise(
     masks
         Number of masks; below 1,000 the map is still noisy.
     cells
-        Cells along each axis.
+        Cells along each axis; ``None`` for 7, and for one mask for each feature of a vector, as
+        ``groups="features"``.
     probability
         Share of open cells, or of groups kept, in (0, 1].
     groups
-        Groups to keep or remove in place of cells, as in ``coalitions_of``; ``None`` for cells.
+        Groups to keep or remove in place of cells, as in ``coalitions_of``.
     baseline
         Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
     """
-    if masks < 1 or cells < 1 or not 0 < probability <= 1:
+    if groups is None and cells is None and queries.inputs.ndim <= 2:
+        groups = default_groups(queries.inputs.shape)
+    cells = 7 if cells is None else cells
+    if masks < 1 or not (isinstance(cells, numbers.Integral) and cells >= 1) or not 0 < probability <= 1:
         raise BadInput(
-            f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
+            f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells!r}, {probability}"
         )
     if groups is not None:
         return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
@@ -98,7 +104,7 @@ def _rise_of_groups(coalitions: _Coalitions, masks: int, probability: float) -> 
             kept[count] = np.stack(list(numbers)) < probability
             weights[count] = np.full(masks, 1 / masks)
     maps = np.empty(coalitions.labels.shape)
-    scores = coalitions.scores([kept[count] for count in coalitions.counts])
+    scores = coalitions.scores_of([kept[count] for count in coalitions.counts])
     for row, count in enumerate(coalitions.counts):
         maps[row] = ((weights[count] * scores[row]) @ kept[count] / probability)[coalitions.labels[row]]
     return maps
@@ -138,7 +144,7 @@ def occlusion(
     Parameters
     ----------
     patch
-        Side of the patch in positions; by default an eighth of each axis, rounded up.
+        Side of the patch in positions; by default an eighth of each axis, rounded up, and 1 of a vector.
     stride
         Step between patches, at most the patch's side, which is the default. The last patch ends at the border.
     groups
@@ -151,6 +157,9 @@ def occlusion(
             raise BadInput("occlusion takes groups= or patch= and stride=, not both")
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
+    if queries.inputs.ndim <= 2 and patch is None:
+        default_groups(queries.inputs.shape)  # refuses too many
+        patch = 1
     windows = occlusion_windows(spatial, patch, stride)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
 
@@ -236,19 +245,25 @@ class _Coalitions:
         changed: np.ndarray = np.where(mask, inputs[row], self.start[row])
         return changed
 
-    def scores(self, kept: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the target scores ``(K_i,)`` float64 of each input's K_i coalitions, ``(K_i, groups)`` bool."""
-        found = [np.empty(len(coalitions)) for coalitions in kept]
-        most = max(map(len, kept), default=0)
-        grid = [np.flatnonzero([len(coalitions) > number for coalitions in kept]) for number in range(most)]
+    def scores(self, totals: Sequence[int], kept: Callable[[int, int], np.ndarray]) -> list[np.ndarray]:
+        """Return the target scores ``(K_i,)`` float64 of each input's K_i coalitions.
+
+        ``kept(row, number)`` is which groups an input's coalition keeps, ``(groups,)`` bool.
+        """
+        found = [np.empty(total) for total in totals]
+        grid = [np.flatnonzero(np.array(totals) > number) for number in range(max(totals, default=0))]
 
         def variant(number: int, rows: np.ndarray) -> np.ndarray:
-            return np.stack([self.keeping(row, kept[row][number]) for row in rows])
+            return np.stack([self.keeping(row, kept(row, number)) for row in rows])
 
         for number, rows, scores in self.queries.variant_scores(grid, variant):
             for row, score in zip(rows, scores, strict=True):
                 found[row][number] = score
         return found
+
+    def scores_of(self, kept: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the same of coalitions ``(K_i, groups)`` bool of each input."""
+        return self.scores([len(coalitions) for coalitions in kept], lambda row, number: kept[row][number])
 
     def maps(self, values: list[np.ndarray]) -> np.ndarray:
         """Return maps of the values of each input's groups, divided by the groups' sizes."""
@@ -265,11 +280,11 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> _Coaliti
     Parameters
     ----------
     groups
-        ``None``: ``"features"`` of a vector of at most 50, else ``"patches"``. ``"features"``: every position is a
-        group. ``"patches"``: patches of an eighth of each axis. ``"superpixels"``: the segments that SLIC finds in an
-        image (Achanta et al. 2012; needs scikit-image), about 50. Or whole numbers of the positions' shape, one for
-        each input or the same for all: positions with the same number are one group, such as a word's tokens or a
-        column's one-hot code.
+        ``None``: ``"features"`` of a vector ``(N, F)`` and of a signal of at most 50 positions, else ``"patches"``.
+        ``"features"``: every position is a group. ``"patches"``: patches of an eighth of each axis.
+        ``"superpixels"``: the segments that SLIC finds in an image (Achanta et al. 2012; needs scikit-image), about
+        50. Or whole numbers of the positions' shape, one for each input or the same for all: positions with the same
+        number are one group, such as a word's tokens or a column's one-hot code.
     baseline
         Values of removed groups; as in ``attribution.methods.gradients.integrated_gradients``.
 
@@ -313,7 +328,7 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
     """
     spatial = positions(inputs.shape)
     if groups is None:
-        groups = "features" if len(spatial) <= 1 and math.prod(spatial) <= _SUPERPIXELS else "patches"
+        groups = default_groups(inputs.shape)
     if isinstance(groups, str):
         return _labels_named(groups, inputs)
     array = batching.as_array(groups, "groups")
@@ -324,6 +339,37 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
             f"shape {spatial}, with one row for each input or without"
         )
     return array
+
+
+def default_groups(shape: tuple[int, ...]) -> str:
+    """Return what ``groups=None`` is for inputs of a shape ``(N, ...)``; see ``coalitions_of``.
+
+    The features of a vector, such as the columns of a table, are not neighbors.
+
+    Raises
+    ------
+    BadInput
+        If a vector has too many features to remove each of them.
+    """
+    size = math.prod(positions(shape))
+    if len(shape) <= 2 and size > MOST_FEATURES:
+        raise BadInput(
+            f"a vector of {size:,} features has too many to remove each alone; set groups='patches' for eighths of it, "
+            "as for a sound, groups='features' for each, or an array of group numbers"
+        )
+    is_short = len(shape) == 3 and size <= _SUPERPIXELS
+    return "features" if len(shape) <= 2 or is_short else "patches"
+
+
+def removed_by_default(method: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> str:
+    """Return what a method removes of inputs of a shape ``(N, ...)``; empty where that was chosen, and for cells."""
+    is_vector = len(shape) <= 2
+    chosen = parameters.get("groups", "") is not None or parameters.get("patch") or parameters.get("cells")
+    if chosen or (method == "rise" and not is_vector):
+        return ""
+    if is_vector or (method != "occlusion" and default_groups(shape) == "features"):
+        return f"each of {math.prod(positions(shape)):,} {'features' if is_vector else 'positions'}"
+    return f"each of {len(occlusion_windows(positions(shape)))} patches, an eighth of each axis"
 
 
 def _labels_named(groups: str, inputs: np.ndarray) -> np.ndarray:
@@ -390,19 +436,22 @@ def shapley_sampling(
     if permutations < 1:
         raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
     coalitions = coalitions_of(queries, groups, baseline)
-    orders, kept = [], []
+    orders = []
     for row, count in enumerate(coalitions.counts):
         generator = queries.generator(row, "shapley sampling")
         of_row: list[np.ndarray] = []
         for number in range(permutations):
             of_row.append(of_row[-1][::-1] if number % 2 else generator.permutation(count))
         orders.append(np.array(of_row))
-        # Groups up to each place of the order; the last coalition, all groups, is the input itself.
-        ranks = np.argsort(orders[-1], axis=1)
-        added = [ranks < place for place in range(1, count)]
-        nothing = np.zeros((1, count), bool)
-        kept.append(np.concatenate([nothing, *added]) if added else nothing)
-    scores = coalitions.scores(kept)
+    ranks = [np.argsort(order, axis=1) for order in orders]
+
+    def kept(row: int, number: int) -> np.ndarray:
+        """Return the groups up to a place of an order: none, then those up to place 1 of every order, and so on."""
+        up_to: np.ndarray = ranks[row][(number - 1) % permutations] < -(-number // permutations)
+        return up_to
+
+    # The last coalition, all groups, is the input itself.
+    scores = coalitions.scores([1 + permutations * (count - 1) for count in coalitions.counts], kept)
     values = []
     for row, count in enumerate(coalitions.counts):
         along = np.empty((count + 1, permutations))  # scores after each place of each permutation
@@ -416,7 +465,9 @@ def shapley_sampling(
     return coalitions.maps(values)
 
 
-def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None, baseline: Any = 0.0) -> np.ndarray:
+def kernel_shap(
+    queries: ModelQueries, *, samples: int | None = None, groups: Any = None, baseline: Any = 0.0
+) -> np.ndarray:
     """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
 
     Coalitions are sampled by the Shapley kernel in pairs of complements (Covert and Lee 2021); where there are no more
@@ -425,22 +476,45 @@ def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None
     Parameters
     ----------
     samples
-        Coalitions of each input besides none and all.
+        Coalitions of each input besides none and all; ``None`` for 500, or 4 for each group where that is more.
+        Fewer than 2 for each group but one are refused, because they determine no values.
     """
-    if samples < 2:
-        raise BadInput(f"kernel_shap needs at least 2 samples, not {samples}")
+    _check_samples("kernel_shap", samples, least=2)
     coalitions = coalitions_of(queries, groups, baseline)
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
-        of_row, weight = _by_shapley_kernel(int(count), samples, queries.generator(row, "kernel shap"))
+        chosen = samples or _enough_samples(count)
+        of_row, weight = _by_shapley_kernel(int(count), chosen, queries.generator(row, "kernel shap"))
+        _refuse_undetermined("kernel_shap", of_row)
         kept.append(np.concatenate([np.zeros((1, count), bool), of_row]))
         weights.append(weight)
-    scores = coalitions.scores(kept)
+    scores = coalitions.scores_of(kept)
     values = []
     for row in range(len(queries)):
         total = queries.target_scores[row].astype(float) - scores[row][0]
         values.append(_constrained_regression(kept[row][1:], scores[row][1:] - scores[row][0], weights[row], total))
     return coalitions.maps(values)
+
+
+def _enough_samples(count: int) -> int:
+    return max(500, 4 * int(count))
+
+
+def _check_samples(method: str, samples: int | None, least: int) -> None:
+    whole = isinstance(samples, numbers.Integral) and not isinstance(samples, bool)
+    if samples is not None and not (whole and least <= samples <= 10**7):
+        raise BadInput(f"{method} needs a number of samples from {least} to 10,000,000, or None, not {samples!r}")
+
+
+def _refuse_undetermined(method: str, kept: np.ndarray) -> None:
+    """Refuse coalitions ``(K, groups)`` from which a regression without penalty cannot tell all groups apart."""
+    rows = np.concatenate([kept, np.ones((1, kept.shape[1]))])
+    count = kept.shape[1]
+    if np.linalg.matrix_rank(rows.T @ rows, hermitian=True) < count:
+        raise BadInput(
+            f"{method}: {len(kept)} samples do not determine the values of {count} groups; set samples="
+            f"{_enough_samples(count)}, or omit it"
+        )
 
 
 def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -477,7 +551,7 @@ def _constrained_regression(kept: np.ndarray, gains: np.ndarray, weights: np.nda
 def lime(
     queries: ModelQueries,
     *,
-    samples: int = 500,
+    samples: int | None = None,
     groups: Any = None,
     baseline: Any = 0.0,
     width: float = 0.25,
@@ -491,21 +565,23 @@ def lime(
     Parameters
     ----------
     samples
-        Samples of each input, the input itself besides.
+        Samples of each input, the input itself besides; ``None`` for 500, or 4 for each group where that is more.
     width
         Width of the kernel, above 0.
     ridge
-        Penalty on the squared coefficients, at least 0.
+        Penalty on the squared coefficients, at least 0. With 0, fewer samples than groups are refused.
     """
-    if samples < 1 or not 1e-3 <= width <= 1e6 or not ridge >= 0:
-        raise BadInput(
-            f"lime needs samples >= 1, width from 0.001 to 1e6 and ridge >= 0, not {samples}, {width} and {ridge}"
-        )
+    _check_samples("lime", samples, least=1)
+    if not 1e-3 <= width <= 1e6 or not ridge >= 0:
+        raise BadInput(f"lime needs width from 0.001 to 1e6 and ridge >= 0, not {width} and {ridge}")
     coalitions = coalitions_of(queries, groups, baseline)
     kept = [
-        queries.generator(row, "lime").random((samples, count)) < 0.5 for row, count in enumerate(coalitions.counts)
+        queries.generator(row, "lime").random((samples or _enough_samples(count), count)) < 0.5
+        for row, count in enumerate(coalitions.counts)
     ]
-    scores = coalitions.scores(kept)
+    for of_row in kept if ridge == 0 else ():
+        _refuse_undetermined("lime", of_row)
+    scores = coalitions.scores_of(kept)
     values = []
     for row in range(len(queries)):
         masks = np.concatenate([np.ones((1, kept[row].shape[1])), kept[row]])

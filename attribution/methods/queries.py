@@ -34,6 +34,13 @@ Grid = int | Sequence[np.ndarray]
 Result = TypeVar("Result")
 
 
+class NotFiniteVariant(BadInput):
+    """A score, or a gradient of it, is NaN or infinite at other points than the inputs, such as a baseline."""
+
+    def __init__(self, where: str = "at an input that the method changed") -> None:
+        super().__init__(f"the network's score or its gradient is NaN or infinite {where}")
+
+
 @dataclasses.dataclass(frozen=True)
 class RequiredQueries:
     """Queries that a method declares in advance, so that methods explained together can share one pass.
@@ -294,6 +301,8 @@ class ModelQueries:
         for rows, real, feed, targets in self._passes():
             part = self.model.multipliers(feed, baseline[rows], targets, self._explained)
             multipliers[rows[:real]] = part[:real]
+        if not np.isfinite(multipliers).all():
+            raise NotFiniteVariant
         return multipliers
 
     def full_gradient(self) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
@@ -468,7 +477,12 @@ class ModelQueries:
                 name: variants if name == self._explained else _rows_of(array, rows)
                 for name, array in self._feed.items()
             }
-            results = run(feed, targets[rows])
+            try:
+                results = run(feed, targets[rows])
+            except batching.NotFinite as error:
+                raise NotFiniteVariant from error
+            if not all(np.isfinite(result).all() for result in results):
+                raise NotFiniteVariant
             for number, start, stop in pieces:
                 yield number, rows[start:stop], *(result[start:stop] for result in results)
 

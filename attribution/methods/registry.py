@@ -502,7 +502,8 @@ _METHODS = [
         citation="Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017; pairs: Covert "
         "and Lee, AISTATS 2021",
         cost="1 forward pass per sample, and 2 more",
-        weaknesses="Noisy where the samples are few for the number of groups; otherwise as Shapley sampling.",
+        weaknesses="Noisy where the samples are few for the number of groups, and refused where they do not determine "
+        "its values; otherwise as Shapley sampling.",
         requirements="Scores only.",
         randomness=f"Coalitions, {SEED_PER_INPUT}; none where all are scored.",
         drops_channels=True,
@@ -515,7 +516,7 @@ _METHODS = [
         citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",
         cost="1 forward pass per sample, and 1 more",
         weaknesses="Depends on the groups, the kernel's width and the penalty, for which there is no rule; with many "
-        "groups nearly all samples have the same weight.",
+        "groups nearly all samples have the same weight, and with fewer samples than groups the penalty decides.",
         requirements="Scores only.",
         randomness=f"Samples, {SEED_PER_INPUT}.",
         drops_channels=True,

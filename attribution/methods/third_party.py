@@ -190,7 +190,7 @@ def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
 
 
 def _tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
-    """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
+    """tf-keras-vis's Gradcam: linear upsampling with aligned corners, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
     return _cam(queries, Gradcam)
@@ -375,7 +375,7 @@ def _library_method(
 
 
 _SCALED = "Each map is scaled to [0, 1], so that the sizes of two models' maps cannot be compared."
-_SPLINES = f"Upsampled by cubic splines. {_SCALED}"
+_UPSAMPLED = f"Upsampled linearly with aligned corners, instead of by half pixels. {_SCALED}"
 _ABSOLUTE = "Absolute values, summed over channels."
 _BOTH_PASSES = "1 forward and 1 backward pass"
 LIBRARY_METHODS = (
@@ -391,10 +391,14 @@ LIBRARY_METHODS = (
         _tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient",
         f"The largest channel of |guided gradient|. {_SCALED}",
     ),
-    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES, _SPLINES),
-    _library_method(_tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES, _SPLINES),
+    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES, _UPSAMPLED),
     _library_method(
-        _tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel", _SPLINES
+        _tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES,
+        f"{_UPSAMPLED} The map has the factor exp(score) before it is scaled: it fades to zero where the score is far "
+        "below 0, and is NaN, which is refused, above 88. α sums to 1 in each channel.",
+    ),
+    _library_method(
+        _tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel", _UPSAMPLED
     ),
     _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient", _ABSOLUTE),
     _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient", _ABSOLUTE),

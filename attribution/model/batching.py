@@ -20,6 +20,10 @@ class FoldedBatch(BadInput):
     """The first axis of a tensor does not count the inputs: windows or time steps are folded into it."""
 
 
+class NotFinite(BadInput):
+    """Scores, or gradients of them, are NaN or infinite."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Expected:
     """What a model takes for one of its inputs.

@@ -875,7 +875,8 @@ def _checked(scores: np.ndarray, fed: int) -> np.ndarray:
     if len(scores) != fed:
         raise BadInput(f"the model gives {len(scores)} rows of scores for {fed} inputs; one row for each is needed")
     if not np.isfinite(scores).all():
-        raise BadInput("the model's scores are NaN or infinite; check its weights and the range of the inputs")
+        message = "the model's scores are NaN or infinite; check its weights and the range of the inputs"
+        raise batching.NotFinite(message)
     return scores
 
 

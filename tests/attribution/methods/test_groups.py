@@ -87,7 +87,7 @@ def test_a_linear_model_needs_few_samples(method, options, linear):
 @pytest.mark.parametrize("method", ["kernel_shap", "shapley_sampling", "idgi"])
 def test_the_sum_is_the_difference_of_scores(method, network):
     """However few the samples."""
-    options = {"kernel_shap": {"samples": 9}, "shapley_sampling": {"permutations": 1}, "idgi": {"points": 3}}[method]
+    options = {"kernel_shap": {"samples": 15}, "shapley_sampling": {"permutations": 1}, "idgi": {"points": 3}}[method]
     _, found = attribution.explain(method, network, X, 1, baseline=0.2, return_residuals=True, **options)
     assert found.relative.max() < 1e-5
 

@@ -59,6 +59,37 @@ def test_tf_keras_vis_gradients_are_the_largest_channel_scaled(with_live):
         np.testing.assert_allclose(maps, expected, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def coarse():
+    """Networks whose last convolution has 4 x 4 positions; one with a logit of about -60."""
+
+    def network(bias):
+        layers = [
+            keras.layers.Conv2D(6, 3, 4, padding="same", activation="relu"),
+            keras.layers.GlobalAveragePooling2D(),
+        ]
+        network = keras.Sequential([keras.Input((16, 16, 3)), *layers, keras.layers.Dense(3)])
+        generator = np.random.default_rng(5)
+        network.set_weights([generator.normal(0, 0.3, one.shape) for one in network.weights[:-1]] + [np.full(3, bias)])
+        return attribution.load_model(network)
+
+    return network(0.0), network(-60.0)
+
+
+def test_tf_keras_vis_upsamples_linearly_with_aligned_corners(coarse):
+    model, _ = coarse
+    own = attribution.explain("grad_cam", model, EIGHT, 1, resize=False)
+    places = np.linspace(0, 3, 16)
+    matrix = np.maximum(1 - np.abs(places[:, np.newaxis] - np.arange(4)), 0)
+    maps = attribution.explain("tf_keras_vis.grad_cam", model, EIGHT, 1)
+    np.testing.assert_allclose(maps, scaled(np.einsum("ab,nbc,dc->nad", matrix, own, matrix)), atol=1e-5)
+
+
+def test_tf_keras_vis_grad_cam_plus_plus_has_the_exponential_of_the_score_as_a_factor(coarse):
+    around_zero, far_below = (attribution.explain("tf_keras_vis.grad_cam_plus_plus", one, EIGHT, 1) for one in coarse)
+    assert around_zero.max() > 0.99 and far_below.max() < 1e-15
+
+
 def test_tf_explain_gradients_are_absolute_sums(with_live):
     for name in ("gradient", "gradient_x_input"):
         expected = np.abs(attribution.explain(name, with_live, EIGHT, TARGETS)).sum(axis=-1)
