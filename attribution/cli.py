@@ -25,12 +25,13 @@ import sys
 import textwrap
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
-from attribution.errors import BadInput, listed, printable
+from attribution.errors import BadInput, MissedSum, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
@@ -597,5 +598,6 @@ def _start_filter() -> tuple[int | None, subprocess.Popen[bytes] | None]:
 
 
 def _silence_python_warnings() -> None:
-    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing."""
+    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing. Commands print missed sums."""
+    warnings.simplefilter("ignore", MissedSum)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

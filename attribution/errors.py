@@ -22,6 +22,10 @@ class BadInput(ValueError):
         super().__init__(printable(" ".join(str(message).split())))
 
 
+class MissedSum(UserWarning):
+    """The sum of a map is not what it must be, such as f(x) - f(baseline)."""
+
+
 def printable(text: str) -> str:
     """Return text with every control character escaped, newlines included.
 

@@ -9,12 +9,13 @@ import numbers
 import operator
 import pathlib
 import traceback
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from attribution.errors import BadInput, listed, renamed_arguments
+from attribution.errors import BadInput, MissedSum, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.method import Method, Residuals
 from attribution.methods.protocols import Inputs, ScoredModel
@@ -117,7 +118,8 @@ def explain(
     return_residuals
         Whether to return also the difference between the sum of each map and its expected value, such as
         f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
-        inputs explained together the sum is over all of them.
+        inputs explained together the sum is over all of them. Without it, methods whose passes give both scores
+        (Integrated Gradients, Blur IG, DeepLIFT) warn in one line where the sum misses by more than 5 %.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -278,19 +280,26 @@ def _run(
 ) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
     """Return the maps of all batches of inputs of some shape, and the residuals where they are requested."""
     maps: dict[str, np.ndarray] = {}
-    laws = {label: method.sum_law for label, (method, _) in chosen.items() if with_residuals and method.sum_law}
+    laws = {label: method.sum_law for label, (method, _) in chosen.items() if method.sum_law}
     parts: dict[str, list[Residuals]] = {label: [] for label in laws}
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
+            queries.ends = None
             result = _result(method, queries, parameters, resize)
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
-            if label in laws:
+            if queries.ends is not None and label in laws:
+                parts[label].append(Residuals.of(maps[label][rows], *queries.ends))
+            elif with_residuals and label in laws:
                 parts[label].append(laws[label].residuals(queries, parameters, maps[label][rows]))
     if not shape[0]:
         maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
-    return maps, {label: Residuals.joined(some) for label, some in parts.items()}
+    residuals = {label: Residuals.joined(some) for label, some in parts.items()}
+    for label, residual in () if with_residuals else residuals.items():
+        if warning := residual.warning(label, laws[label]):
+            warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=4)
+    return maps, residuals
 
 
 def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any], resize: bool) -> np.ndarray:

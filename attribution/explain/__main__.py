@@ -65,7 +65,6 @@ from attribution.preprocessing import (
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
 
-_MUCH = 0.05  # relative difference of a map's sum above which a warning is printed
 _DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
 _SCORES = {"logits": "logit", "probabilities": "probability", "output": "output"}
@@ -468,21 +467,18 @@ def _print_predictions(
 def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
     for label, residual in residuals.items():
         if law := methods[label][0].sum_law:
-            _print_residual(label, residual.relative, law)
+            _print_residual(label, residual, law)
 
 
-def _print_residual(label: str, relative: np.ndarray, law: SumLaw) -> None:
+def _print_residual(label: str, residual: Residuals, law: SumLaw) -> None:
     """Print the relative difference of maps' sums from their expected values; warn where it is large."""
-    shares = relative[np.isfinite(relative)]
+    shares = residual.relative[np.isfinite(residual.relative)]
     if not len(shares):
         return
     several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
     print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
-    if shares.max() > _MUCH:
-        often = f" on {(shares > _MUCH).sum()} of {len(shares)} inputs" if len(shares) > 1 else ""
-        print_line(
-            f"warning: {label} misses {law.formula} by more than {_percent(_MUCH)}{often}: {law.cause}", file=sys.stderr
-        )
+    if warning := residual.warning(label, law):
+        print_line(f"warning: {warning}", file=sys.stderr)
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
@@ -519,7 +515,9 @@ def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarra
         method, parameters = chosen
         quick = {**parameters, "points": 2} if "points" in parameters else parameters
         try:
-            explain_many({label: (method, quick)}, model, first, targets[:1], explain_input=explain_input)
+            explain_many(
+                {label: (method, quick)}, model, first, targets[:1], explain_input=explain_input, return_residuals=True
+            )
             kept[label] = chosen
         except BadInput as error:
             reason = error

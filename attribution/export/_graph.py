@@ -269,7 +269,7 @@ class GraphQueries:
         """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
         function = self._compiled.multipliers(self._explain_input).python_function  # see ``_backward``
         start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))
-        self._scores, found = function(self._asked, start, *self._arrays.values())
+        self._scores, found, _ = function(self._asked, start, *self._arrays.values())
         return found
 
     def variant_gradient(self, variant: Any) -> Any:

@@ -195,7 +195,8 @@ class Walk:
                 self._apply_rule(operation, given)
 
     def _apply_rule(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
-        source = self._activations.source(operation)
+        is_first = given[0] is not None and not any(one is not None for one in given[1:])
+        source = self._activations.source(operation) if is_first else None  # of the first output
         if source is not None:
             self.add(source, fit(given[0], source))
         elif operation.type in self._rules:

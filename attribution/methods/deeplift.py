@@ -28,6 +28,7 @@ _LINEAR = (
     "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
     "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
 )  # fmt: skip
+_PRECISE = {"bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
 # Linear in their first input if the second, segments or an axis, does not depend on it.
 _SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
 # Linear in their input if their kernel does not depend on it.
@@ -83,11 +84,8 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """
     path = graph.between(source, target)
     on_path = set(path)
-    refused = [
-        f"{graph.nodes[name].op} ({name})"
-        for name in path
-        if name != source and not _has_rule(graph.nodes[name], on_path)
-    ]
+    others = [graph.nodes[name] for name in path if name != source]
+    refused = [f"{_kind(node)} ({node.name})" for node in others if not _has_rule(node, on_path)]
     if refused:
         raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
     from attribution.methods import _registered_gradients  # noqa: F401  registers them; imports TensorFlow
@@ -119,7 +117,20 @@ def _is_reciprocal(graph: Any, name: str, on_path: set[str]) -> bool:
     return False
 
 
+def _kind(node: Any) -> str:
+    return f"{node.op} from {' to '.join(_types(node))}" if node.op == "Cast" else str(node.op)
+
+
+def _types(node: Any) -> list[str]:
+    """Return the names of the types that a Cast converts from and to."""
+    import tensorflow as tf  # here, because the registry of methods imports no TensorFlow
+
+    return [tf.as_dtype(node.attr[name].type).name for name in ("SrcT", "DstT")]
+
+
 def _has_rule(node: Any, on_path: set[str]) -> bool:
+    if node.op == "Cast":  # to whole numbers or float8 it rounds, and TensorFlow has no gradient of it
+        return set(_types(node)) <= _PRECISE
     if node.op in _CONVOLUTIONS:
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
         return len(depending) == 1

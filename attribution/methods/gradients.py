@@ -127,25 +127,28 @@ def integrated_gradients(
     start = start_of(queries, baseline)
     if tolerance:
         return _refined(queries, start, points - 1, quadrature, tolerance)
-    return _path_integral(queries, start, weights)
+    maps, queries.ends = _path_integral(queries, start, weights)
+    return maps
 
 
-def _path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (x - b) times the weighted sum of the gradients at equally spaced points from b = ``start`` to x."""
+def _path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (x - b) times the weighted sum of the gradients at equally spaced points from b = ``start`` to x.
+
+    Also return the target scores at x and at b, ``(2, N)``.
+    """
     points = len(weights)
     difference = queries.inputs - start
     on_path = _straight_path(queries, difference, points)
-    total = np.zeros(queries.inputs.shape)
+    total, scores = np.zeros(queries.inputs.shape), np.empty((points, len(queries)))
     inner = points
     if not queries.has_targets:  # the path ends at the input, whose gradient also predicts the targets
         inner = points - 1
-        end = queries.input_gradient()
-    for number, rows, gradients in queries.variant_gradients(inner, on_path):
+        end, scores[-1] = queries.input_gradient(), queries.gradient_scores()
+    for number, rows, gradients, scores[number, rows] in queries.variant_backward(inner, on_path):
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    maps: np.ndarray = difference * total
-    return maps
+    return difference * total, scores[[-1, 0]]
 
 
 def _straight_path(queries: ModelQueries, difference: np.ndarray, points: int) -> Variant:
@@ -214,9 +217,10 @@ def _refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: s
         )
     start = np.broadcast_to(start, queries.inputs.shape)
     difference = queries.inputs - start
-    expected = np.array(queries.target_scores, np.float64)
+    ends = np.stack([queries.target_scores, queries.target_scores]).astype(np.float64)
     for _, rows, scores in queries.variant_scores(1, lambda _, rows: start[rows]):
-        expected[rows] -= scores
+        ends[1, rows] = scores
+    queries.ends, expected = ends, ends[0] - ends[1]
 
     total = np.zeros(queries.inputs.shape)  # weighted sum of the gradients so far; both ends of the path count half
     maps = np.zeros(queries.inputs.shape)
@@ -440,10 +444,13 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
     def blurred(number: int) -> np.ndarray:
         return blur(queries.inputs, max_sigma * (1 - number / steps))
 
-    for number, rows, gradients in queries.variant_gradients(steps + 1, lambda number, rows: blurred(number)[rows]):
+    scores = np.empty((steps + 1, len(queries)))
+    on_path = queries.variant_backward(steps + 1, lambda number, rows: blurred(number)[rows])
+    for number, rows, gradients, scores[number, rows] in on_path:
         # Each gradient is used in the step to its point and in the step from it.
         step = blurred(min(number + 1, steps)) - blurred(max(number - 1, 0))
         maps[rows] += gradients * step[rows] / 2
+    queries.ends = scores[[-1, 0]]
     return maps
 
 
@@ -477,7 +484,7 @@ def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
     attributions = np.zeros(queries.inputs.shape)
     weights = path_weights(points, "trapezoid")
     for end in (np.min, np.max):
-        attributions += _path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights) / 2
+        attributions += _path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights)[0] / 2
     for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
         found[...] = _by_region(attribution, _regions(image))
     return maps

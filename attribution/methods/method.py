@@ -24,6 +24,8 @@ from attribution.methods.queries import ModelQueries, RequiredQueries
 # Smallest scale, as a share of the scores: float32 scores give a smaller difference to one digit or none.
 _LEAST = 1e-4
 
+MUCH = 0.05  # relative difference of a map's sum above which users are warned
+
 Parameters = Mapping[str, Any]
 Ends = Callable[[ModelQueries, Parameters], tuple[np.ndarray, np.ndarray]]
 
@@ -88,6 +90,13 @@ class Residuals:
         expected, greater = at_input - at_baseline, np.maximum(np.abs(at_input), np.abs(at_baseline))
         sums = maps.reshape(len(maps), -1).sum(axis=1, dtype=np.float64)
         return cls(sums, expected, np.maximum(np.abs(expected), _LEAST * greater))
+
+    def warning(self, label: str, law: SumLaw) -> str:
+        """Return a line on maps whose sums miss the required ones by more than ``MUCH``; empty if none does."""
+        shares = self.relative[np.isfinite(self.relative)]
+        missed = int((shares > MUCH).sum())
+        often = f" on {missed} of {len(shares)} inputs" if len(shares) > 1 else ""
+        return f"{label} misses {law.formula} by more than {100 * MUCH:.0f} %{often}: {law.cause}" if missed else ""
 
     @classmethod
     def joined(cls, parts: Sequence[Residuals]) -> Residuals:

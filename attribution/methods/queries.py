@@ -114,6 +114,9 @@ class ModelQueries:
     ----------
     inputs : np.ndarray
         ``(N, ...)`` float32, or float64 if the model takes that: the explained input.
+    ends : np.ndarray or None
+        ``(2, N)``: target scores at the input and the baseline, set by a method whose maps' sum must be their
+        difference and whose passes give both.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class ModelQueries:
         self._expected = expected or RequiredQueries()
         self._position = position or BatchPosition(slice(None), len(self.inputs))
         self._memory: dict[Any, Any] = {}
+        self.ends: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -283,6 +287,11 @@ class ModelQueries:
         gradient: np.ndarray = self._memory["input"]
         return gradient
 
+    def gradient_scores(self) -> np.ndarray:
+        """Return the target scores ``(N,)`` of the pass of ``input_gradient``."""
+        self.input_gradient()
+        return np.asarray(self._memory["scores with the gradient"][np.arange(len(self)), self.targets])
+
     def relevance(self, composite: Composite) -> np.ndarray:
         """Return the relevance of the inputs by a composite of LRP rules, float32 of their shape."""
 
@@ -297,12 +306,13 @@ class ModelQueries:
     def multipliers(self, baseline: np.ndarray) -> np.ndarray:
         """Return DeepLIFT's multipliers, float32 of the inputs' shape, for a baseline that broadcasts to them."""
         baseline = np.broadcast_to(baseline, self.inputs.shape).astype(self._feed[self._explained].dtype)
-        multipliers = np.empty(self.inputs.shape, np.float32)
+        multipliers, ends = np.empty(self.inputs.shape, np.float32), np.empty((2, len(self)))
         for rows, real, feed, targets in self._passes():
-            part = self.model.multipliers(feed, baseline[rows], targets, self._explained)
-            multipliers[rows[:real]] = part[:real]
+            part, logits = self.model.multipliers(feed, baseline[rows], targets, self._explained)
+            multipliers[rows[:real]], ends[:, rows[:real]] = part[:real], logits[:, :real]
         if not np.isfinite(multipliers).all():
             raise NotFiniteVariant
+        self.ends = ends
         return multipliers
 
     def full_gradient(self) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
@@ -499,7 +509,7 @@ class ModelQueries:
             layers = tuple(dict.fromkeys([*layers, *self._expected_layers()]))
         gradient, scores, values, gradients = self._backward(layers, of_input, None)
         if of_input:
-            self._memory["input"] = gradient
+            self._memory["input"], self._memory["scores with the gradient"] = gradient, scores
         for layer in layers:
             layout = self._layout(layer)
             self._memory["layer", layer] = _locked(layout(values[layer])), _locked(layout(gradients[layer]))

@@ -50,6 +50,30 @@ def restore(graph_def: tf.compat.v1.GraphDef) -> None:
             node.attr[_ATTRIBUTE].s = _RESTORED.encode()
 
 
+def by_values(graph: GraphView, target: str) -> GraphView:
+    """Return a graph without custom gradients, whose nodes pass on what they compute; the same one if it has none.
+
+    Relevance and DeepLIFT distribute what a network computes, whatever its gradient: reversed, clipped or rewritten to
+    be stable. The arguments and the tensors that only such a gradient reads take no part in it.
+
+    Parameters
+    ----------
+    graph
+        A frozen graph.
+    target
+        Node name of the scores, which stays.
+    """
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.CopyFrom(graph.graph_def)
+    custom = [node for node in graph_def.node if node.op == "IdentityN" and _ATTRIBUTE in node.attr]
+    if not custom:
+        return graph
+    _make_plain([node for node in custom if node.name != target], graph_def)
+    for node in custom:
+        node.attr.pop(_ATTRIBUTE, None)
+    return GraphView(graph_def, graph.weights, graph.altered)
+
+
 def _is_custom_swish(node: Any, nodes: Mapping[str, Any]) -> bool:
     """Return whether a node passes on x · σ(β x), with x, perhaps β, and no other input."""
     value, x, *beta = node.input
@@ -66,10 +90,10 @@ def _is_custom_swish(node: Any, nodes: Mapping[str, Any]) -> bool:
     return scaled.op == "Mul" and sorted(scaled.input) == sorted([x, *beta])
 
 
-def _make_plain(swishes: Iterable[Any], graph_def: tf.compat.v1.GraphDef) -> None:
+def _make_plain(nodes: Iterable[Any], graph_def: tf.compat.v1.GraphDef) -> None:
     """Turn each IdentityN into an Identity of its first input, and its other outputs into its other inputs."""
     others: dict[str, str] = {}
-    for node in swishes:
+    for node in nodes:
         others.update((f"{node.name}:{number}", tensor) for number, tensor in enumerate(node.input) if number)
         dtype = node.attr["T"].list.type[0]
         del node.input[1:]

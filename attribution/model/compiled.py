@@ -23,7 +23,7 @@ from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
 from attribution.methods.gradients import bias_rules, rescaled
-from attribution.model._gradient_support import swish_rules
+from attribution.model._gradient_support import by_values, swish_rules
 from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class CompiledGraph:
 
     @_compiled
     def multipliers(self, explain_input: str) -> Any:
-        """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
+        """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
@@ -192,14 +192,15 @@ class CompiledGraph:
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
-            self._import(view, at_baseline, name=deeplift.AT_BASELINE)
+            _, (before,), _ = self._import(view, at_baseline, [logits], name=deeplift.AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
+            chosen = _or_predicted(targets, scores)
             # The logit, also of a model of probabilities: a softmax over classes is not explained.
-            target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
+            target, at_start = (tf.gather(self._by_class(one), chosen, batch_dims=1) for one in (explained, before))
             (gradient,) = tf.gradients(target, arrays[position])
             if gradient is None:
                 raise BadInput(_no_path(f"input '{explain_input}'"))
-            return scores, _precise(gradient)
+            return scores, _precise(gradient), tf.stack([target, at_start])
 
         return view, multipliers, _TARGETS, self._inputs[explain_input]
 
@@ -253,7 +254,7 @@ class CompiledGraph:
         from attribution.lrp._engine import Walk  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        view = self._for_relevance(source, skeleton.batch_norm == "fold")
+        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False)
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
@@ -277,14 +278,18 @@ class CompiledGraph:
 
         return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
 
-    def _for_relevance(self, source: str, folded: bool) -> Any:
-        """Return the graph that relevance walks through: of single operations, in single or double precision."""
+    def _for_relevance(self, source: str, folded: bool, values: bool = True) -> Any:
+        """Return the graph that relevance walks through: of single operations, in single or double precision.
+
+        With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
+        """
         from attribution.graph import unroll_rnn
 
-        key = ("graph for relevance", source, folded)
+        key = ("graph for relevance", source, folded, values)
         if key not in self._functions:
             with tf.init_scope():
-                plain = _in_single_precision(unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits)))
+                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits))
+                plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
                     view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
                 else:

@@ -626,8 +626,10 @@ class Model:
 
     def multipliers(
         self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
-    ) -> np.ndarray:
-        """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.methods.deeplift``).
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return DeepLIFT's multipliers of one chunk, of the input's shape, and the target logits ``(2, rows)``.
+
+        These are at the input and at the baseline. See ``attribution.methods.deeplift``.
 
         Parameters
         ----------
@@ -641,10 +643,10 @@ class Model:
         BadInput
             If an operation has no rule.
         """
-        scores, found = self._run(self._compiled.multipliers(explain_input), targets, baseline, *feed.values())
+        scores, found, ends = self._run(self._compiled.multipliers(explain_input), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))
-        return np.asarray(found.numpy())
+        return np.asarray(found.numpy()), np.asarray(ends.numpy())
 
     def full_gradient(
         self, feed: Mapping[str, np.ndarray], targets: np.ndarray, explain_input: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 import attribution
 from attribution import Method, reading
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import with_parameters
 from attribution.files import atomic_write
 from attribution.methods.protocols import Inputs
@@ -125,11 +126,13 @@ class Explainer:
             yield source, found.pop(source.method)
 
     def _explained(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
-        return attribution.explain_many(
-            {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
-            explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
-            resize=True,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissedSum)  # a line for each batch
+            return attribution.explain_many(
+                {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
+                explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
+                resize=True,
+            )  # fmt: skip
 
 
 class _ExplainFunction:

@@ -261,7 +261,7 @@ class ServedModel:
 
     def multipliers(
         self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Raise BadInput, as ``relevance``."""
         return self.relevance(feed, targets, explain_input, None)
 

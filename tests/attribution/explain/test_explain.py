@@ -26,7 +26,7 @@ FEWER = {
     "idgi": {"points": 5},
     "blur_ig": {"steps": 5, "max_sigma": 3},
     "shapley_sampling": {"permutations": 2},
-    "kernel_shap": {"samples": 100},
+    "kernel_shap": {"samples": 200},
     "lime": {"samples": 100},
     "lrp_clevr_xai": {"low": -4, "high": 4},  # inputs are not between 0 and 1
     "lrp_epsilon_gamma_box": {"low": -4, "high": 4},

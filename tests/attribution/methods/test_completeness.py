@@ -1,12 +1,15 @@
 """Residuals of the laws on maps' sums: against sums and scores computed here, and against networks that keep them."""
 
 import functools
+import re
+import warnings
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import attribution
+from attribution.errors import MissedSum
 from attribution.methods.method import Residuals
 
 GENERATOR = np.random.default_rng(21)
@@ -69,6 +72,35 @@ def test_more_points_leave_less_of_a_residual(smooth):
         for n in (2, 6, 18, 54)
     ]
     assert (np.diff(medians) < 0).all() and medians[0] > 0.05 and medians[-1] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "misses"),
+    [
+        ("integrated_gradients", {"points": 2}, True),
+        ("integrated_gradients", {"points": 300}, False),
+        ("integrated_gradients", {"points": 2, "tolerance": 0.9}, True),
+        ("deeplift", {}, False),
+    ],
+)
+@pytest.mark.parametrize("targets", [None, 1])
+def test_a_sum_that_misses_is_one_warning(method, options, misses, targets, smooth):
+    law = r"integrated_gradients misses f\(x\) - f\(baseline\) by more than 5 % on . of 5 inputs: the path has too few"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        attribution.explain(method, smooth, X, targets, batch_size=2, **options)
+    assert len(caught) == misses
+    for warning in caught:
+        assert warning.category is MissedSum and re.match(law, str(warning.message))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attribution.explain(method, smooth, X, targets, return_residuals=True, **options)  # who gets it, needs no word
+
+
+def test_a_blurred_path_warns(from_function):
+    model = from_function(lambda x: tf.exp(tf.reduce_sum(x, axis=1)), 12, 1)
+    with pytest.warns(MissedSum, match=r"blur_ig misses f\(x\) - f\(blurred x\) by more than 5 %"):
+        attribution.explain("blur_ig", model, np.full((1, 12, 1), 0.5, np.float32), steps=1)
 
 
 def test_more_steps_leave_less_of_a_residual_of_guided_paths(smooth):
@@ -177,7 +209,8 @@ def test_residuals_take_a_forward_pass_at_the_input_and_one_at_the_baseline_at_m
         return model.counts.copy()
 
     more = cost(return_residuals=True) - cost()
-    ends = {"lrp_epsilon": 1, "excitation_backprop": 0}.get(method, 2)
+    free = dict.fromkeys(("excitation_backprop", "integrated_gradients", "deeplift"), 0)  # their passes give both
+    ends = {"lrp_epsilon": 1, **free}.get(method, 2)
     assert more == {key: ends * count for key, count in (("forward", 7), ("forward_passes", 1)) if ends}
 
 

@@ -1,5 +1,6 @@
 """DeepLIFT: completeness on every kind of operation, closed forms, refusals."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -115,6 +116,102 @@ def test_a_score_that_does_not_depend_on_the_input_is_refused(from_function):
         BadInput, match=r"the score does not depend on the input '.*' through differentiable operations"
     ):
         attribution.explain("deeplift", model, POINTS, 0)
+
+
+@tf.custom_gradient
+def stable_softplus(x):
+    e = tf.exp(x)
+    return tf.math.log(1 + e), lambda upstream: upstream * (1 - 1 / (1 + e))
+
+
+@tf.custom_gradient
+def two_results(x, y):
+    return (x * y, x + y), lambda first, second: (2 * first * y, second - first * x)
+
+
+@tf.custom_gradient
+def product_of_matrices(x):
+    return tf.matmul(x, KERNEL), lambda upstream: 3 * tf.matmul(upstream, KERNEL, transpose_b=True)
+
+
+@tf.custom_gradient
+def reads_a_cosine(x):
+    cosine = tf.cos(x)  # the values take no part in it, and no rule is needed
+    return tf.tanh(x), lambda upstream: upstream * cosine
+
+
+def reversed_gradient(x):
+    return tf.custom_gradient(lambda v: (tf.identity(v), lambda upstream: -upstream))(x)
+
+
+def clipped_gradient(x):
+    return tf.custom_gradient(lambda v: (tf.identity(v), lambda upstream: tf.clip_by_value(upstream, -0.01, 0.01)))(x)
+
+
+def of_two(x):
+    return two_results(tf.tanh(x), x)[0] + two_results(x, x)[1]
+
+
+CUSTOM = {
+    "reversed": reversed_gradient,
+    "clipped": clipped_gradient,
+    "softplus": stable_softplus,
+    "around a matrix": product_of_matrices,
+    "of two": of_two,
+    "reads": reads_a_cosine,
+    "nested": lambda x: reversed_gradient(stable_softplus(reversed_gradient(product_of_matrices(x)))),
+    "passed through": lambda x: tf.grad_pass_through(lambda v: 2 * tf.nn.relu(v))(x),
+    "recomputed": lambda x: tf.recompute_grad(lambda v: tf.tanh(v) * v)(x),
+    "stopped": lambda x: x + tf.stop_gradient(tf.tanh(x) - x),
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM)
+@pytest.mark.parametrize("is_live", [False, True])
+def test_custom_gradients_do_not_matter(name, is_live, from_function):
+    """What a network computes is distributed, whatever its gradient."""
+    custom = CUSTOM[name]
+    if is_live:
+        inputs = keras.Input((4,))
+        hidden = keras.layers.Dense(4)(inputs)
+        network = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Lambda(custom, output_shape=(4,))(hidden)))
+        model = attribution.load_model(network)
+    else:
+        model = from_function(lambda v: tf.matmul(custom(tf.matmul(v, KERNEL)), KERNEL), 4)
+    _, found = attribution.explain("deeplift", model, POINTS, 1, baseline=0.3, return_residuals=True)
+    assert found.relative.max() < 1e-3
+    if name in ("reversed", "clipped", "around a matrix", "reads", "passed through"):  # FullGrad refuses the others
+        (x,) = model.inputs
+        terms, _ = model.full_gradient({x: POINTS}, np.ones(6, np.int32), x)
+        np.testing.assert_allclose(sum(terms.values()), model.scores(POINTS)[:, 1].sum(), rtol=1e-4)
+
+
+def test_relevance_of_the_second_result_of_a_custom_gradient(from_function):
+    model = from_function(lambda v: tf.matmul(of_two(v), KERNEL), 4)
+    _, found = attribution.explain("lrp_epsilon", model, POINTS, 1, epsilon=1e-9, return_residuals=True)
+    assert found.relative.max() < 1e-3
+
+
+ROUNDED = {
+    "Round": lambda x: tf.custom_gradient(lambda v: (tf.round(v), lambda upstream: upstream))(x),
+    "Floor": lambda x: tf.grad_pass_through(tf.floor)(x),
+    "Cast from float32 to int32": lambda x: x + tf.cast(tf.cast(x, tf.int32), tf.float32),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_is_refused_by_name(name, from_function):
+    model = from_function(lambda v: tf.matmul(ROUNDED[name](3 * v), KERNEL), 4)
+    with pytest.raises(BadInput, match=f"deeplift has no rule for '{name} "):
+        attribution.explain("deeplift", model, POINTS, 0)
+
+
+def test_a_float8_network_is_refused_by_name():
+    network = keras.Sequential([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(3)])
+    network(POINTS)
+    network.quantize("float8")
+    with pytest.raises(BadInput, match="deeplift has no rule for 'Cast from float32 to float8_e4m3fn"):
+        attribution.explain("deeplift", attribution.load_model(network), POINTS, 0)
 
 
 def rms_norm(x):

@@ -104,7 +104,7 @@ COMPLETE = {
     "integrated_gradients": ({"points": 800}, {"backward": 800 * ROWS, "backward_passes": 25 * ROWS}, 2e-3),
     "deeplift": ({}, {"forward": ROWS, "forward_passes": 1, "backward": ROWS, "backward_passes": 1}, 1e-5),
     "shapley_sampling": ({"permutations": 2}, None, 1e-5),
-    "kernel_shap": ({"samples": 30}, None, 1e-5),
+    "kernel_shap": ({"samples": 100}, None, 1e-5),
     "idgi": ({}, None, 1e-5),
 }
 
@@ -160,7 +160,7 @@ FEWER = {
     "rise": {"masks": 40}, "smoothgrad": {"samples": 3}, "vargrad": {"samples": 3},
     "expected_gradients": {"samples": 3},
     "guided_integrated_gradients": {"steps": 3}, "idgi": {"points": 5}, "shapley_sampling": {"permutations": 2},
-    "kernel_shap": {"samples": 30}, "lime": {"samples": 30}, "integrated_gradients": {"points": 5},
+    "kernel_shap": {"samples": 100}, "lime": {"samples": 30}, "integrated_gradients": {"points": 5},
     "lrp_clevr_xai": {"low": -9, "high": 9}, "lrp_epsilon_gamma_box": {"low": -9, "high": 9},
 }  # fmt: skip
 
