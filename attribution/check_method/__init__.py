@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import os
 import pathlib
@@ -263,6 +264,7 @@ class _Trial:
         batch_size: int | None = None,
         order: Sequence[int] | np.ndarray | None = None,
         seed: int = 0,
+        method: Method | None = None,
     ) -> np.ndarray:
         """Return maps.
 
@@ -276,6 +278,8 @@ class _Trial:
             Order in which the inputs are given, each with its key; the maps come in this order.
         seed
             Seed of the run.
+        method
+            Another method in place of the one that is checked.
         """
         order = np.arange(self.total) if order is None else np.asarray(order)
         targets = self.targets if targets is None else targets
@@ -285,7 +289,7 @@ class _Trial:
         self.printed = io.StringIO()
         with contextlib.redirect_stdout(self.printed):
             maps: np.ndarray = explain(
-                self.method,
+                method or self.method,
                 self.specimen.model,
                 feed,
                 targets[order],
@@ -310,7 +314,8 @@ def _returns_maps(trial: _Trial) -> str:
     try:
         maps = trial.maps
     except BrokenContract as error:
-        if isinstance(error.__cause__, ValueError) and "read-only" in str(error.__cause__):
+        cause = str(error.__cause__)
+        if isinstance(error.__cause__, ValueError) and ("read-only" in cause or "WRITEABLE" in cause):
             raise _Failed(
                 "it writes to an array that its queries gave it; other methods are given the same one: copy it first"
             ) from error
@@ -452,6 +457,24 @@ def _passes_per_input(trial: _Trial) -> str:
     return shown
 
 
+def _writes_nothing(trial: _Trial) -> str:
+    """Check that it leaves what its queries gave it as it was, also where it writes past NumPy."""
+    changed: set[str] = set()
+
+    @functools.wraps(trial.method.function)
+    def watched(queries: Any, **parameters: Any) -> Any:
+        given = {**queries.feed, "scores": queries.scores, "targets": queries.targets}
+        before = {name: array.copy() for name, array in given.items()}
+        maps = np.array(trial.method.function(queries, **parameters))
+        changed.update(name for name, array in given.items() if not np.array_equal(array, before[name]))
+        return maps
+
+    trial.run(method=dataclasses.replace(trial.method, function=watched))
+    if changed:
+        raise _Failed(f"it changes {listed(sorted(changed))} of its queries, which other methods are given: copy first")
+    return "what its queries gave it is as before"
+
+
 def _prints_nothing(trial: _Trial) -> str:
     """Check that it prints nothing on standard output."""
     trial.run()
@@ -474,6 +497,7 @@ CHECKS: Mapping[str, Callable[[_Trial], str]] = MappingProxyType(
             _target_dependence,
             _passes_per_input,
             _prints_nothing,
+            _writes_nothing,
         )
     }
 )

@@ -19,7 +19,7 @@ from attribution.errors import BadInput, MissedSum, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.method import Method, Residuals
 from attribution.methods.protocols import Inputs, ScoredModel
-from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries
+from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.model.batching import checked_targets
 from attribution.plugins import user_code
@@ -394,9 +394,10 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         If a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception is its cause. An
         exception of a method of this project is raised unchanged.
     """
+    given = {name: read_only(one) if isinstance(one, np.ndarray) else one for name, one in parameters.items()}
     try:
         with user_code():
-            return method.function(queries, **parameters)
+            return method.function(queries, **given)
     except NotFiniteVariant as error:
         start = next((name for name in ("baseline", "references", "max_sigma") if name in parameters), None)
         if start is None:
@@ -412,7 +413,8 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f"{file}, line {lines[-1]}" if lines else file
         words = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split())[:300])))
-        hint = "; all methods share the inputs: copy what you change" if "read-only" in words else ""
+        is_write = "read-only" in words or "WRITEABLE" in words
+        hint = "; all methods share the inputs: copy what you change" if is_write else ""
         raise BrokenContract(f"method '{method.name}' failed at {where}: {words}{hint}") from error
 
 

@@ -132,9 +132,9 @@ class ModelQueries:
         position: BatchPosition | None = None,
     ) -> None:
         self.model = model
-        self.inputs = _locked(_precise(feed[explain_input]).view())
+        self.inputs = read_only(_precise(feed[explain_input]))
         self.seed = seed
-        self.keys = keys
+        self.keys = keys if isinstance(keys, range) else tuple(keys)
         self._feed = feed
         self._explained = explain_input
         self._targets, self._given = targets, targets is not None
@@ -150,7 +150,7 @@ class ModelQueries:
     @property
     def feed(self) -> Mapping[str, np.ndarray]:
         """All inputs of the model by name, ``(N, ...)`` each, the explained one included."""
-        return {name: _locked(np.asarray(array).view()) for name, array in self._feed.items()}
+        return {name: read_only(np.asarray(array)) for name, array in self._feed.items()}
 
     @property
     def has_targets(self) -> bool:
@@ -216,12 +216,12 @@ class ModelQueries:
         """``(N,)`` int32: the classes to explain, by default the predicted ones."""
         if self._targets is None:
             self._targets = self.scores.argmax(axis=1).astype(np.int32)
-        return self._targets
+        return read_only(self._targets)
 
     @property
     def scores(self) -> np.ndarray:
         """``(N, classes)`` float32: scores of the inputs."""
-        return self.shared("scores", lambda: _locked(self.model.scores(self._feed, self._batch_size)))
+        return self.shared("scores", lambda: read_only(self.model.scores(self._feed, self._batch_size)))
 
     @property
     def target_scores(self) -> np.ndarray:
@@ -299,7 +299,7 @@ class ModelQueries:
             relevance = np.empty(self.inputs.shape, np.float32)
             for rows, real, feed, targets in self._passes():
                 relevance[rows[:real]] = self.model.relevance(feed, targets, self._explained, composite)[:real]
-            return _locked(relevance)
+            return read_only(relevance)
 
         return self.shared(composite, run)
 
@@ -399,12 +399,12 @@ class ModelQueries:
         path = graph.between(source, self.model.logits.split(":")[0])
         return [name for name in path if graph.nodes[name].op == "Softmax" and graph.shape(name).rank == 4]
 
-    def node_gradients(self, nodes: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def node_gradients(self, nodes: Sequence[str]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Return each node's values and the gradient of the target score with respect to them, of any shape."""
 
-        def run() -> list[tuple[np.ndarray, np.ndarray]]:
+        def run() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
             _, _, values, gradients = self._backward(tuple(nodes), False, None)
-            return [(_locked(values[node]), _locked(gradients[node])) for node in nodes]
+            return tuple((read_only(values[node]), read_only(gradients[node])) for node in nodes)
 
         return self.shared(("nodes", *nodes), run)
 
@@ -512,7 +512,7 @@ class ModelQueries:
             self._memory["input"], self._memory["scores with the gradient"] = gradient, scores
         for layer in layers:
             layout = self._layout(layer)
-            self._memory["layer", layer] = _locked(layout(values[layer])), _locked(layout(gradients[layer]))
+            self._memory["layer", layer] = read_only(layout(values[layer])), read_only(layout(gradients[layer]))
         if self._targets is None:  # the pass has predicted the classes that it explained
             self._targets = scores.argmax(axis=1).astype(np.int32)
 
@@ -529,7 +529,7 @@ class ModelQueries:
         for rows, real, feed, targets in self._passes():
             result = self.model.backward(feed, targets, self._explained, layers, of_input, node_rules)
             parts.append((result, len(rows), real))
-        gradient = _locked(_joined([part.input_gradient[:real] for part, _, real in parts])) if of_input else None
+        gradient = read_only(_joined([part.input_gradient[:real] for part, _, real in parts])) if of_input else None
         scores = _joined([part.scores[:real] for part, _, real in parts])
         values = {layer: self._by_input(layer, [(part.values[layer], *n) for part, *n in parts]) for layer in layers}
         gradients = {
@@ -579,10 +579,17 @@ def _joined(parts: list[Any]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _locked(array: np.ndarray) -> np.ndarray:
-    """Make an array read-only, because several methods receive it."""
-    array.flags.writeable = False
-    return array
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view of an array that stays read-only, because several methods receive it.
+
+    Its base is a read-only buffer: ``setflags(write=True)`` is refused, and ``base`` is no array to write to.
+    """
+    try:
+        return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
+    except ValueError:  # bfloat16 has no buffer
+        copied = array.copy()
+        copied.flags.writeable = False
+        return copied.view()
 
 
 def _pieces(numbers: np.ndarray) -> list[tuple[int, int, int]]:

@@ -63,8 +63,17 @@ def asks_in_every_block(passes):
     baseline = np.zeros((5, *passes.inputs.shape[1:]), np.float32)
     return passes.input_gradient() * (1 + passes.model.scores(baseline).mean())
 
+def forces_a_write(passes):
+    passes.targets.setflags(write=True)
+    return passes.input_gradient()
+
 def crashes(passes):
     return {}["nothing"]
+
+def writes_past_numpy(passes):
+    maps = passes.input_gradient()
+    passes.targets.base.obj[:] = 0
+    return maps
 
 def images_alone(passes):
     from attribution.errors import BadInput
@@ -123,6 +132,8 @@ BROKEN = [
     ("over_the_batch", "row_independence", "when other inputs of its batch do"),
     ("by_place", "order_invariance", "with the inputs in reverse maps differ"),
     ("writes", "returns_maps", "it writes to an array that its queries gave it"),
+    ("forces_a_write", "returns_maps", "it writes to an array that its queries gave it"),
+    ("writes_past_numpy", "writes_nothing", "it changes 'targets' of its queries, which other methods are given"),
     ("edges", "target_dependence", "the same for every class"),
     ("constant", "input_dependence", "all inputs have one and the same map"),
     ("zero", "says_something", "every map is zero everywhere"),
@@ -209,7 +220,7 @@ def test_a_model_of_ones_own(file, exported, capsys):
     model = attribution.load_model(exported["two_inputs"])
     found = attribution.check_method(f"{file}:good", model, explain_input="image")
     assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(CHECKS)
-    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 11 checks passed, 0 failed"
 
 
 def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, capsys):
@@ -223,9 +234,9 @@ def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, ca
         return ended.value.code, *capsys.readouterr()
 
     code, out, error = run("own.py:good")
-    assert (code, error) == (0, "") and out.endswith("own.py:good: 10 checks passed, 0 failed\n")
+    assert (code, error) == (0, "") and out.endswith("own.py:good: 11 checks passed, 0 failed\n")
     code, out, _ = run("own.py:good", "own.py:edges")
-    assert code == 1 and "FAILED" in out and "own.py:edges: 9 checks passed, 1 failed" in out
+    assert code == 1 and "FAILED" in out and "own.py:edges: 10 checks passed, 1 failed" in out
     assert run("own.py:nobody")[0] == 2
 
 
