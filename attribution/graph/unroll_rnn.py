@@ -161,7 +161,8 @@ class _Unrolling:
         elif node.op == "TensorListSetItem":
             self.lists[name] = self._with_item(node, *inputs)
         elif node.op == "TensorListGetItem":
-            self._identity(name, self._item(inputs[0], int(self._known(inputs[1]))), node.attr["element_dtype"].type)
+            dtype = node.attr["element_dtype"].type
+            self._identity(name, self._item(inputs[0], int(self._known(inputs[1])), dtype), dtype)
         elif node.op == "TensorListStack" and inputs[0] in self.lists:
             self._stack(name, inputs[0], node.attr["element_dtype"].type)
         elif node.op == "Identity" and inputs[0] in self.lists:
@@ -170,10 +171,12 @@ class _Unrolling:
             raise _UnknownError(_LISTS)
         else:
             self._copy_as_it_is(node, name, inputs)
-        if node.op in ("TensorListReserve", "TensorListFromTensor") and name in self.graph.nodes:
+        if name in self.lists and all(node_of(tensor) in self.made for tensor in inputs):
             self._copy_as_it_is(node, name, inputs)  # for other loops
 
     def _copy_as_it_is(self, node: Any, name: str, inputs: list[str]) -> None:
+        if any(tensor in self.lists and tensor not in self.made for tensor in inputs):
+            raise _UnknownError(_LISTS)  # another loop goes on with a list of this one
         copy = tf.compat.v1.NodeDef()
         copy.CopyFrom(node)
         copy.name = name
@@ -205,7 +208,7 @@ class _Unrolling:
         items[index] = value
         return items
 
-    def _item(self, handle: str, index: int) -> str:
+    def _item(self, handle: str, index: int, dtype: int) -> str:
         items = self.lists.get(handle)
         if isinstance(items, list):
             if not 0 <= index < len(items) or items[index] is None:
@@ -214,19 +217,19 @@ class _Unrolling:
         if items is None:
             raise _UnknownError(_LISTS)
         if items not in self.unpacked:
-            self.unpacked[items] = self._unpack(items, self.graph.nodes[node_of(handle)])
+            self.unpacked[items] = self._unpack(items, f"{self.loop}/{node_of(handle)}/unpacked", dtype)
         if not 0 <= index < len(self.unpacked[items]):
             raise _UnknownError(_LISTS)
         return self.unpacked[items][index]
 
-    def _unpack(self, tensor: str, reader: Any) -> list[str]:
+    def _unpack(self, tensor: str, name: str, dtype: int) -> list[str]:
         """Split a tensor along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
             raise _UnknownError(_OPEN)
-        node = tf.compat.v1.NodeDef(name=f"{reader.name}/unpacked", op="Unpack", input=[tensor])
+        node = tf.compat.v1.NodeDef(name=name, op="Unpack", input=[tensor])
         node.attr["num"].i, node.attr["axis"].i = shape[0], 0
-        node.attr["T"].type = reader.attr["element_dtype"].type
+        node.attr["T"].type = dtype
         self._put(node)
         return [f"{node.name}:{number}" if number else node.name for number in range(shape[0])]
 

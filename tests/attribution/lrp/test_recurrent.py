@@ -233,6 +233,70 @@ def test_the_error_for_a_remaining_loop_gives_the_reason(loop, reason, from_func
         attribution.explain("lrp_epsilon", model, np.ones((2, STEPS, FEATURES), np.float32), 0)
 
 
+def sums(x):
+    """Return the running sums over time; the loop writes its first step before it begins."""
+    return tf.scan(lambda total, one: tf.tanh(total + one), tf.transpose(x, (1, 0, 2)))
+
+
+def sums_by_hand(x):
+    totals = [x[:, 0]]
+    for time in range(1, STEPS):
+        totals.append(tf.tanh(totals[-1] + x[:, time]))
+    return tf.stack(totals)
+
+
+def relu_of_features(x):
+    return tf.transpose(tf.map_fn(tf.nn.relu, tf.transpose(x)))
+
+
+SEVERAL = {
+    "scan, then scan": (lambda x: tf.scan(tf.add, sums(x))[-1], lambda x: tf.reduce_sum(sums_by_hand(x), 0)),
+    "scan, then map": (lambda x: relu_of_features(sums(x)[-1]), lambda x: tf.nn.relu(sums_by_hand(x)[-1])),
+    "map, then scan": (lambda x: sums(tf.stack([relu_of_features(x[:, time]) for time in range(STEPS)], 1))[-1],
+                       lambda x: sums_by_hand(tf.nn.relu(x))[-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_loops_are_unrolled(name, from_function):
+    x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
+    by_loop, alone = (from_function(scores, STEPS, FEATURES) for scores in SEVERAL[name])
+    np.testing.assert_allclose(by_loop.scores(x), alone.scores(x), rtol=1e-5, atol=1e-6)
+    for method in ("lrp_epsilon", "deeplift"):
+        expected = attribution.explain(method, alone, x, 1)
+        np.testing.assert_allclose(attribution.explain(method, by_loop, x, 1), expected, rtol=1e-3, atol=1e-5)
+
+
+KEPT = {
+    "scan, then map over inputs": lambda x: tf.map_fn(tf.nn.relu, sums(x)[-1]),
+    "a loop, then map over inputs": lambda x: tf.map_fn(
+        tf.nn.relu, tf.while_loop(lambda time, _: time < 3, lambda time, y: (time + 1, tf.tanh(y)), (0, x[:, 0]))[1]
+    ),
+    "map in scan": lambda x: tf.scan(
+        lambda a, b: a + tf.map_fn(tf.tanh, tf.stack([a, b]))[1], tf.transpose(x, (1, 0, 2))
+    )[-1],
+    "scan in scan": lambda x: tf.scan(
+        lambda a, b: tf.scan(lambda c, d: c + tf.tanh(d), tf.stack([a, b]))[-1], tf.transpose(x, (1, 0, 2))
+    )[-1],
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("method", ["lrp_epsilon", "deeplift", "full_grad"])
+def test_loops_that_cannot_be_unrolled_are_refused_by_name(method, name, from_function):
+    model = from_function(KEPT[name], STEPS, FEATURES)
+    with pytest.raises(BadInput, match=r"TensorList|StatelessWhile|While"):
+        attribution.explain(method, model, np.ones((2, STEPS, FEATURES), np.float32), 0)
+
+
+def test_a_map_behind_an_lstm_is_refused_by_name(tmp_path):
+    layers = keras.layers
+    mapped = layers.Lambda(lambda x: tf.map_fn(tf.nn.relu, x), output_shape=(UNITS,))
+    network = keras.Sequential([keras.Input((STEPS, FEATURES)), layers.LSTM(UNITS), mapped, layers.Dense(2)])
+    with pytest.raises(BadInput, match="number of steps is not in the file"):
+        attribution.explain("lrp_epsilon", attribution.load_model(network), np.ones((2, STEPS, FEATURES), np.float32))
+
+
 def test_the_error_for_a_loop_of_unknown_length_says_what_to_do(tmp_path):
     _, model = export(keras.layers.LSTM(UNITS), tmp_path, steps=None)
     x = np.zeros((1, STEPS, FEATURES), np.float32)

@@ -61,11 +61,14 @@ def test_the_number_of_forward_passes(linear):
         assert linear.counts["backward"] == 0
 
 
-def test_rise_is_the_mean_of_masks_weighted_by_scores(linear):
-    masks = np.stack([perturbation.random_mask(batching.generator(3, n, "rise"), (8, 8), 4, 0.5) for n in range(30)])
-    scores = np.stack([linear.scores(IMAGES * mask[..., np.newaxis])[:, 2] for mask in masks])
-    expected = np.einsum("mn,mhw->nhw", scores, masks) / (30 * 0.5)
-    maps = attribution.explain("rise", linear, IMAGES, 2, masks=30, cells=4, seed=3, batch_size=5)
+@pytest.mark.parametrize(("probability", "baseline"), [(0.5, 0.0), (0.3, 0.4), (0.9, IMAGES[::-1])])
+def test_rise_is_the_mean_of_masks_weighted_by_scores(probability, baseline, linear):
+    generators = [batching.generator(3, number, "rise") for number in range(30)]
+    masks = np.stack([perturbation.random_mask(one, (8, 8), 4, probability) for one in generators])
+    scores = [linear.scores(baseline + (IMAGES - baseline) * mask[..., np.newaxis])[:, 2] for mask in masks]
+    expected = np.einsum("mn,mhw->nhw", scores, masks) / (30 * probability)
+    options = {"masks": 30, "cells": 4, "probability": probability, "baseline": baseline, "seed": 3}
+    maps = attribution.explain("rise", linear, IMAGES, 2, batch_size=5, **options)
     np.testing.assert_allclose(maps, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -74,6 +77,21 @@ def test_rise_of_a_constant_score_is_flat_in_the_mean(from_function):
     maps = attribution.explain("rise", model, np.ones((1, 20, 1), np.float32), masks=4000)
     # Every position is covered with probability 1/2; a mean of 4,000 masks strays by less than 5 standard errors.
     np.testing.assert_allclose(maps, 1, atol=5 * 2 * 0.5 / np.sqrt(4000))
+
+
+@pytest.mark.parametrize("probability", [0.2, 0.7])
+def test_a_mask_is_a_random_crop_of_a_grid_that_is_a_cell_larger(probability):
+    """As in the authors' code, with TensorFlow's bilinear resizing in place of scikit-image's."""
+    found, shifts = np.random.default_rng(1), np.random.default_rng(1)
+    starts = []
+    for _ in range(12):
+        mask = perturbation.random_mask(found, (21, 30), 7, probability)
+        grid = (shifts.random((7, 7)) < probability).astype(np.float32)
+        upsampled = tf.image.resize(grid[..., np.newaxis], (8 * 3, 8 * 5))[..., 0].numpy()
+        top, left = shifts.integers(0, 3), shifts.integers(0, 5)
+        np.testing.assert_allclose(mask, upsampled[top : top + 21, left : left + 30], atol=1e-6)
+        starts.append((top, left))
+    assert {top for top, _ in starts} == {0, 1, 2} and len({left for _, left in starts}) > 3
 
 
 @pytest.mark.parametrize("spatial", [(40,), (9, 16)])

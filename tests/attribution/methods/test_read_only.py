@@ -93,9 +93,7 @@ def test_a_method_that_writes_to_targets_is_refused_by_name(targets, models, inp
         queries.targets[:] = 3
         return queries.input_gradient()
 
-    with pytest.raises(
-        BadInput, match=r"'careless' failed at .*read-only; all methods share the inputs: copy"
-    ):
+    with pytest.raises(BadInput, match=r"'careless' failed at .*read-only; all methods share the inputs: copy"):
         attribution.explain_many([careless, "gradient"], models["image"], inputs["image"], targets)
 
 
