@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,8 +48,10 @@ def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
     ]
 
 
-def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> list[dict]:
-    """Return scores in long form, one dictionary per method and metric.
+def score_rows(
+    comparisons: list[Comparison], compared_with: str = "random", metrics: Mapping[str, Metric] = METRICS
+) -> list[dict]:
+    """Return scores in long form, one dictionary per method and metric; ``metrics`` has those of the comparisons.
 
     Keys are those of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps, ``difference`` and
     ``p_value`` against the method ``compared_with``, image by image, if it was scored, ``reason`` where there is no
@@ -59,15 +61,15 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> 
     tests = _tests(asked, compared_with)
     rows = []
     for comparison in asked:
-        row = _score_row(comparison)
+        row = _score_row(comparison, metrics[comparison.metric])
         paired = tests.get((comparison.metric, comparison.scene_model, comparison.method))
         if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
-    return rows + _own_rows(comparisons)
+    return rows + _own_rows(comparisons, metrics)
 
 
-def _score_row(comparison: Comparison) -> dict:
+def _score_row(comparison: Comparison, metric: Metric) -> dict:
     """Return the row of one comparison, without a test."""
     row: dict = {"method": comparison.method, "metric": comparison.metric}
     if comparison.scene_model is not None:
@@ -78,7 +80,7 @@ def _score_row(comparison: Comparison) -> dict:
         row["reason"] = reason
     estimate = statistics.mean_interval(
         [] if reason else values, clusters=None if reason else comparison.clusters,
-        **_scale(comparison.metric),
+        rate=metric.hit, bounds=metric.bounds,
     )  # fmt: skip
     row.update(
         value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
@@ -98,17 +100,7 @@ def _why_undefined(comparison: Comparison) -> str:
     return f"undefined for {nan} images" if nan else ""
 
 
-def _scale(metric: str) -> dict:
-    """Return the ``rate`` and ``bounds`` of a metric for ``statistics.mean_interval``."""
-    if metric in METRICS:
-        return {"rate": METRICS[metric].hit, "bounds": (-1.0, 1.0)}
-    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-
-    known = METRIC_REGISTRY.get(metric)
-    return {"rate": known.hit if known else None, "bounds": known.bounds if known else None}
-
-
-def _own_rows(comparisons: list[Comparison]) -> list[dict]:
+def _own_rows(comparisons: list[Comparison], metrics: Mapping[str, Metric]) -> list[dict]:
     """Return the scores of methods' own maps under a control, see ``core.tables.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
@@ -120,8 +112,8 @@ def _own_rows(comparisons: list[Comparison]) -> list[dict]:
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
             row = control_row(
-                label, metric, values if defined else values[:, :0],
-                clusters=first.clusters if defined else None, **_scale(metric),
+                label, metric, values if defined else values[:, :0], metrics[metric].hit,
+                clusters=first.clusters if defined else None, bounds=metrics[metric].bounds,
             )  # fmt: skip
             row["n"] = values.shape[1]
             if number is not None:
@@ -148,18 +140,13 @@ def _tests(comparisons: list[Comparison], compared_with: str) -> dict[tuple, Pai
     }
 
 
-def curve_rows(comparisons: list[Comparison]) -> list[dict]:
+def curve_rows(comparisons: list[Comparison], metrics: Mapping[str, Metric]) -> list[dict]:
     """Return the curves behind scores in long form, one dictionary a point; see ``core.tables.curve_points``."""
-    curved = [one for one in comparisons if one.curves is not None and not one.of_control]
-    if not curved:
-        return []
-    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-
     return [
         {"method": one.method, **point, "kind": row_kind(one.source)}
-        for one in curved
-        if one.metric in METRIC_REGISTRY
-        for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters)
+        for one in comparisons
+        if one.curves is not None and not one.of_control
+        for point in curve_points(metrics[one.metric], one.curves, one.clusters)
     ]
 
 

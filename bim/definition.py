@@ -146,13 +146,13 @@ class _Bim(Benchmark):
             compared = run.data.compare(metric)
             run.results += compared
             run.input_scores = _table.image_scores(run.results)
-            rows = _table.score_rows(compared, run.flags.compare)
+            rows = _table.score_rows(compared, run.flags.compare, run.metrics)
             parts = [_table.table(run.metrics[metric], rows, self.titles(run))]
             if metric == "rmcs" and _any_bundled(run):
                 parts.append(_table.CHOSEN_BY_SCORE + "\n")
             if patches:
                 parts.append(patches.summary() + "\n")
-            yield Section(rows + _table.curve_rows(compared), "\n".join(parts) + "\n")
+            yield Section(rows + _table.curve_rows(compared, run.metrics), "\n".join(parts) + "\n")
 
     def titles(self, run: Run) -> dict[str, str]:
         """Return the titles of methods and controls by name."""

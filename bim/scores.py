@@ -197,6 +197,7 @@ METRICS = {
         about="Model contrast score: the object's mean attribution under a network that names objects, minus that "
         "under one that names scenes. Between -1 and 1; more is better, zero is what a map without knowledge of the "
         "network gets.",
+        bounds=(-1.0, 1.0),
     ),
     "idr": Metric(
         "idr",
@@ -218,5 +219,6 @@ METRICS = {
         "Relative MCS",
         about="Relative model contrast: a dog's attribution under a network that saw dogs in i of ten scenes, minus "
         "that under one that saw them in all ten, where it says nothing. It should fall towards zero as i grows.",
+        bounds=(-1.0, 1.0),
     ),
 }

@@ -273,7 +273,7 @@ class _ClevrXai(Benchmark):
 
         measured, truths = run.results.measured, _ground_truths(run)
         rows = table.long_rows(measured, truths, _own_metrics(run), run.flags.subset, *_bounds(run))
-        return rows + table.shared_rows(measured, truths[0])
+        return rows + table.shared_rows(measured, truths[0], run.shared_metrics)
 
     def heading(self, run: Run) -> list[str]:
         """Return how many questions were sampled, and how many of them count."""
@@ -510,7 +510,14 @@ BENCHMARK = _ClevrXai(
     method_titles=TITLES,
     method_families=dict.fromkeys(BASELINES, METHODS["integrated_gradients"].family),
     columns=tuple(
-        Column("clevr_xai", metric, f"{metric}, {questions}", "CLEVR-XAI", where=_where(questions, pooling))
+        Column(
+            "clevr_xai",
+            metric,
+            f"{metric}, {questions}",
+            "CLEVR-XAI",
+            where=_where(questions, pooling),
+            bounds=(0.0, 1.0),
+        )
         for questions in _TRUTHS
         for metric, pooling in HEADING.items()
     ),

@@ -203,6 +203,7 @@ ACCURACIES = {  # the same metrics, as a benchmark describes them
             "Relevance mass accuracy",
             about="Relevance mass accuracy: the share of a map's total that lies on the objects the question is about. "
             "Between 0 and 1; more is better. A map spread evenly gets the objects' share of the image.",
+            bounds=(0.0, 1.0),
             source=_PAPER,
             masks=True,
         ),
@@ -211,6 +212,7 @@ ACCURACIES = {  # the same metrics, as a benchmark describes them
             "Relevance rank accuracy",
             about="Relevance rank accuracy: of as many highest pixels as the objects have, the share that lies on "
             "them. Between 0 and 1; more is better. It does not see how much stronger the highest pixels are.",
+            bounds=(0.0, 1.0),
             source=_PAPER,
             masks=True,
         ),

@@ -194,7 +194,7 @@ def _control_of(label: MapSource, networks: Iterable[np.ndarray]) -> dict:
     return {"of": label.method, "control": label.control, **({"networks": means} if means else {})}
 
 
-def shared_rows(measured: Measured, ground_truth: str) -> list[dict]:
+def shared_rows(measured: Measured, ground_truth: str, metrics: Mapping[str, Metric] = METRIC_REGISTRY) -> list[dict]:
     """Return the rows of metrics of all benchmarks; like those of ``long_rows``, without pooling and of all questions.
 
     Questions without the ``ground_truth`` against which these metrics were computed do not count.
@@ -204,35 +204,36 @@ def shared_rows(measured: Measured, ground_truth: str) -> list[dict]:
         for label, members in by_kind(measured.sources).items():
             columns = [values_of(member) for member in members]
             if all(column is not None for column in columns):
-                rows += _shared_rows_of(measured, ground_truth, name, label, columns, label in members)
+                rows += _shared_rows_of(measured, ground_truth, metrics[name], label, columns, label in members)
     return rows
 
 
 def _shared_rows_of(
-    measured: Measured, ground_truth: str, name: str, label: MapSource, columns: Sequence[np.ndarray], single: bool
+    measured: Measured, ground_truth: str, metric: Metric, label: MapSource, columns: Sequence[np.ndarray], single: bool
 ) -> Iterator[dict]:
     """Yield the row of a metric and a source, of ``columns`` of one or several networks, and those of its curve."""
     _, cluster = np.unique(measured.images, return_inverse=True)
     counted = subset_members(measured, "all", ground_truth, 1, 0)
-    known, values = METRIC_REGISTRY.get(name), np.mean(columns, axis=0)
-    found, ends = summary(values[counted]), _shared_interval(known, values, counted, cluster, len(columns))
+    values = np.mean(columns, axis=0)
+    found, ends = summary(values[counted]), _shared_interval(metric, values, counted, cluster)
     kind = {"kind": "control" if label.control else "method", **_where(measured, ground_truth)}
     yield {
-        **_estimate(label, name, found, *ends), "paper": None, **kind, **_figures_of(found),
+        **_estimate(label, metric.name, found, *ends), "paper": None, **kind, **_figures_of(found),
         **_not_counted(measured, ground_truth),
         **_control_of(label, [] if single else [column[counted] for column in columns]),
         **({} if found.n else {"reason": "undefined for every question"}),
     }  # fmt: skip
-    if known and name in measured.curves and not (label.method and label.control):
-        points = curve_points(known, measured.curves[name](label)[counted], cluster[counted])
+    if metric.name in measured.curves and not (label.method and label.control):
+        points = curve_points(metric, measured.curves[metric.name](label)[counted], cluster[counted])
         yield from ({"method": label.name, **point, **kind} for point in points)
 
 
-def _shared_interval(known: Metric | None, values, counted, cluster, networks: int) -> tuple[float, float]:
-    """Return the ends of the interval of a mean; ``known`` is None for a metric that is not in the registry."""
+def _shared_interval(metric: Metric, values, counted, cluster) -> tuple[float, float]:
+    """Return the ends of the interval of a mean."""
     defined = counted & np.isfinite(values)
-    bounds, rate = (known.bounds, known.hit if networks == 1 else None) if known else (None, None)
-    estimate = statistics.mean_interval(values[defined], clusters=cluster[defined], bounds=bounds, rate=rate)
+    estimate = statistics.mean_interval(
+        values[defined], clusters=cluster[defined], rate=metric.hit, bounds=metric.bounds
+    )
     return float(estimate.low), float(estimate.high)
 
 

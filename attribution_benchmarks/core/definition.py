@@ -49,6 +49,8 @@ class Column:
         Other keys a row must have, such as ``questions``.
     excluded
         Controls that no method is tested against, each with ``ORACLE`` or ``TRIVIAL_MAX``.
+    bounds
+        Least and most a value can be; intervals end there.
     """
 
     benchmark: str
@@ -59,6 +61,7 @@ class Column:
     percent: bool = False
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
     excluded: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    bounds: tuple[float, float] | None = None
 
     @property
     def key(self) -> str:
@@ -311,6 +314,7 @@ class Benchmark:
         return Column(
             self.name, metric.name, f"{metric.title}{kind}", self.title, metric.better == "more", metric.percent,
             where or {}, self.excluded(metric.name),
+            metric.bounds if metric.hit is None else (0.0, metric.hit),
         )  # fmt: skip
 
     def columns_of(self, metric: Metric) -> tuple[Column, ...]:

@@ -173,18 +173,21 @@ def _agreements(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueEr
 def _beside_ours(
     measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], name: str
 ) -> dict[str, Any]:
-    """Return our counterpart of a metric of Quantus, its correlation on the same inputs, and theirs minus ours."""
+    """Return our counterpart of a metric of Quantus, its correlation on the same maps, and theirs minus ours.
+
+    A map that one of the two does not score, as Quantus does not score a map of zeros, counts for neither.
+    """
     ours = QUANTUS[name].ours
-    first, second = (_agreements(measured.get(one, {}), errors) for one in (name, ours))
-    same = {
-        network: np.where(np.isfinite(each), second[network][: len(each)], np.nan)
-        for network, each in first.items()
-        if network in second
-    }
-    if not same:
+    first, second = {}, {}
+    for network, one in measured.get(name, {}).items():
+        if other := measured.get(ours, {}).get(network):
+            scores = one.of_corruptions[0], other.of_corruptions[0][: len(one.of_corruptions[0])]
+            both, error = np.isfinite(scores[0] + scores[1]), -errors[network].of_corruptions[: len(scores[0])]
+            first[network], second[network] = (agreement(np.where(both, each, np.nan), error) for each in scores)
+    if not first:
         return {}
-    differences = {network: first[network] - each for network, each in same.items()}
-    return {"ours": ours, "of_ours": _estimate(same), "difference": _estimate(differences, bounds=(-2.0, 2.0))}
+    differences = {network: first[network] - second[network] for network in first}
+    return {"ours": ours, "of_ours": _estimate(second), "difference": _estimate(differences, bounds=(-2.0, 2.0))}
 
 
 def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:

@@ -49,6 +49,20 @@ QUANTUS_NAMES = (
     "Infidelity", "Monotonicity", "MonotonicityCorrelation", "NonSensitivity", "PixelFlipping", "RegionPerturbation",
     "Selectivity", "Sparseness", *_OF_MASKS, *_EXPLAINING,
 )  # fmt: skip
+_RATES = ("Completeness", "Monotonicity", "PointingGame", "AverageIncreaseMetric")  # 0 or 1 for an input
+_SHARES = ("AUC", "AttributionLocalisation", "RelevanceRankAccuracy", "Sparseness", "TopKIntersection")
+_CORRELATIONS = (
+    "FaithfulnessCorrelation", "FaithfulnessEstimate", "MonotonicityCorrelation", "MuFidelity", "RandomLogit",
+)  # fmt: skip
+_NOT_NEGATIVE = (
+    "AvgSensitivity", "Complexity", "EffectiveComplexity", "Infidelity", "LocalLipschitzEstimate", "MaxSensitivity",
+    "NonSensitivity", "RelativeInputStability", "RelativeOutputStability",
+)  # fmt: skip
+_BOUNDS = {  # class of either library -> least and most it can be
+    **dict.fromkeys(_SHARES, (0.0, 1.0)),
+    **dict.fromkeys(_CORRELATIONS, (-1.0, 1.0)),
+    **dict.fromkeys(_NOT_NEGATIVE, (0.0, np.inf)),
+}
 
 
 def quantus_metric(name: str) -> Metric:
@@ -78,8 +92,10 @@ def quantus_metric(name: str) -> Metric:
         about=f"Quantus's {name.removeprefix(QUANTUS)}. {better.capitalize()} is better.",
         source=f"Quantus {quantus.__version__}",
         measure=PerSampleMetric(name, scorer, digits=6, of_controls=not explaining, needs_explainer=explaining),
+        rate=kind in _RATES,
         masks=kind in _OF_MASKS,
         on_request=True,
+        bounds=None if parameters.keys() & {"concept_influence", "weighted"} else _BOUNDS.get(kind),
     )
 
 
@@ -225,8 +241,10 @@ def xplique_metric(name: str) -> Metric:
         XPLIQUE_NAMES[kind],
         f"Xplique's {name.removeprefix(XPLIQUE)}. {XPLIQUE_NAMES[kind].capitalize()} is better.",
         source="Xplique",
+        rate=kind in _RATES,
         measure=PerSampleMetric(name, _XpliqueScorer(kind, parameters), digits=6),
         on_request=True,
+        bounds=_BOUNDS.get(kind),
     )
 
 

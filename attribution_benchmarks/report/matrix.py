@@ -153,7 +153,9 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
 def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) -> dict:
     hit = 100.0 if column.percent else 1.0
     is_rate = np.isin(values[np.isfinite(values)], (0.0, hit)).all()
-    estimate = statistics.mean_interval(values, clusters=group.clusters, rate=hit if is_rate else None)
+    estimate = statistics.mean_interval(
+        values, clusters=group.clusters, rate=hit if is_rate else None, bounds=column.bounds
+    )
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):  # a network may have no score
         networks = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)

@@ -241,7 +241,10 @@ def _agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
     return {
         "common_methods": list(matrix.common),
         "columns": [
-            {**{key: value for key, value in dataclasses.asdict(column).items() if key != "where"}, **column.where}
+            {
+                **{key: value for key, value in dataclasses.asdict(column).items() if key not in ("where", "bounds")},
+                **column.where,
+            }
             for column in matrix.columns
         ],
         "kendalls_w": [{"over": over, **_fields(row)} for over, row in agreement.rows.items()],

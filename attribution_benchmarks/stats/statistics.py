@@ -194,7 +194,7 @@ def mean_interval(
         Value of a hit where the metric is a rate: 1, or 100 for percent; 1 for booleans. Values that are all 0 or
         ``rate`` are hits and misses. Two of each are added for the interval, which holds its level near 0 and 1.
     bounds
-        Least and greatest value of the metric; the interval ends there. ``(0, rate)`` for a rate.
+        Least and greatest value of the metric; the interval ends there. That of a rate ends at 0 and ``rate``, too.
 
     Returns
     -------
@@ -208,7 +208,9 @@ def mean_interval(
     known = np.isfinite(values)
     if not known.any():
         return Estimate(np.nan, np.nan, np.nan, 0)
-    least, greatest = bounds or ((-np.inf, np.inf) if rate is None else (0.0, rate))
+    least, greatest = bounds or (-np.inf, np.inf)
+    if rate is not None:
+        least, greatest = max(least, 0.0), min(greatest, rate)
     found = means(values[..., None], clusters)
     mean, n = float(found.mean[0]), int(found.n[0])
     if rate is not None and np.isin(values[known], (0.0, rate)).all():

@@ -3,10 +3,15 @@ import pytest
 
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats.statistics import compare_pairs
 from bim import layout
 from bim._table import image_scores, score_rows
 from bim.evaluate import Comparison
+from bim.scores import METRICS
+
+MINE = Metric("mine", "Share of hits", rate=True)
 
 
 def compared(metric, number, name):
@@ -63,3 +68,21 @@ def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
 def test_interval_of_a_rate_ends_at_its_bound():
     (row,) = score_rows([Comparison("idr", None, MapSource("mine"), np.ones(60), np.arange(60), 60, 0)])
     assert (row["value"], row["high"]) == (1.0, 1.0) and row["low"] == pytest.approx(0.925, abs=0.001)
+
+
+@pytest.mark.parametrize("metric", [*METRICS.values(), *METRIC_REGISTRY.values(), MINE], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("control", ["", "random_weights#1"])
+def test_intervals_stay_in_the_range_of_their_metric(metric, control):
+    """One input at the end of the range, nine at the other end, where an interval of the mean alone leaves it."""
+    low, high = metric.bounds or (0.0, 1.0)
+    for rare, usual in ((low, high), (high, low)):
+        values = np.nan_to_num(np.array([rare, *[usual] * 9]), posinf=5.0, neginf=-5.0)
+        compared = Comparison(metric.name, None, MapSource("mine", control), values, np.arange(10), 10, 0)
+        (row,) = score_rows([compared], metrics={metric.name: metric})
+        assert low <= row["low"] <= row["value"] <= row["high"] <= high
+
+
+def test_no_hit_at_all_may_be_some_of_all_images_but_not_fewer_than_none():
+    compared = [Comparison(name, None, MapSource("m"), np.zeros(10), np.arange(10), 10, 0) for name in ("idr", "iir")]
+    for row in score_rows(compared):
+        assert row["value"] == row["low"] == 0 < row["high"] < 0.5

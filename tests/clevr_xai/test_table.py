@@ -1,5 +1,7 @@
 """Rows, intervals, subsets and tables, from numbers made up."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -209,7 +211,8 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
         MapSource(control="uniform"): None,
     }
     measured = made_up(sources=tuple(columns), shared={"own_metric": columns.__getitem__})
-    rows = table.shared_rows(measured, "single_object")
+    metrics = {"own_metric": (metric := Metric("own_metric", "Own metric"))}
+    rows = table.shared_rows(measured, "single_object", metrics)
     assert [row["method"] for row in rows] == ["gradient", "gradient/wrong_class"]  # the metric is not of controls
     expected = np.array([1, 2, *range(4, 10)]) / 1000  # without the question that has no mask, and wrong answers
     interval = statistics.mean_interval(expected, clusters=list("aabbcccd"))
@@ -218,8 +221,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     assert row["value"] == row["mean"] == expected.mean() and row["std"] == expected.std()
     np.testing.assert_allclose([row["low"], row["high"]], [interval.low, interval.high], rtol=1e-12)
     assert (row["ground_truth"], row["pooling"], row["subset"]) == ("single_object", "", "all")
-    metric = Metric("own_metric", "Own metric")
-    text = table.text(rows, shared={"own_metric": metric})
+    text = table.text(rows, shared=metrics)
     assert text.startswith("Own metric, ground truth Single Object: 9 questions\n") and " 0.005 (0.003) " in text
     assert "Undefined and left out: Vanilla Gradient 1, Vanilla Gradient (wrong class) 1." in text
     (group,) = table.input_scores(measured, ["single_object"], [])
@@ -227,12 +229,16 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     np.testing.assert_array_equal(group.values["gradient"], values[1:10])
     # Of any range, where an accuracy's interval ends at 0 and 1.
     far = made_up(sources=tuple(columns), shared={"own_metric": lambda label: 100 * values - 7})
-    (row, *_) = table.shared_rows(far, "single_object")
+    (row, *_) = table.shared_rows(far, "single_object", metrics)
     np.testing.assert_allclose([row["low"], row["high"]], [100 * interval.low - 7, 100 * interval.high - 7], rtol=1e-9)
     nothing = made_up(sources=(MapSource("gradient"),), shared={"own_metric": lambda label: np.full(N, np.nan)})
-    (row,) = table.shared_rows(nothing, "single_object")
+    (row,) = table.shared_rows(nothing, "single_object", metrics)
     assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")
-    assert "left out: Vanilla Gradient 9." in table.text([row], shared={"own_metric": metric})
+    assert "left out: Vanilla Gradient 9." in table.text([row], shared=metrics)
+    rate = dataclasses.replace(metric, rate=True)
+    hits = made_up(sources=tuple(columns), shared={"own_metric": lambda label: np.ones(N)})
+    (row, *_) = table.shared_rows(hits, "single_object", {"own_metric": rate})
+    assert 0 < row["low"] < row["value"] == row["high"] == 1
 
 
 def test_what_the_numbers_say(measured, rows):

@@ -15,7 +15,8 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.report import matrix, publish, significance
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from attribution_benchmarks.report import matrix, presets, publish, significance
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -201,6 +202,20 @@ def test_networks_are_averaged_and_widen_the_interval(built, groups):
     assert found.cells["best", "bim mcs"] == built.cells["best", "bim mcs"]
     tests = significance.compare_columns(found, stacked)["svea roe_test"]
     assert tests.networks == 4 and tests.tied_with_best() == ["best"]  # paired: all methods move together
+
+
+@pytest.mark.parametrize("name", registry.BENCHMARKS)
+def test_means_over_networks_stay_in_the_range_of_their_metric(name):
+    for column in presets.columns_of(registry.benchmark_named(name), list(METRIC_REGISTRY.values())):
+        low, high = np.nan_to_num(column.bounds, posinf=5.0, neginf=-5.0)
+        for rare, usual in ((low, high), (high, low)):
+            values = np.full((12, 3), usual)
+            values[0] = (rare + usual) / 2, rare, rare
+            row = {"method": "mine", "metric": column.metric, **column.where, "value": 0.0, "kind": "method"}
+            built = matrix.build([{"benchmark": name, "rows": [row]}], [column])
+            group = InputScores({"metric": column.metric, **column.where}, list("abcdefghijkl"), {"mine": values})
+            cell = matrix.over_networks(built, {name: [group]}).cells["mine", column.key]
+            assert column.bounds[0] <= cell["low"] <= cell["value"] <= cell["high"] <= column.bounds[1]
 
 
 @pytest.mark.filterwarnings("error")

@@ -125,6 +125,14 @@ def test_interval_ends_at_the_bounds():
     assert mean_interval([1.5, 1.5], bounds=(0.0, 1.0)) == (1.5, 1.5, 1.5, 2)
 
 
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0), (-np.inf, np.inf)])
+@pytest.mark.parametrize("hit", [1.0, 100.0])
+def test_interval_of_a_rate_stays_between_no_hit_and_all_hits(hit, bounds):
+    for hits in (0, 1, 9, 10):
+        found = mean_interval(hit * (np.arange(10) < hits), rate=hit, bounds=bounds)
+        assert 0 <= found.low <= found.value <= found.high <= hit
+
+
 def test_shift_and_scale_carry_over():
     values = np.random.default_rng(3).normal(size=(50, 3))
     plain, moved = mean_interval(values), mean_interval(10 * values + 5)
