@@ -9,7 +9,7 @@ import base64
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,15 +50,28 @@ class _ScoredExample:
         Keys of the columns that score it, in the matrix's order.
     values
         Column key -> method or control -> its score on this input.
-    shares
-        Column key -> method -> share of the inputs on which its lead over the mean of all methods is smaller.
+    places
+        Column key -> method -> place of its score on this input among its scores on all.
     """
 
     example: report_examples.Example
     task: str
     columns: tuple[str, ...]
     values: Mapping[str, Mapping[str, float]]
-    shares: Mapping[str, Mapping[str, float]]
+    places: Mapping[str, Mapping[str, _Place]]
+
+
+class _Place(NamedTuple):
+    """Place of a method's score on one input among its scores on all inputs of the column.
+
+    ``order`` is 1/2 for the median, near 1 for its best and near 0 for its worst score, equal scores being in the
+    middle of theirs. ``lead`` is the share of the inputs on which its lead over the mean of all methods is smaller,
+    ``worse`` that of the inputs on which its score is worse.
+    """
+
+    order: float
+    lead: float
+    worse: float
 
 
 def examples(
@@ -70,15 +83,15 @@ def examples(
         columns = _columns_of(result, matrix)
         for one in loaded:
             values: dict[str, dict] = {}
-            shares: dict[str, dict] = {}
+            places: dict[str, dict] = {}
             for column in columns:
                 group = group_of(column, scores)
                 if column.metric not in one.metrics or group is None or one.input not in group.inputs:
                     continue
                 place = list(group.inputs).index(one.input)
                 values[column.key] = {name: float(line[place]) for name, line in group.values.items()}
-                shares[column.key] = _shares(group, matrix.methods, column.higher_is_better, place)
-            found.append(_ScoredExample(one, result.title, tuple(values), values, shares))
+                places[column.key] = _places(group, matrix.methods, column.higher_is_better, place)
+            found.append(_ScoredExample(one, result.title, tuple(values), values, places))
     return found
 
 
@@ -98,16 +111,19 @@ def _columns_of(result: Any, matrix: Matrix) -> list[Column]:
     ]
 
 
-def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int) -> dict[str, float]:
+def _places(group: InputScores, methods: Sequence[str], higher: bool, place: int) -> dict[str, _Place]:
     names = [name for name in methods if name in group.values]
-    table = np.array([group.values[name] for name in names], float)
+    table = np.array([group.values[name] for name in names], float) * (1 if higher else -1)
     with np.errstate(invalid="ignore"):
-        led = (table - np.nanmean(table, axis=0)) * (1 if higher else -1)
-    return {
-        name: float(np.nanmean(line < line[place]))
-        for name, line in zip(names, led, strict=True)
-        if line[place] == line[place]
-    }
+        led = table - np.nanmean(table, axis=0)
+
+    def of(line: np.ndarray, lead: np.ndarray) -> _Place:
+        known = np.isfinite(line)
+        worse, better = float(np.mean(line[known] < line[place])), float(np.mean(line[known] > line[place]))
+        return _Place((1 + worse - better) / 2, float(np.mean(lead[known] < lead[place])), worse)
+
+    pairs = zip(names, table, led, strict=True)
+    return {name: of(line, lead) for name, line, lead in pairs if np.isfinite(line[place])}
 
 
 def packed(found: Sequence[_ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int) -> dict:
@@ -434,30 +450,36 @@ def _kept(record: BaselineRecord) -> list[str]:
 
 
 def _extremes(name: str, examples: Sequence[_ScoredExample], matrix: Matrix) -> dict:
-    """Return the examples on which a method leads and trails the mean of all methods most; images if there are any."""
+    """Return the examples of a method's best and worst score among all its scores; images if there are any.
+
+    None where no example has a score above, or below, the median.
+    """
     placed = [
-        (share, number, key)
+        (place, number, key)
         for number, one in enumerate(examples)
         if any(name in view.maps for view in one.example.views)
         for key in one.columns
-        if (share := one.shares[key].get(name)) is not None
+        if (place := one.places[key].get(name)) is not None
     ]
-    if not placed:
-        return {"best": None, "worst": None}
     placed = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3] or placed
     columns = {column.key: column for column in matrix.columns}
 
     def view(number: int) -> ExampleView:
         return next(view for view in examples[number].example.views if name in view.maps)
 
-    def end(share: float, number: int, key: str) -> dict:
+    def end(place: _Place, number: int, key: str) -> dict:
         return {
             "example": number, "column": columns[key].label,
             "value": score(examples[number].values[key][name], columns[key]),
-            "share": round(100 * share), "title": examples[number].example.title, "inside": _inside(view(number), name),
+            "share": round(100 * place.worse), "title": examples[number].example.title,
+            "inside": _inside(view(number), name),
         }  # fmt: skip
 
-    return {"best": end(*max(placed, key=lambda one: one[0])), "worst": end(*min(placed, key=lambda one: one[0]))}
+    best, worst = (extreme(placed, key=lambda one: one[0], default=None) for extreme in (max, min))
+    return {
+        "best": end(*best) if best and best[0].order > 0.5 else None,
+        "worst": end(*worst) if worst and worst[0].order < 0.5 else None,
+    }
 
 
 def _missing(name: str, matrix: Matrix, benchmarks: Mapping[str, str]) -> list[tuple[str, str]]:

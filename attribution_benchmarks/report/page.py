@@ -59,7 +59,7 @@ def pages(
         "settings": data.settings,
         "to_come": data.to_come,
         "goes_on": data.goes_on,
-        "heading": f"Attribution methods on {enumeration(one.title for one in data.definitions)}",
+        "heading": f"Attribution methods on {enumeration(matrix.groups() or (one.title for one in data.definitions))}",
         "settings_differ": ", ".join(one.method_note for one in data.definitions if one.method_note),
         "notes": [*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
         "columns": matrix.columns,
@@ -83,7 +83,7 @@ def _verdicts(
         }  # fmt: skip
     names, custom = data.names, [name for name in data.custom if name in matrix.methods]
     return {
-        "headline": summary.headline(matrix, tests, names, custom),
+        "headline": summary.headline(matrix, tests, names, data.custom),
         "advice": summary.advice(matrix, tests, names),
         "choices": summary.choices(matrix, tests, names),
         "undecided": summary.undecided(matrix, agreement, tests, power, names),
@@ -104,7 +104,7 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
         "summary": summary.summary(matrix, agreement, tests, names, reasons),
         "groups": sections.groups(matrix),
         "families": list(dict.fromkeys(line["family"] for line in lines)),
-        "lines": sorted(lines, key=lambda line: -line["passes"]),
+        "lines": sorted(lines, key=lambda line: (not line["compared"], -line["passes"])),
         "margin": round(100 * MARGIN),
         "kept": sections.kept_lines(matrix, tests, names),
         "controls": sections.control_lines(matrix, names),

@@ -52,7 +52,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     Returns
     -------
     str
-        Matrix and agreement as text, and what changed since the other report.
+        Matrix and agreement as text, what changed since the other report, and the main result of a finished run.
     """
     built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)
@@ -89,7 +89,8 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    return "\n".join([matrix_text, agreement_text, *([report_diff.as_text(changed)] if changed else [])])
+    main_result = () if data.to_come else summary.headline(built, tests, data.names, data.custom)
+    return "\n".join([matrix_text, agreement_text, *([report_diff.as_text(changed)] if changed else []), *main_result])
 
 
 def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:

@@ -41,7 +41,7 @@ from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish
-from attribution_benchmarks.report.formatting import count_of, shown_path
+from attribution_benchmarks.report.formatting import shown_path
 from attribution_benchmarks.report.report_diff import OtherReport
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.rounds import Outcome, Rounds
@@ -261,7 +261,7 @@ def _publish(
     metrics = list(request.metrics.values())
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
-        "lead": _lead(flag_values.quick, request, outcomes, len(definitions)),
+        "lead": _lead(flag_values.quick, request, outcomes),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
     data = ReportData(
@@ -316,10 +316,10 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
 
 
-def _lead(quick: bool, request: _Request, outcomes: Sequence[Outcome], benchmarks: int) -> str:
+def _lead(quick: bool, request: _Request, outcomes: Sequence[Outcome]) -> str:
     """Return the sentences below the report's heading."""
     custom = request.custom
-    text = f"Attribution maps compared with known ground truth, on {count_of(benchmarks, 'benchmark')}."
+    text = "Attribution maps compared with known ground truth."
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if custom:

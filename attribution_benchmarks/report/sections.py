@@ -23,7 +23,7 @@ from attribution_benchmarks.report.formatting import (
 )
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import Result
-from attribution_benchmarks.report.significance import MARGIN, PASSES, Baseline, ColumnTests, OraclePower
+from attribution_benchmarks.report.significance import MARGIN, Baseline, ColumnTests, OraclePower, baseline_record
 
 _REASONS = {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"}
 
@@ -55,13 +55,14 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
             return "yours"
         return names.family(name) if names.has_family(name) else "others"
 
-    rows = {name: [cell(name, column) for column in matrix.columns] for name in matrix.methods}
+    records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     return [
         {
-            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name), "cells": cells,
-            "passes": sum(one["mark"] == PASSES for one in cells), "scored": sum(one["rank"] != "" for one in cells),
+            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name),
+            "cells": [cell(name, column) for column in matrix.columns],
+            "passes": len(record.passed), "compared": len(record.compared),
         }
-        for name, cells in rows.items()
+        for name, record in records.items()
     ]  # fmt: skip
 
 

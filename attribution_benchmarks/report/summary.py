@@ -46,6 +46,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custo
 
     It is about the first custom method, or else about the methods that pass on most metrics.
     """
+    custom = [name for name in custom if name in matrix.methods]
     if not matrix.methods:
         return "Nothing has been scored", ""
     if custom:
@@ -143,16 +144,18 @@ def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> lis
     """Return the best method of each metric, what is as good, and what speaks against it."""
     lines = []
     for column in matrix.columns:
-        ranked = sorted((place, name) for (name, key), place in matrix.ranks.items() if key == column.key)
+        ranked = {name: place for (name, key), place in matrix.ranks.items() if key == column.key}
         if ranked:
             found = tests.get(column.key)
-            best = found.tested[0] if found and found.tested else ranked[0][1]
-            score = cell_score(matrix.cells[best, column.key], column)
+            best = [name for name in matrix.methods if ranked.get(name) == min(ranked.values())]
+            score, mark = cell_score(matrix.cells[best[0], column.key], column), _mark(best[0], found)
+            tie = f"{len(best)} methods tie at {score}: {_marked(best, found, names)}"
+            text = tie if len(best) > 1 else f"{names(best[0])} {score} {mark}".rstrip()
             baseline = matrix.baseline_on_top(column)
+            caveats = {name: _caveat(name, column, baseline, found, matrix, names) for name in best}
             lines.append({
-                "metric": column.label, "key": anchor(column), "best": names(best), "score": score,
-                "mark": _mark(best, found), "named": baseline is None, "like": _like(found, names),
-                "caveat": _caveat(best, column, baseline, found, matrix, names),
+                "metric": column.label, "key": anchor(column), "best": text, "mark": mark, "named": baseline is None,
+                "like": _like(found, best, names), "caveat": _of_ties(caveats, names),
             })  # fmt: skip
     return lines
 
@@ -161,12 +164,23 @@ def _mark(name: str, tests: ColumnTests | None) -> str:
     return PASSES if tests is not None and tests.passes(name) else ""
 
 
-def _like(tests: ColumnTests | None, names: Any) -> str:
+def _marked(methods: Sequence[str], tests: ColumnTests | None, names: Any) -> str:
+    return enumeration((f"{names(name)} {_mark(name, tests)}".rstrip() for name in methods), _AT_MOST)
+
+
+def _like(tests: ColumnTests | None, best: Sequence[str], names: Any) -> str:
     """Return the methods that do not differ significantly from the best, those that pass first."""
     if tests is None or not tests.has_power():
         return "not tested: too few inputs" if tests else "not tested"
-    others = sorted(tests.tied_with_best()[1:], key=lambda name: not tests.passes(name))
-    return enumeration((f"{names(name)}{_mark(name, tests) and ' ' + PASSES}" for name in others), _AT_MOST)
+    others = [name for name in tests.tied_with_best() if name not in best]
+    return _marked(sorted(others, key=lambda name: not tests.passes(name)), tests, names)
+
+
+def _of_ties(caveats: Mapping[str, str], names: Any) -> str:
+    """Return the caveat that all have, or that of each."""
+    if len(set(caveats.values())) == 1:
+        return next(iter(caveats.values()))
+    return enumeration((f"{names(name)}: {text}" for name, text in caveats.items() if text), _AT_MOST)
 
 
 def _caveat(

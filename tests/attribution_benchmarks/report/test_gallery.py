@@ -3,6 +3,8 @@
 import base64
 import copy
 import io
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,10 +38,56 @@ def test_an_example_has_the_scores_of_its_input_and_no_other(built, results, gro
     assert [one.columns for one in found] == [("svea roe_test", "svea drop"), ("bim mcs",), ("clevr_xai mass simple",)]
     signal = found[0]
     assert signal.values["svea drop"]["bad"] == groups["svea"][1].values["bad"][7]
-    led = np.array([groups["svea"][0].values[name] for name in built.methods])
-    led = led - led.mean(axis=0)
-    place = list(built.methods).index("good")
-    assert signal.shares["svea roe_test"]["good"] == pytest.approx(np.mean(led[place] < led[place][7]))
+    scores = groups["svea"][0].values["good"]
+    assert signal.places["svea roe_test"]["good"].worse == np.mean(scores < scores[7])
+    drops = groups["svea"][1].values["good"]
+    assert signal.places["svea drop"]["good"].worse == np.mean(drops > drops[7])
+
+
+@pytest.fixture
+def ends_of(built, results, tmp_path):
+    """Return a function: the best and the worst example of "good", whose first inputs are examples."""
+
+    def found(metric, good, others, shown):
+        names = [f"input {place}" for place in range(len(good))]
+        view = report_examples.load(results[0].examples)[0][0].views[0]
+        examples = [report_examples.Example(name, (metric,), name, (view,)) for name in names[:shown]]
+        saved = replace(results[0], examples=report_examples.save(str(tmp_path), examples, []))
+        values = {"good": np.array(good, float), "best": np.array(others, float), "bad": np.array(others, float)}
+        scores = {"svea": [InputScores({"metric": metric}, names, values)]}
+        cards = gallery.cards(built, {}, gallery.examples(built, [saved], scores), Names({}, []), {})
+        card = next(one for one in cards if one["name"] == "good")
+        return [one and (one["title"], float(one["value"]), one["share"]) for one in (card["best"], card["worst"])]
+
+    return found
+
+
+@pytest.mark.parametrize("metric", ["roe_test", "drop"])
+def test_best_and_worst_shown_are_by_the_methods_own_scores(ends_of, metric):
+    sign = -1 if metric == "drop" else 1
+    best, worst = ends_of(metric, sign * np.array([2, 9, 4, 3, 5, 6]), sign * np.array([1, 90, 80, 0, 0, 0]), 3)
+    assert (best, worst) == (("input 1", sign * 9, 83), ("input 0", sign * 2, 0))
+
+
+@pytest.mark.parametrize("metric", ["roe_test", "drop"])
+@pytest.mark.parametrize("value", [0, 1])
+def test_equal_scores_have_no_best_and_no_worst(ends_of, metric, value):
+    assert ends_of(metric, [value] * 6, [0, 1, 1, 0, 1, 0], 3) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("hits", "ends"),
+    [
+        ([1, 1, 1, 0, 1, 1], [("input 2", 1, 17), None]),  # the shown ones are hits: none is a worst
+        ([0, 0, 0, 1, 0, 0], [None, ("input 2", 0, 0)]),
+        ([1, 0, 1, 0, 1, 0], [("input 2", 1, 50), ("input 1", 0, 0)]),
+    ],
+)
+def test_of_equal_hits_the_one_that_others_miss_is_the_best_shown(ends_of, hits, ends):
+    others = [1, 1, 0, 0, 1, 1]
+    if ends[0] is None:  # of equal misses the one that others hit
+        others = [0, 0, 1, 1, 0, 0]
+    assert ends_of("roe_test", hits, others, 3) == ends
 
 
 def test_every_score_comes_back_from_two_bytes(built, groups, judged):
@@ -150,7 +198,8 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
         "Does not beat every baseline (✓) on any of 4 metrics; not on SVEA ROE test % (“random”), "
     )
     assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
-    assert best["best"]["share"] >= best["worst"]["share"]
+    for one, end in itertools.product(found, ("best", "worst")):
+        assert one[end] is None or (one[end]["share"] >= 50) == (end == "best")
 
 
 def test_a_family_may_have_the_name_of_a_method(built, judged, results, groups):

@@ -156,10 +156,88 @@ def said(built, judged, titles=TITLES):
 def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
     roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
     assert roe == {
-        "metric": "SVEA ROE test %", "key": "svea-roe-test", "best": "The Best", "mark": "✓", "named": True,
-        "score": f"{built.cells['best', 'svea roe_test']['value']:.1f}", "like": "none", "caveat": "",
+        "metric": "SVEA ROE test %", "key": "svea-roe-test", "mark": "✓", "named": True,
+        "best": f"The Best {built.cells['best', 'svea roe_test']['value']:.1f} ✓", "like": "none", "caveat": "",
     }  # fmt: skip
-    assert (drop["best"], drop["mark"]) == ("The Best", "") and drop["caveat"].startswith("“Random map” ")
+    assert drop["best"].startswith("The Best -") and drop["mark"] == ""
+    assert drop["caveat"].startswith("“Random map” ")
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("tied", [("good", "bad"), ("good", "bad", "twin"), ("twin",)])
+def test_methods_that_tie_are_all_named(documents, groups, columns, tied, few):
+    changed = json.loads(json.dumps(documents))
+    for row in changed[0]["rows"]:
+        row["value"] = 0.9 if row["method"] in ("best", *tied) and row["metric"] == "roe_test" else -1.0
+    built = matrix.build(changed, columns)
+    group = groups["svea"][0]
+    values = {name: column[: 6 if few else 200] for name, column in group.values.items()}
+    scores = {"svea": [significance.InputScores(group.where, group.inputs[: 6 if few else 200], values)]}
+    for judged in ({}, significance.compare_columns(built, scores)):
+        line = summary.choices(built, judged, Names(TITLES))[0]
+        marked = {name for name in ("The Best", "good", "twin", "bad") if f"{name} ✓" in line["best"]}
+        count, _, named = line["best"].replace(" ✓", "").partition(" methods tie at 0.9: ")
+        assert int(count) == 1 + len(tied) and sorted(re.split(", | and ", named)) == sorted(["The Best", *tied])
+        assert bool(marked) == (bool(judged) and not few) and "bad" not in marked
+        assert "The Best" not in line["like"]
+
+
+def test_the_matrix_counts_the_metrics_that_headline_and_card_count(documents, groups, columns, results, definitions):
+    """Two of four columns have too few inputs, and on the other two one method lacks a comparison."""
+    scores = {name: [*found] for name, found in groups.items()}
+    for name in ("bim", "clevr_xai"):
+        group = scores[name][0]
+        few = {method: column[:6] for method, column in group.values.items()}
+        scores[name] = [significance.InputScores(group.where, group.inputs[:6], few)]
+    for place, group in enumerate(scores["svea"]):
+        controlled = {f"{name}/wrong_class": 0.1 * group.values[name] for name in ("good", "twin", "bad")}
+        scores["svea"][place] = replace(group, values={**group.values, **controlled})
+    built = matrix.build(documents, columns)
+    judged = significance.compare_columns(built, scores)
+    page = rendered(built, judged, results, definitions, scores=scores)["index.html"]
+    body = page[page.index('id="matrix-table"') :]
+    found = re.findall(r'<th scope="row">([^<]+)</th>\n<td class="plain" data-value="(\d*)">(.*?)</td>', body)
+    cells = {name: (value, re.sub("<.*?>", "", text)) for name, value, text in found}
+    assert cells == {
+        "The Best": ("0", "0 of 1"),
+        "good": ("1", "1 of 2"),
+        "twin": ("1", "1 of 2"),
+        "bad": ("0", "0 of 2"),
+    }
+    assert list(cells)[-2:] == ["The Best", "bad"]
+    for name in built.methods:
+        _, text = cells[TITLES.get(name, name)]
+        passed, compared = text.split(" of ")
+        said = summary.headline(built, judged, Names({}), [name])[0]
+        wanted = "the one metric" if compared == "1" else f"{'any' if passed == '0' else passed} of {compared} metrics"
+        assert wanted in said
+
+
+def test_a_method_that_was_compared_on_no_metric_has_no_count_and_comes_last(
+    documents, groups, columns, results, definitions
+):
+    group = groups["svea"][0]
+    controlled = {f"{name}/wrong_class": 0.1 * group.values[name] for name in ("good", "twin", "bad")}
+    scores = {"svea": [replace(group, values={**group.values, **controlled})]}
+    judged = significance.compare_columns(built := matrix.build(documents, columns), scores)
+    page = rendered(built, judged, results, definitions, scores=scores)["index.html"]
+    body = page[page.index('id="matrix-table"') :]
+    assert re.findall(r'data-value="(\d*)">(?:(\d)<span class="rank"> of (\d)</span>|–)</td>', body) == [
+        ("1", "1", "1"), ("1", "1", "1"), ("0", "0", "1"), ("", "", "")
+    ]  # fmt: skip
+    assert re.findall(r'<th scope="row">([^<]+)</th>\n<td class="plain"', body)[-1] == "The Best"
+
+
+@pytest.mark.parametrize("kept", [["svea"], ["bim", "clevr_xai"], ["svea", "bim", "clevr_xai"]])
+def test_a_preliminary_page_counts_the_benchmarks_of_its_matrix(documents, columns, groups, results, definitions, kept):
+    """A benchmark may have a table, such as one without a column, before it has a row of the matrix."""
+    built = matrix.build([one for one in documents if one["benchmark"] in kept], columns)
+    index = rendered(built, {}, results, definitions, scores={}, to_come="1 of 3 tables are there.")["index.html"]
+    titles = built.groups()
+    kicker = re.search(r'class="kicker">(.*?)<', index)[1]
+    assert kicker == "Attribution methods on " + " and ".join(", ".join(titles).rsplit(", ", 1))
+    assert f"<b>{len(kept)}</b>benchmark" in index
+    assert re.findall(r'<th scope="colgroup" colspan="\d+" data-group="(.*?)"', index) == titles
 
 
 def test_equal_methods_are_as_good_as_the_best_and_named_under_what_is_open(built, groups):
