@@ -26,7 +26,8 @@ from attribution.cli import list_devices
 from attribution.errors import BadInput
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRESS_BAR = re.compile(r"\d+%\||\bit/s\]|\?it/s|s/it\]")  # of tqdm
+PROGRESS_BAR = re.compile(r"\d+%\||\[(\d+:)+\d\d[<,].*\]$")  # of tqdm, with a total or without one
+_ESCAPE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")  # of a terminal: nested bars move the cursor
 # One thread per command: several run side by side, and sums are bitwise equal whatever the number of cores.
 THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
@@ -47,6 +48,11 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: int):
         super().__init__(message)
         self.crashed = code != _BAD_INPUT
+
+
+def text_lines(written: bytes) -> list[str]:
+    """Return the lines of what a command wrote to standard error, without escape codes."""
+    return [_ESCAPE.sub("", line).rstrip() for line in re.split(r"[\r\n]", written.decode(errors="replace"))]
 
 
 def write_stderr(written: bytes) -> None:
@@ -223,7 +229,7 @@ def _end_with(parent: Any) -> None:
 
 def _last_error(written: bytes) -> str:
     """Return the last error line of a command's standard error, or else its last line that is no progress bar."""
-    lines = list(filter(None, map(str.strip, re.split(r"[\r\n]", written.decode(errors="replace")))))
+    lines = list(filter(None, map(str.strip, text_lines(written))))
     errors = [line for line in lines if line.startswith("error: ")]
     candidates = errors or [line for line in lines if not PROGRESS_BAR.search(line)]
     return candidates[-1].removeprefix("error: ") if candidates else ""

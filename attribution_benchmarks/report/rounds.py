@@ -24,7 +24,7 @@ from attribution.errors import print_text, printable
 from attribution_benchmarks.cli.workers import available_cores
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.report_examples import FILE
-from attribution_benchmarks.report.forkserver import PROGRESS_BAR, CommandFailed, write_stderr
+from attribution_benchmarks.report.forkserver import PROGRESS_BAR, CommandFailed, text_lines, write_stderr
 from attribution_benchmarks.report.formatting import shown_path
 from attribution_benchmarks.report.results import Result
 from attribution_benchmarks.report.task_runner import TaskRunner
@@ -242,6 +242,7 @@ class Rounds:
 
 _MEMORY = 2 << 30  # bytes allowed for one task; the largest takes two thirds
 _PERCENT = re.compile(r"(\d+)%\|")
+_CUT_ESCAPE = re.compile(rb"(\x1b(\[[\d;?]*)?)?\Z")  # an escape code whose end is not yet written
 Task = TypeVar("Task")
 
 
@@ -362,12 +363,14 @@ class Progress:
             write_stderr(written)
             return
         with self._lock:
-            *lines, rest = re.split(rb"[\r\n]", self._partial_line.pop(name, b"") + written)
-            if PROGRESS_BAR.search(rest.decode(errors="replace")):  # a bar has no line end, and is written at once
+            whole = self._partial_line.pop(name, b"") + written
+            *lines, rest = text_lines(whole)
+            if PROGRESS_BAR.search(rest):  # a bar has no line end, and is written at once
                 lines.append(rest)
+                self._partial_line[name] = _CUT_ESCAPE.search(whole)[0]
             else:
-                self._partial_line[name] = rest
-            for line in (line.decode(errors="replace").rstrip() for line in lines):
+                self._partial_line[name] = re.split(rb"[\r\n]", whole)[-1]
+            for line in lines:
                 if not PROGRESS_BAR.search(line):
                     if line:
                         self._write(f"{name}: {line}")

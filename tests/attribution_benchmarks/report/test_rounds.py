@@ -1,8 +1,10 @@
 """Tasks side by side: as many as asked, the longest first, results in order, and the first failure ends the rest."""
 
+import re
 import threading
 
 import pytest
+from tqdm import tqdm
 
 from attribution_benchmarks.report import rounds
 from attribution_benchmarks.report.rounds import Progress
@@ -83,6 +85,37 @@ def test_lines_of_concurrent_tasks_have_their_name_and_bars_are_shown_on_termina
     lines = capsys.readouterr().err.splitlines()
     assert lines[:4] == ["[1/3] SVEA", "[2/3] BIM", "svea: figure: a.png", "bim: waiting for another process"]
     assert lines[4].startswith("  SVEA done after ") and lines[4].endswith(" s to go") and len(lines) == 5
+
+
+@pytest.mark.parametrize("pieces", ["all at once", "each write", "codes in two"])
+@pytest.mark.parametrize(
+    "settings", [{"total": 3}, {}, {"unit": " pictures"}, {"total": 3, "bar_format": "{l_bar}{bar}|"}]
+)
+def test_nested_bars_leave_no_escape_codes_and_hide_no_line(settings, pieces, capsys):
+    class Writes(list):
+        write, flush = list.append, lambda self: None
+
+    written = Writes()
+    with tqdm(desc="outer", file=written, mininterval=0, **settings) as outer:
+        for _ in range(3):
+            with tqdm(desc="inner", file=written, mininterval=0, leave=False, **settings) as inner:
+                for _ in range(3):
+                    inner.update()
+            outer.update()
+        outer.write("figure: a.png", file=written)
+    written.write("\x1b[33m  warning: indented\x1b[0m\nlast line\n")
+    assert any("\x1b[A" in part for part in written)
+    if pieces == "all at once":
+        written = ["".join(written)]
+    elif pieces == "codes in two":
+        written = [half for part in written for half in re.split(r"(?<=\x1b)|(?<=\x1b\[)", part)]
+    progress = Progress([10.0, 20.0], 2)
+    progress.start("bim", "BIM", 10.0)
+    for part in written:
+        progress.on_stderr("bim", part.encode())
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "bim: figure: a.png", "bim:   warning: indented", "bim: last line"
+    ]  # fmt: skip
 
 
 def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
