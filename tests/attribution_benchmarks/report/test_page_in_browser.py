@@ -39,7 +39,8 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, definitions):
+def written(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, definitions):
+    """Return a function that writes the report with some methods' titles, and returns the address of its first page."""
     directory = tmp_path_factory.mktemp("report")
     documents = copy.deepcopy(documents)
     for row in documents[0]["rows"]:
@@ -54,12 +55,22 @@ def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, 
         for document in documents
     ]  # fmt: skip
     settings = {"command": "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20, "lead": "", "footer": ""}
-    data = ReportData(
-        results, groups, definitions, columns, {}, settings, custom=[OWN], notes=["/a/long/path/without/any/space/" * 4]
-    )
-    for name, text in render_pages(built, matrix.agreement(built), judged, data).items():
-        (directory / name).write_text(text, encoding="utf-8")
-    return (directory / "index.html").as_uri()
+
+    def write(titles):
+        folder = tmp_path_factory.mktemp("pages")
+        shutil.copy(picture, folder)
+        notes = ["/a/long/path/without/any/space/" * 4]
+        data = ReportData(results, groups, definitions, columns, titles, settings, custom=[OWN], notes=notes)
+        for name, text in render_pages(built, matrix.agreement(built), judged, data).items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return (folder / "index.html").as_uri()
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def address(written):
+    return written({})
 
 
 def address_of(address, name):
@@ -175,6 +186,36 @@ def test_every_page_fits_its_screen_and_can_be_read(opened, viewport, scheme, na
     only = None if scheme == "light" else {"runOnly": ["color-contrast", "target-size", "meta-viewport"]}
     found = axe.Axe().run(page, options=only).response["violations"]
     assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+LEAVE_THEIR_BOX = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walker.nextNode()) {
+    const text = walker.currentNode, range = document.createRange();
+    let box = text.parentElement;
+    if (!text.data.trim() || box.closest(".scroll, pre, svg, script, style, select, .unseen")) { continue; }
+    while (getComputedStyle(box).display === "inline") { box = box.parentElement; }
+    range.selectNodeContents(text);
+    if (range.getBoundingClientRect().right > box.getBoundingClientRect().right + 1) { found.push(text.data); }
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("title", ["contrastive_smooth_of_many_copies", "SmoothGradVarGrad", "sehrlangesWort" * 4])
+def test_long_names_stay_in_their_box(browser, written, title, width):
+    address = written({OWN: title, "best": f"Squared{title}"})
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    for name in ("index", "methods", "examples"):
+        page.goto(address_of(address, f"{name}.html"))
+        if name == "examples":
+            page.locator("#look-input").select_option(label="Is it <b>red</b>?")
+            page.wait_for_function("document.querySelectorAll('#look-strip button').length === 4")
+        assert title in page.inner_text("main")
+        assert page.evaluate(LEAVE_THEIR_BOX) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
 
 
 def test_the_first_page_is_short_and_marks_the_custom_method(opened):
