@@ -173,7 +173,7 @@ def _agreements(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueEr
 def _beside_ours(
     measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], name: str
 ) -> dict[str, Any]:
-    """Return our counterpart of a metric of Quantus, its correlation on the same maps, and theirs minus ours.
+    """Return our counterpart of a metric of Quantus, both correlations on the same maps, and theirs minus ours.
 
     A map that one of the two does not score, as Quantus does not score a map of zeros, counts for neither.
     """
@@ -187,7 +187,10 @@ def _beside_ours(
     if not first:
         return {}
     differences = {network: first[network] - second[network] for network in first}
-    return {"ours": ours, "of_ours": _estimate(second), "difference": _estimate(differences, bounds=(-2.0, 2.0))}
+    return {
+        "ours": ours, "of_quantus": _estimate(first), "of_ours": _estimate(second),
+        "difference": _estimate(differences, bounds=(-2.0, 2.0)),
+    }  # fmt: skip
 
 
 def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
@@ -273,7 +276,8 @@ def shown(found: Sequence[float] | None, interval: bool = True) -> str:
     """Return an estimate as "0.85 (0.71 to 0.96)"; empty where there is none."""
     if found is None:
         return ""
-    return "{:.2f} ({:.2f} to {:.2f})".format(*found) if interval else f"{found[0]:.2f}"
+    value, low, high = (f"{round(each, 2) + 0.0:.2f}" for each in found[:3])  # no negative zero
+    return f"{value} ({low} to {high})" if interval else value
 
 
 def _draw(found: Mapping[str, Mapping[str, Mapping]]) -> Any:

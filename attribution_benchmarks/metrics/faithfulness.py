@@ -354,7 +354,8 @@ METRICS = (
         chance="0",
         criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
         f"small numbers, and low for every map. {_SETS} sets of each size are sampled for an input, and its value "
-        "depends on them.",
+        "depends on them. A constant added to the map changes nothing, because all sets of a size have as many "
+        "positions.",
     ),
     Metric(
         "infidelity",
@@ -386,7 +387,8 @@ METRICS = (
         cost=f"{SUBSETS} passes per input, shared by all maps",
         chance="0",
         criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
-        "small numbers. It is sensitivity-n with sets of one size.",
+        "small numbers. It is sensitivity-n with sets of one size, and does not see a constant added to the map, "
+        "either.",
     ),
     Metric(
         "faithfulness_estimate",

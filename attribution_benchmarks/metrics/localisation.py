@@ -107,8 +107,8 @@ def _top_k_intersection(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the share of the k highest positions that are in the mask (Theiner, Müller-Budack and Ewerth, WACV 2022).
 
     (N,) in [0, 1]; k is a twentieth of all positions, at least one. Where equal values compete for the last
-    positions, the mean over the choices. Without ties it is Quantus's ``TopKIntersection``, whose k is 1,000 by
-    default. Arguments as for ``_pointing_game``.
+    positions, the mean over the choices. Without ties it is Quantus's ``TopKIntersection(abs=True)``; by default that
+    ranks signed values, and its k is 1,000. Arguments as for ``_pointing_game``.
     """
     count = max(round(_HIGHEST * flat(mask).shape[1]), 1)
     return np.asarray(shared_with_highest(values, mask, np.full(len(mask), count)) / count)
@@ -196,7 +196,8 @@ METRICS = (
         title="ROC AUC",
         about="How often a position in the mask has a higher value than one outside, all pairs counted, ties as one "
         "half. Between 0 and 1; more is better, one half is chance.",
-        source="Fawcett, An Introduction to ROC Analysis, 2006",
+        source="Fawcett, An Introduction to ROC Analysis, 2006; Quantus's `AUC?abs=True`, which ranks signed values by "
+        "default",
         chance="0.5",
         criticism="Where the mask is small it is lenient: many positions outside may be above the mask while few of "
         "all pairs are lost. It does not see how much higher the mask is.",
@@ -230,7 +231,7 @@ METRICS = (
         about="The share of the map's highest twentieth of positions that is in the mask. Between 0 and 1; more is "
         "better.",
         source="Theiner, Müller-Budack and Ewerth, Interpretable Semantic Photo Geolocation, WACV 2022; without ties "
-        "it is Quantus's `TopKIntersection`, whose k is 1,000 by default",
+        "it is Quantus's `TopKIntersection?abs=True`; by default that ranks signed values, and its k is 1,000",
         chance="the mask's share of the image",
         criticism="A mask of less than a twentieth of the image cannot be filled, so that 1 is out of reach there.",
     ),

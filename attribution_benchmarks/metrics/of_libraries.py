@@ -11,9 +11,9 @@ InputInvariance, RelativeRepresentationStability) or mosaics (Focus), or return 
 Continuity) are not offered. IROF needs ``numpy.trapz``, which NumPy 2.4 no longer has; ``irof`` is the same metric.
 
 **Xplique** (Fel et al., 2022): 2.0 declares TensorFlow 2.18 to 2.20 with CUDA and an OpenCV with windows, so it is no
-extra of this package: it is installed beside TensorFlow 2.20, or without its requirements, ``pip install --no-deps
-xplique tensorflow-probability dm-tree decorator``. MuFidelity draws from TensorFlow's global generator, whose seed it
-leaves set. Classes that explain inputs or randomize Keras models are not offered.
+extra of this package: it is installed beside TensorFlow 2.20, or without its requirements, see ``INSTALL_XPLIQUE``.
+MuFidelity draws from TensorFlow's global generator, whose seed it leaves set. Classes that explain inputs or randomize
+Keras models are not offered.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _QuantusScorer:
         except Exception as error:  # Quantus raises whatever it likes
             reason = " ".join(str(error).split()) or type(error).__name__
             raise BadInput(
-                f"Quantus's {self.kind} refuses inputs of shape {batch.pictures.shape[1:]}: {reason}"
+                f"Quantus's {self.kind} failed on inputs of shape {batch.pictures.shape[1:]}: {reason}"
             ) from error
         finally:
             np.random.set_state(state)  # noqa: NPY002
@@ -214,6 +214,9 @@ def _map(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 XPLIQUE = "xplique:"
+INSTALL_XPLIQUE = (
+    "pip install --no-deps xplique tensorflow-probability dm-tree decorator tf_keras && pip install scikit-image"
+)
 _OF_MAPS: dict[str, Literal["more", "less"]] = {"Complexity": "less", "Sparseness": "more"}
 XPLIQUE_NAMES: dict[str, Literal["more", "less"]] = {  # name -> which is better
     **_OF_MAPS,
@@ -231,10 +234,7 @@ def xplique_metric(name: str) -> Metric:
     try:
         importlib.import_module("xplique.metrics")
     except ImportError as error:
-        raise BadInput(
-            f"--metrics={name} needs Xplique: pip install --no-deps xplique tensorflow-probability dm-tree decorator "
-            f"({error})"
-        ) from error
+        raise BadInput(f"--metrics={name} needs Xplique: {INSTALL_XPLIQUE} ({error})") from error
     return Metric(
         name,
         f"{kind} (Xplique)",
@@ -279,4 +279,4 @@ class _XpliqueScorer:
         except Exception as error:  # Xplique raises whatever it likes
             reason = " ".join(str(error).split()) or type(error).__name__
             shape = batch.pictures.shape[1:]
-            raise BadInput(f"Xplique's {self.kind} refuses inputs of shape {shape}: {reason}") from error
+            raise BadInput(f"Xplique's {self.kind} failed on inputs of shape {shape}: {reason}") from error

@@ -144,7 +144,8 @@ def _completeness(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return how far a map's sum S is from the score's drop D to the input of zeros, |S - D| / (|S| + |D|), (N,).
 
     In [0, 1]: 0 for a complete map, 1 for one of zeros or of the opposite sign, 0 where S and D are 0. Quantus's
-    ``Completeness`` is whether S equals D to the last bit, of maps that are divided by their largest value by default.
+    ``Completeness`` is whether S equals D to the last bit; by default of maps divided by their largest magnitude, and D
+    the drop to the input's least value.
     """
     whole, targets = originals(batch, scores)
     empty = _scores_of_zeros(batch, scores)
@@ -203,7 +204,8 @@ METRICS = (
         bounds=(-1.0, 1.0),
         cost=f"{SUBSETS} passes per input, shared by all maps",
         chance="0",
-        criticism="A fifth of an image without its neighbors is unlike what the network was trained on.",
+        criticism="A fifth of an image without its neighbors is unlike what the network was trained on. A constant "
+        "added to the map changes nothing where cells are of equal size.",
     ),
     _metric(
         "nonsensitivity",
@@ -228,7 +230,7 @@ METRICS = (
         about="How far the map's sum S is from the drop D of the score to the input of zeros: |S - D| / (|S| + |D|). "
         "Between 0 and 1; less is better.",
         source="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017; Quantus's "
-        "`Completeness` is whether S equals D to the last bit",
+        "`Completeness?normalise=False&perturb_baseline=0.0` is whether S equals D to the last bit",
         bounds=(0.0, 1.0),
         cost="1 pass per input, shared by all maps",
         chance="1 where the map's sum has the wrong sign, else any value",

@@ -89,8 +89,10 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    main_result = () if data.to_come else summary.headline(built, tests, data.names, data.custom)
-    return "\n".join([matrix_text, agreement_text, *([report_diff.as_text(changed)] if changed else []), *main_result])
+    parts = [matrix_text, agreement_text, report_diff.as_text(changed) if changed else ""]
+    return "\n".join(
+        filter(None, [*parts, *(() if data.to_come else summary.headline(built, tests, data.names, data.custom))])
+    )
 
 
 def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:

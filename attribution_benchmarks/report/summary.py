@@ -326,7 +326,7 @@ def _costs(names_of: Sequence[str], names: Any) -> list[str]:
 def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
     """Return which methods' maps hardly depend on the class."""
     blind = {
-        name: min(one.kept.values())
+        name: one.kept.values()
         for name, one in records.items()
         if one.kept and all(share > MARGIN for share in one.kept.values())
     }
@@ -334,8 +334,8 @@ def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]
         return []
     keep, their = ("keeps", "its") if len(blind) == 1 else ("keep", "their")
     return [
-        f"{enumeration(map(names, blind), 6)} {keep} at least {100 * min(blind.values()):.0f} % of {their} score for a "
-        "wrong class wherever that was tested: such maps show what the network looks at, not why it prefers a class."
+        f"{enumeration(map(names, blind), 6)} {keep} {percentages(itertools.chain(*blind.values()))} of {their} score "
+        "for a wrong class on the inputs scored: such maps show what the network looks at, not why it prefers a class."
     ]
 
 
@@ -421,7 +421,7 @@ def _agreement(agreement: Agreement) -> list[str]:
     chance = agreement.chance
     found = [
         f"Kendall's tau between the benchmarks' mean ranks of {between.methods} methods: {'; '.join(pairs)}. Unrelated "
-        f"rankings stay within ±{number(chance.tau)} in 95 % of cases.",
+        f"rankings of {between.families} families stay within ±{number(chance.tau)} in at least 95 % of cases.",
         f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Such a "
         f"comparison detects a correlation of 0.5 in {100 * chance.power:.0f} % of the cases.",
     ]

@@ -13,6 +13,7 @@ from attribution_benchmarks.stats.statistics import CONFIDENCE, Array, Clusters,
 _PERMUTATIONS = 10_000
 _MIN_FAMILIES = 5  # fewer do not show a spread
 _MIN_CLUSTERS = 10
+_ROUNDING = 1e-12  # of a probability
 _GROUPS = 200  # of clusters that a jackknife leaves out together, at most
 
 
@@ -111,7 +112,10 @@ def _over_families(
 
 
 class AgreementByChance(NamedTuple):
-    """The 95 % quantiles of abs(tau) and of W for unrelated rankings, and the power to recognise related ones by W."""
+    """What unrelated rankings give, and the power to recognise related ones by W.
+
+    ``tau`` is the smallest t with P(abs(tau) <= t) >= 95 %, ``w`` the 95 % quantile of W.
+    """
 
     tau: float = float("nan")
     w: float = float("nan")
@@ -121,10 +125,10 @@ class AgreementByChance(NamedTuple):
 def agreement_by_chance(
     n: int, judges: int = 2, correlation: float = 0.5, draws: int = 2000, seed: int = 0
 ) -> AgreementByChance:
-    """Return what unrelated rankings give, and how often related ones are recognised, by simulation.
+    """Return what unrelated rankings give, and how often related ones are recognised.
 
-    Of ``judges`` rankings of ``n`` independent methods (families). The scores of related rankings are normal, every two
-    with the given ``correlation``.
+    Of ``judges`` rankings of ``n`` independent methods (families). Tau is exact, W is simulated. The scores of related
+    rankings are normal, every two with the given ``correlation``.
     """
     if n < 2 or judges < 2:
         return AgreementByChance()
@@ -135,8 +139,17 @@ def agreement_by_chance(
         _ranks(scores).sum(axis=2).var(axis=0) / (judges**2 * (n**2 - 1) / 12) for scores in (unrelated, related)
     )
     limit = float(np.quantile(of_unrelated, CONFIDENCE))
-    taus = [abs(kendall_tau(unrelated[:, draw, 0], unrelated[:, draw, 1])) for draw in range(min(draws, 500))]
-    return AgreementByChance(float(np.quantile(taus, CONFIDENCE)), limit, float((of_related > limit).mean()))
+    return AgreementByChance(_tau_by_chance(n), limit, float((of_related > limit).mean()))
+
+
+def _tau_by_chance(n: int) -> float:
+    """Return the smallest t with P(abs(tau) <= t) >= 95 % over all orders of ``n`` methods, each as likely."""
+    inversions = np.ones(1)  # probability of each number of pairs in the other order
+    for size in range(2, n + 1):
+        inversions = np.convolve(inversions, np.full(size, 1 / size))
+    taus = np.abs(np.linspace(1, -1, len(inversions)))
+    order = np.argsort(taus)
+    return float(taus[order][np.searchsorted(inversions[order].cumsum(), CONFIDENCE - _ROUNDING)])
 
 
 def rank_correlations(scores: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.int64]]:

@@ -18,3 +18,10 @@ def test_idioms_become_fewer():
     counts |= {name: len(IDIOMS.findall((ROOT / name).read_text("utf-8"))) for name in ("README.md", "CONTRIBUTING.md")}
     total, worst = sum(counts.values()), sorted(counts, key=counts.get)[-5:]
     assert 0 < total <= MOST, f"{total} idioms; most in {worst}; lower MOST when they become fewer"
+
+
+def test_notes_for_editors_are_comments():
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        assert "do not edit" not in " ".join(
+            re.sub("<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL).split()
+        ), page

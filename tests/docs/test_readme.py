@@ -14,7 +14,7 @@ from scipy import stats
 import attribution
 from attribution.cli import execute
 from attribution.explain import __main__ as command
-from attribution_benchmarks.stats.correlation import kendalls_w
+from attribution_benchmarks.stats.correlation import agreement_by_chance, kendalls_w
 from bim.layout import OBJECTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,6 +74,27 @@ def test_the_agreement_of_the_benchmarks_is_that_of_the_matrix():
     )  # fmt: skip
     expected = [between.w, between.low, between.high, between.chance, between.p_value, min(within), max(within)]
     assert [float(number) for number in said.groups()] == pytest.approx(expected, abs=0.02)  # of rounded scores
+    assert f"within ±{agreement_by_chance(len(set(of_common)), 3).tau:.2f} in at least 95 % of the cases" in text
+
+
+def test_the_page_explains_scores_without_a_mark_whose_intervals_all_end_below_the_margin():
+    """Marks are corrected for the number of methods, intervals are not."""
+    highest: dict = {}
+    for table in re.findall(r"<details>.*?</details>", RESULTS, re.DOTALL):
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", table, re.M)]
+        for title, *cells in lines[2:]:
+            for column, cell in zip(lines[0][1:], cells, strict=True):
+                if cell != "–":
+                    highest.setdefault((title, column), []).append(int(re.search(r"–(\d+)\)", cell)[1]))
+    columns = "ROE %|Drop %|Incr. %|MCS|IDR|IIR|mass, s.|rank, s.|mass, c.|rank, c.".split("|")
+    marks = {
+        (title, column): cell for title, row in matrix_rows().items() for column, cell in zip(columns, row, strict=True)
+    }
+    unmarked = [place for place, ends in highest.items() if max(ends) < 80 and re.fullmatch(r"[\d.]+", marks[place])]
+    assert ("Grad-CAM", "IDR") in unmarked and ("SmoothGrad", "mass, s.") in unmarked and len(unmarked) == 19
+    text = " ".join(RESULTS.split())
+    assert "but its interval is not" not in text and "Holm-corrected for the methods of the column" in text
+    assert "Vanilla Gradient | 93 (68–119)" in text and "the gradient keeps 93 % (95 % interval 68 to 119 %)" in text
 
 
 def test_the_numbers_of_methods_that_pass_and_that_lose_to_the_largest_value_are_those_of_the_matrix():

@@ -52,7 +52,9 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
     (
         "Faithfulness",
         "Does the network's score change when the positions that a map ranks high are removed? Positions count by "
-        "their evidence: signed values, summed over channels. Probabilities are of the explained class.",
+        "their evidence: signed values, summed over channels. Probabilities are of the explained class. A constant "
+        "added to all positions changes Completeness and Infidelity, but neither orders of positions nor correlations "
+        "over sets of equal size.",
         (*metrics.faithfulness.METRICS, *metrics.regions.METRICS, *metrics.in_domain.METRICS),
     ),
     (
@@ -64,8 +66,8 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
 )
 _HEAD = """# Metrics of every benchmark
 
-Generated from the entries in `attribution_benchmarks/metrics` by `python tools/docs/document_registries.py`; do not
-edit.
+<!-- Generated from the entries in `attribution_benchmarks/metrics` by `python tools/docs/document_registries.py`; do
+not edit. -->
 
 Select them with `--metrics`, together with a benchmark's metrics ([benchmarks.md](benchmarks.md)) and custom ones
 ([extend.md](extend.md)):
@@ -90,12 +92,15 @@ Metrics of Quantus that remove positions one after another call the network once
 larger step there, such as `quantus:PixelFlipping?features_in_step=256`.
 
 **Metrics of Xplique.** `--metrics=xplique:MuFidelity` in the same way, after
-`pip install --no-deps xplique tensorflow-probability dm-tree decorator`: Xplique declares TensorFlow 2.18 to 2.20, and
-works with the one installed. These are available: XPLIQUE_NAMES.
+`INSTALL_XPLIQUE`:
+Xplique declares TensorFlow 2.18 to 2.20, and works with the one installed. These are available: XPLIQUE_NAMES.
 
 Metrics with a published name differ from Quantus's where their entry says so. Quantus's `Monotonicity` is true of every
-map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
-`RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1.
+map for a constant baseline. Its `RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1. By default
+Quantus divides a map by its largest magnitude, and replaces removed positions by the least value of the input. An entry
+that calls a metric Quantus's means: with removed positions of the same value. `quantus:Completeness` compares
+floating-point numbers for equality; of complete maps it is true with `?normalise=False&perturb_baseline=0.0` alone, and
+only where nothing is rounded.
 
 **ROAR**, remove and retrain (Hooker et al., NeurIPS 2019), is not available: it trains the network again for each
 method and each share of removed positions. ROAD is its counterpart without retraining:
@@ -153,6 +158,7 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     lines = [
         _HEAD.replace("EXAMPLE", EXAMPLE)
         .replace("QUANTUS_NAMES", _quoted(metrics.of_libraries.QUANTUS_NAMES))
+        .replace("INSTALL_XPLIQUE", metrics.of_libraries.INSTALL_XPLIQUE)
         .replace("XPLIQUE_NAMES", _quoted(metrics.of_libraries.XPLIQUE_NAMES)),
         "| name | metric | better | range | cost | retest, images | retest, vectors |",
         "|---|---|---|---|---|---:|---:|",

@@ -55,6 +55,20 @@ def test_the_area_under_the_roc_curve_is_the_same():
     np.testing.assert_allclose(ours_of("roc_auc"), theirs, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("roc_auc", "quantus:AUC"), ("top_k_intersection", f"quantus:TopKIntersection?k={SIDE**2 // 20}")],
+)
+@pytest.mark.parametrize("signs", ["mixed", "one"])
+def test_signed_values_are_ranked_by_magnitude_here_and_as_they_are_in_quantus(ours, theirs, signs):
+    maps = np.random.default_rng(12).normal(size=MAPS.shape)
+    maps = np.abs(maps) if signs == "one" else maps
+    by_magnitude = f"{theirs}{'&' if '?' in theirs else '?'}abs=True"
+    np.testing.assert_allclose(ours_of(by_magnitude, maps), ours_of(ours, maps), atol=1e-6)
+    assert np.allclose(ours_of(theirs, maps), ours_of(ours, maps), atol=1e-6) == (signs == "one")
+    assert theirs.removeprefix("quantus:").partition("?")[0] in METRIC_REGISTRY[ours].source
+
+
 def test_the_pointing_game_is_the_same_without_tolerance_and_ties():
     theirs = quantus_score(metrics.localisation.PointingGame(disable_warnings=True))
     np.testing.assert_array_equal(ours_of("pointing_game@0"), theirs)
@@ -281,6 +295,23 @@ def test_completeness_of_quantus_is_equality_to_the_last_bit():
         np.testing.assert_allclose(ours, gap, rtol=1e-6)
         theirs = metric.evaluate_batch(network, np.moveaxis(pictures, -1, 1), batch.targets, maps[:, np.newaxis])
         assert np.array_equal(theirs, ours == 0)
+
+
+def test_completeness_of_quantus_is_false_of_complete_maps_by_default():
+    pictures = np.random.default_rng(12).integers(1, 9, size=(6, 4, 4, 1)).astype(float)
+    batch = Batch(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
+
+    def scores(inputs):
+        return np.reshape(inputs, (len(inputs), -1)).sum(axis=1, keepdims=True)
+
+    def share(name):
+        (metric,) = select_metrics([name], {}).values()
+        return metric.measure.compute(pictures[..., 0], batch, scores)[:, 0].mean()
+
+    assert share("completeness") == 0
+    for parameters in ("", "?normalise=False", "?perturb_baseline=0.0"):
+        assert share(f"quantus:Completeness{parameters}") == 0
+    assert share("quantus:Completeness?normalise=False&perturb_baseline=0.0") == 1
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,27 @@ def test_sensitivity_n_and_infidelity_of_exact_contributions():
     np.testing.assert_allclose(value("infidelity", -exact, batch, Linear()), 1, rtol=1e-9)
 
 
+SEE_A_CONSTANT = ("completeness", "infidelity")
+
+
+@pytest.mark.parametrize("constant", [5.0, -0.3, 1e-2])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sensitivity_n", "faithfulness_correlation", "mu_fidelity", "insertion", "deletion", "insertion_deletion",
+        "selectivity", *SEE_A_CONSTANT,
+    ],
+)  # fmt: skip
+def test_a_constant_added_to_a_map_is_seen_by_sums_over_sets_of_different_sizes_alone(name, constant):
+    """The truth plus a constant has the truth's score by the metrics that docs/which_metric.md recommends."""
+    inputs = signals(3)
+    batch, truth = block_of(inputs), contributions(inputs)
+    right, moved = (value(name, maps, batch, Linear()) for maps in (truth, truth + constant))
+    assert np.allclose(right, moved, atol=1e-9) == (name not in SEE_A_CONSTANT)
+    if name in SEE_A_CONSTANT:
+        assert (moved > right).all()  # less is better
+
+
 def test_a_uniform_map_says_nothing_of_sets_of_one_size():
     batch = block_of(signals())
     for name in CORRELATIONS:

@@ -126,6 +126,6 @@ def test_maps_that_quantus_refuses_are_undefined(batch):
 
 def test_what_quantus_refuses_is_an_error_of_the_input(batch):
     with pytest.raises(
-        BadInput, match=r"Quantus's TopKIntersection refuses inputs of shape \(8, 8, 3\): .*'k' must be"
+        BadInput, match=r"Quantus's TopKIntersection failed on inputs of shape \(8, 8, 3\): .*'k' must be"
     ):
         found("quantus:TopKIntersection", batch.pictures[..., 0], batch, None)

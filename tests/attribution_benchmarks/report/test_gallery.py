@@ -264,7 +264,7 @@ def test_no_method_that_keeps_its_score_for_another_class_passes(documents, grou
     assert text == "good beats every baseline (✓) on the one metric"
     assert sentences[0].endswith("not on SVEA ROE test % (“wrong class”).")
     assert sentences[1] == "Keeps 98 % of its score for a wrong class on SVEA ROE test %."
-    assert advice[-1].startswith("The Best, twin and bad keep at least 90 % of their score for a wrong class wherever")
+    assert advice[-1].startswith("The Best, twin and bad keep 90 to 98 % of their score for a wrong class on")
     text, advice, _ = said(best=0.98, **{**every, "good": 0.97})
     assert text == "No method beats every baseline (✓) on any metric"
     first, closest = advice

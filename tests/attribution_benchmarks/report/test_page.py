@@ -329,7 +329,7 @@ def test_kendalls_w_is_printed_with_its_interval_and_what_chance_gives():
 def test_agreement_names_taus_chance_and_power(built):
     found = summary.summary(built, matrix.agreement(built), {}, Names({}))
     taus, w, *_ = dict(found)["Do the benchmarks agree?"]
-    assert "SVEA and BIM 1.00 (-1.00 to 1.00)" in taus and "Unrelated rankings stay within ±" in taus
+    assert "SVEA and BIM 1.00 (-1.00 to 1.00)" in taus and "Unrelated rankings of 3 families stay within ±1.00" in taus
     assert w.startswith("Kendall's W of the 3 benchmarks is 1.00 (0.33 expected by chance, p =")
     assert " % of the cases." in w
 
@@ -387,6 +387,9 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
         written.append(found)
     assert written[0] == written[1]
     assert (tmp_path / "tables" / "matrix.txt").read_text() in text
+    assert text.splitlines()[-2:] == [
+        "The Best and good beat every baseline (✓) on 3 of 4 metrics", "No method passes on more metrics."
+    ]  # fmt: skip
     rows = json.loads(written[0]["tables/matrix.json"])["rows"]
     assert {row["reason"] for row in rows if row["value"] is None} == {"too slow"}
     assert len({(row["method"], row["column"]) for row in rows}) == len(rows) == 3 * 6 + 4

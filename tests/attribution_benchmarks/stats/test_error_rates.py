@@ -3,10 +3,12 @@
 ``docs/statistics_simulated.json`` has 1,000 families of each design; here some are simulated again, with fewer.
 """
 
+import itertools
 import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from attribution_benchmarks.stats import correlation
 from tools.docs import simulate_statistics
@@ -88,6 +90,16 @@ def test_intervals_of_kendalls_w_cover_that_of_all_methods(families, rho):
         found = correlation.kendalls_w(scores, permutations=1, families=families)
         covered.append(found.low <= truth <= found.high)
     assert np.mean(covered) >= 0.95 - (0.02 if count == 15 else 0.05) - noise_of(0.05, 250)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7])
+def test_tau_by_chance_is_the_smallest_that_covers_95_percent_of_all_orders(n):
+    orders = list(itertools.permutations(range(n)))
+    taus = np.abs([stats.kendalltau(range(n), order).statistic for order in orders])
+    for judges, seed in ((2, 0), (3, 1)):
+        found = correlation.agreement_by_chance(n, judges, seed=seed).tau
+        assert np.mean(taus <= found + 1e-9) >= 0.95 > np.mean(taus < found - 1e-9)
+    assert n != 5 or found == pytest.approx(0.8)
 
 
 def test_agreement_by_chance_is_that_of_unrelated_rankings():

@@ -52,6 +52,22 @@ def test_findings_follow_from_the_figures():
         assert abs(rows[mean]["difference"][0]) < 0.1
 
 
+def test_metrics_that_are_the_same_in_quantus_do_not_differ():
+    """Both are compared on maps that both score, so what one of them does with a map of zeros does not count."""
+    for rows in (IMAGES, VECTORS):
+        assert rows["quantus:Sparseness"]["difference"][:3] == [0, 0, 0]
+        for name in meta_evaluation.QUANTUS:
+            difference = rows[name]["of_quantus"][0] - rows[name]["of_ours"][0]
+            assert abs(rows[name]["difference"][0] - difference) < 2e-4
+
+
+def test_the_recommendation_says_what_the_recommended_metrics_do_not_see():
+    short, limits = PAGE.read_text().split("**In short:**")[1].split("\n\n")[0], PAGE.read_text().split("## Limits")[1]
+    assert "constant" in short and all(name in limits for name in document_which_metric.best(RECORD["groups"]))
+    for name in (*document_which_metric.best(RECORD["groups"]), "mu_fidelity"):
+        assert "onstant added to the map" in METRIC_REGISTRY[name].criticism
+
+
 def test_the_numbers_of_random_sets_give_a_reliable_order():
     for rows in (IMAGES, VECTORS):
         for name in ("sensitivity_n", "infidelity"):
