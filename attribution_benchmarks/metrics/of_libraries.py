@@ -11,7 +11,7 @@ InputInvariance, RelativeRepresentationStability) or mosaics (Focus), or return 
 Continuity) are not offered. IROF needs ``numpy.trapz``, which NumPy 2.4 no longer has; ``irof`` is the same metric.
 
 **Xplique** (Fel et al., 2022): 2.0 declares TensorFlow 2.18 to 2.20 with CUDA and an OpenCV with windows, so it is no
-extra of this package: it is installed beside TensorFlow 2.20, or without its requirements, see ``INSTALL_XPLIQUE``.
+extra of this package: it is installed beside TensorFlow 2.20, or without its requirements (``XPLIQUE_INSTALL``).
 MuFidelity draws from TensorFlow's global generator, whose seed it leaves set. Classes that explain inputs or randomize
 Keras models are not offered.
 """
@@ -214,9 +214,8 @@ def _map(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 XPLIQUE = "xplique:"
-INSTALL_XPLIQUE = (
-    "pip install --no-deps xplique tensorflow-probability dm-tree decorator tf_keras && pip install scikit-image"
-)
+# What it imports and this package does not, then itself without the versions that it declares.
+XPLIQUE_INSTALL = "pip install tf_keras scikit-image tensorflow-probability deprecated && pip install --no-deps xplique"
 _OF_MAPS: dict[str, Literal["more", "less"]] = {"Complexity": "less", "Sparseness": "more"}
 XPLIQUE_NAMES: dict[str, Literal["more", "less"]] = {  # name -> which is better
     **_OF_MAPS,
@@ -234,7 +233,7 @@ def xplique_metric(name: str) -> Metric:
     try:
         importlib.import_module("xplique.metrics")
     except ImportError as error:
-        raise BadInput(f"--metrics={name} needs Xplique: {INSTALL_XPLIQUE} ({error})") from error
+        raise BadInput(f"--metrics={name} needs Xplique: {XPLIQUE_INSTALL} ({error})") from error
     return Metric(
         name,
         f"{kind} (Xplique)",

@@ -92,8 +92,8 @@ Metrics of Quantus that remove positions one after another call the network once
 larger step there, such as `quantus:PixelFlipping?features_in_step=256`.
 
 **Metrics of Xplique.** `--metrics=xplique:MuFidelity` in the same way, after
-`INSTALL_XPLIQUE`:
-Xplique declares TensorFlow 2.18 to 2.20, and works with the one installed. These are available: XPLIQUE_NAMES.
+`XPLIQUE_INSTALL`: Xplique
+declares TensorFlow 2.18 to 2.20, and works with the one installed. These are available: XPLIQUE_NAMES.
 
 Metrics with a published name differ from Quantus's where their entry says so. Quantus's `Monotonicity` is true of every
 map for a constant baseline. Its `RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1. By default
@@ -158,7 +158,7 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     lines = [
         _HEAD.replace("EXAMPLE", EXAMPLE)
         .replace("QUANTUS_NAMES", _quoted(metrics.of_libraries.QUANTUS_NAMES))
-        .replace("INSTALL_XPLIQUE", metrics.of_libraries.INSTALL_XPLIQUE)
+        .replace("XPLIQUE_INSTALL", metrics.of_libraries.XPLIQUE_INSTALL)
         .replace("XPLIQUE_NAMES", _quoted(metrics.of_libraries.XPLIQUE_NAMES)),
         "| name | metric | better | range | cost | retest, images | retest, vectors |",
         "|---|---|---|---|---|---:|---:|",

@@ -1,5 +1,7 @@
 """Xplique's metrics on our maps and scores, where it is installed; it is no requirement of the tests."""
 
+import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -8,7 +10,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics import faithfulness, imputation
+from attribution_benchmarks.metrics import faithfulness, imputation, of_libraries
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 GENERATOR = np.random.default_rng(6)
@@ -71,5 +73,44 @@ def test_errors_are_one_line(monkeypatch):
     with pytest.raises(BadInput, match="no such metric of Xplique is offered; choose of 'AverageDropMetric', "):
         select_metrics(["xplique:Nothing"], {})
     monkeypatch.setitem(sys.modules, "xplique.metrics", None)
-    with pytest.raises(BadInput, match="needs Xplique: pip install --no-deps xplique tensorflow-probability dm-tree"):
+    with pytest.raises(BadInput, match=r"needs Xplique: pip install tf_keras .* && pip install --no-deps xplique"):
         select_metrics(["xplique:Deletion"], {})
+
+
+ALONE = """
+import importlib.metadata, re, sys
+from packaging.requirements import Requirement
+
+def plain(name):
+    return re.sub("[-_.]+", "-", name).lower()
+
+installed, waiting = {("xplique", "")}, [(name, "") for name in ("attribution-benchmarks", *sys.argv[1:])]
+while waiting:
+    name, extra = waiting.pop()
+    if (plain(name), extra) not in installed:
+        installed.add((plain(name), extra))
+        for needed in map(Requirement, importlib.metadata.requires(name) or []):
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting += [(needed.name, each) for each in ("", *needed.extras)]
+installed = {name for name, _ in installed}
+known = importlib.metadata.packages_distributions()
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name in known and installed.isdisjoint(map(plain, known[name])):
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Hidden())
+import xplique.metrics
+"""
+
+
+def test_the_printed_command_installs_what_xplique_imports():
+    """Beside what this package requires, though more is installed here."""
+    pytest.importorskip("xplique")
+    install = of_libraries.XPLIQUE_INSTALL
+    assert install in (pathlib.Path(__file__).resolve().parents[3] / "docs/metrics.md").read_text("utf-8")
+    first, itself = install.split(" && ")
+    assert itself == "pip install --no-deps xplique"
+    done = subprocess.run([sys.executable, "-c", ALONE, *first.split()[2:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
