@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.explain import explain_many, with_parameters
-from attribution.files import atomic_directory, writing
+from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.method import Method
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SHEET_VERSION = 1
 TARGETS = "targets"  # the additional input; -1 is the predicted class
 PREDICTED = -1
 TOLERANCE = 1e-5  # of a map's largest value
-_Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
+_Chosen = dict[str, tuple[Method, dict[str, Any]]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
 
 
@@ -64,8 +65,8 @@ def export(
     explain_input
         Name of the input to explain, where the model has several.
     left_out
-        A dictionary that is filled with the label of each method whose map differs from the local one, and the reason.
-        Without one such a method is an error.
+        A dictionary that is filled with the label of each method that cannot be exported, and the reason: no graph
+        holds it, the model does not allow it, or its map differs from the local one. Without one it is an error.
 
     Returns
     -------
@@ -75,40 +76,79 @@ def export(
     Raises
     ------
     BadInput
-        If a method cannot be part of a graph, no method's map is the local one, or the output exists.
+        If no method can be exported, the output exists or cannot be written to, or the model cannot be exported.
     """
+    target = _version_directory(output)
+    if os.path.exists(target):
+        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
+    check_directory("output", target)
+    chosen = with_parameters(methods)
+    if not chosen:
+        raise BadInput("no method to export; name at least one")
+    if isinstance(methods, Sequence) and len(chosen) < len(methods):
+        raise BadInput("two of the methods have the same name; give a mapping from label to method")
+    layer = _only_layer(chosen)
+    for label, (method, _) in list(chosen.items()):
+        with _skipping(label, chosen, left_out):
+            _refuse_what_no_graph_holds(label, method)
     from attribution.export import _graph
     from attribution.model import model as models
     from attribution.model.loader import _without_patterns
 
-    target = _version_directory(output)
-    if os.path.exists(target):
-        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
-    chosen = with_parameters(methods)
-    if not chosen:
-        raise BadInput("no method to export; name at least one")
-    for label, (method, _) in chosen.items():
-        _refuse_what_no_graph_holds(label, method)
-
-    def write(chosen: _Chosen, directory: pathlib.Path) -> tuple[Model, str]:
-        """Write a file of these methods; return the model, of which each file needs one of its own, and its input."""
+    def write(directory: pathlib.Path) -> tuple[Model, str]:
+        """Write a file; return the model, of which each file needs one of its own, and the name of its input."""
         model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
         name = model.explained_input(explain_input)
         if TARGETS in model.inputs:
             raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
-        _graph.write(model, name, chosen, _without_patterns(directory), _sheet_of(model, name, chosen))
+        if layer is not None:
+            model.layer(layer, name)  # another name is a mistake, not a method that does not fit
+        _graph.write(
+            model, name, chosen, _without_patterns(directory), lambda: _sheet_of(model, name, layer, chosen),
+            lambda label: _skipping(label, chosen, left_out),
+        )  # fmt: skip
         return model, name
 
     with writing(target), atomic_directory(target) as unfinished:
-        differences, missed = _differences(*write(chosen, unfinished), chosen, _without_patterns(unfinished))
-        if missed:
-            if left_out is None or not differences:
-                raise BadInput(next(iter(missed.values())))
-            left_out.update(missed)
+        model, name = write(unfinished)
+        written, differences = list(chosen), {}
+        difference = _differences(model, name, _without_patterns(unfinished))
+        for label in written:
+            with _skipping(label, chosen, left_out):
+                differences[label] = difference(label, chosen[label])
+        if len(chosen) < len(written):
             for child in unfinished.iterdir():
                 shutil.rmtree(child) if child.is_dir() else child.unlink()
-            write({label: chosen[label] for label in differences}, unfinished)
+            write(unfinished)
     return differences
+
+
+@contextlib.contextmanager
+def _skipping(label: str, chosen: _Chosen, left_out: dict[str, str] | None) -> Iterator[None]:
+    """Move a method that cannot be exported from ``chosen`` to ``left_out``, if it is not the last or that is None."""
+    try:
+        yield
+    except BadInput as error:
+        if left_out is None:
+            raise
+        del chosen[label]
+        left_out[label] = f"'{label}' is skipped: {error}"
+        if not chosen:
+            raise BadInput("; ".join(left_out.values())) from error
+
+
+def by_signature(names: Sequence[str]) -> dict[str, str]:
+    """Return names of methods by the label in their signature's name: of ``module:function``, the function."""
+    labels: dict[str, str] = {}
+    for name in names:
+        label = name.rpartition(":")[2]
+        if label in labels:
+            raise BadInput(
+                f"'{labels[label]}' and '{name}' would both be the signature '{EXPLAIN}{label}'; leave one out, or "
+                "rename a function"
+            )
+        labels[label] = name
+    return labels
 
 
 def _version_directory(output: str | os.PathLike[str]) -> str:
@@ -124,7 +164,15 @@ def _next_version(directory: str) -> str:
     return next(version for version in versions if not os.path.exists(version))
 
 
-def _sheet_of(model: Any, explain_input: str, chosen: _Chosen) -> str:
+def _only_layer(chosen: _Chosen) -> str | None:
+    """Return the layer that class activation maps are given, ``None`` for the default one."""
+    layers = {parameters["layer"] for method, parameters in chosen.values() if method.query == "layer gradient"}
+    if len(layers) > 1:
+        raise BadInput(f"one layer serves all class activation maps of a file, not {listed(sorted(map(str, layers)))}")
+    return layers.pop() if layers else None
+
+
+def _sheet_of(model: Any, explain_input: str, layer: str | None, chosen: _Chosen) -> str:
     """Return the description of an exported model, as JSON.
 
     Parameters
@@ -133,13 +181,11 @@ def _sheet_of(model: Any, explain_input: str, chosen: _Chosen) -> str:
         The model.
     explain_input
         Name of the explained input.
+    layer
+        That of class activation maps, see ``_only_layer``.
     chosen
         Label to method and parameters.
     """
-    layers = {parameters["layer"] for method, parameters in chosen.values() if method.query == "layer gradient"}
-    if len(layers) > 1:
-        raise BadInput(f"one layer serves all class activation maps of a file, not {listed(sorted(map(str, layers)))}")
-    layer = layers.pop() if layers else None
     return json.dumps(
         {
             "sheet": SHEET_VERSION,
@@ -178,32 +224,33 @@ def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
 
 
 def _differences(
-    model: Model, explain_input: str, chosen: _Chosen, directory: str
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Return how far the maps of a written file are from the local ones on two random inputs, and which are too far."""
+    model: Model, explain_input: str, directory: str
+) -> Callable[[str, tuple[Method, dict[str, Any]]], float]:
+    """Return a function from label and method to how far the map of a written file is from the local one.
+
+    It compares them on two random inputs, and raises ``BadInput`` for a method that is too far.
+    """
     import tensorflow as tf
 
     signatures = tf.saved_model.load(directory).signatures
     feed = _random_inputs(model)
     rows = len(feed[explain_input])
-    targets = np.full(rows, PREDICTED, np.int32)
-    found = explain_many(chosen, model, feed, explain_input=explain_input, batch_size=rows)
-    differences, missed = {}, {}
-    for label, entry in chosen.items():
-        served = signatures[EXPLAIN + label](
-            **{name: tf.constant(array) for name, array in feed.items()}, **{TARGETS: tf.constant(targets)}
-        )["map"].numpy()
-        difference, allowed = relative_difference(served, found[label]), TOLERANCE
-        if difference > allowed:
-            allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, found[label]))
-        if difference > allowed:
-            missed[label] = (
-                f"'{label}' is skipped: its map would differ from the local one by {difference:.1e} of its largest "
-                f"value, more than the {allowed:.1e} that rounding explains"
+    arguments = {name: tf.constant(array) for name, array in feed.items()}
+    arguments[TARGETS] = tf.constant([PREDICTED] * rows, tf.int32)
+
+    def difference(label: str, entry: tuple[Method, dict[str, Any]]) -> float:
+        (local,) = explain_many({label: entry}, model, feed, explain_input=explain_input, batch_size=rows).values()
+        found, allowed = relative_difference(signatures[EXPLAIN + label](**arguments)["map"].numpy(), local), TOLERANCE
+        if found > allowed:
+            allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, local))
+        if found > allowed:
+            raise BadInput(
+                f"the map of '{label}' would differ from the local one by {found:.1e} of its largest value, more than "
+                f"the {allowed:.1e} that rounding explains"
             )
-        else:
-            differences[label] = difference
-    return differences, missed
+        return found
+
+    return difference
 
 
 def _random_inputs(model: Model) -> dict[str, np.ndarray]:

@@ -41,11 +41,13 @@ def write(
     explain_input: str,
     chosen: Mapping[str, tuple[Method, dict[str, Any]]],
     directory: str | os.PathLike[str],
-    sheet: str,
+    sheet: Callable[[], str],
+    skipping: Callable[[str], contextlib.AbstractContextManager[None]],
 ) -> None:
     """Write the model with its signatures and those of explanations to a directory.
 
-    ``chosen`` has method and parameters by label, ``sheet`` describes the explanations as JSON.
+    ``chosen`` has method and parameters by label. ``skipping`` may take a label out of it, whose method then is not
+    written; ``sheet`` describes those that are, as JSON.
     """
     _refuse_what_no_graph_holds(model, explain_input)
     loaded = model.load_file()
@@ -57,7 +59,7 @@ def write(
     weights.put_into(model.graph)
     compiled = model.compiled_anew()
     weights.put_into(compiled.folded)
-    added = {SHEET: _sheet_signature(sheet)}
+    added = {}
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
     rows = model.inputs[explain_input].shape[:1]
     targets = tf.TensorSpec(rows, tf.int32, TARGETS)
@@ -79,9 +81,10 @@ def write(
         return {"scores": passes.scores}
 
     added[SCORES] = signature(scores, *specs)
-    for label, (method, parameters) in chosen.items():
-        added[EXPLAIN + label] = signature(_explaining(label, method, parameters), *specs, targets)
-        if method.query == "layer gradient":
+    for label, (method, parameters) in list(chosen.items()):
+        with skipping(label):
+            added[EXPLAIN + label] = signature(_explaining(label, method, parameters), *specs, targets)
+        if label in chosen and method.query == "layer gradient":
             layer = parameters["layer"]
 
             def values(passes: GraphQueries, layer: str | None = layer) -> dict[str, Any]:
@@ -89,6 +92,7 @@ def write(
                 return {"values": value, "gradients": gradient, **_target(passes)}
 
             added.setdefault(LAYER, signature(values, *specs, targets))
+    added[SHEET] = _sheet_signature(sheet())
     root = tf.Module()
     root.model = loaded
     root.weights = list(weights.variables.values())

@@ -59,6 +59,19 @@ DTYPES: dict[str, np.dtype] = {
 }
 
 
+# Types of Python's JSON by the kind of an array, and what they are called there.
+_OF_JSON = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
+_JSON_NAMES: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+    list: "lists of unequal length",
+    dict: "an object",
+    float: "a fraction",
+    int: "a whole number",
+}
+
+
 class ServerError(BadInput):
     """A request that a server refused, or an invalid reply.
 
@@ -104,7 +117,7 @@ def parse_address(text: str) -> Address:
         (parts.hostname or "").encode("idna")  # as name resolution will
     except (ValueError, UnicodeError) as error:
         raise BadInput(f"{text!r} is not an address of a server; {expected}") from error
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment or port == 0:
         raise BadInput(f"'{text}' is not an address of a server; {expected}")
     path = parts.path.rstrip("/")
     if path and parts.scheme == "grpc":
@@ -425,7 +438,7 @@ def _within(seconds: float, function: Callable[[], Any]) -> Any:
 def _decoded(status: int, content: bytes) -> dict:
     """Return the JSON object of a reply; raise ServerError for a refusal or anything else."""
     try:
-        reply = json.loads(content)
+        reply = json.loads(content.decode())  # bytes in UTF-16 would be taken too
     except (ValueError, RecursionError):
         reply = None
     text = content.decode("utf-8", "replace")
@@ -471,11 +484,15 @@ def _to_json(array: np.ndarray) -> Any:
 
 def _from_json(value: Any, dtype: np.dtype | None) -> np.ndarray:
     """Return an array from nested lists, which may have NaN and infinities; raise ``ServerError`` for others."""
+    allowed = _OF_JSON["f" if dtype is None else dtype.kind]
     try:
+        values = np.array(value, object)
+        if wrong := set(map(type, values.ravel())) - allowed:  # NumPy would convert "3.0", true and null to numbers
+            raise TypeError(f"it has {' and '.join(sorted(_JSON_NAMES[each] for each in wrong))}")
         if dtype is not None and dtype.kind == "O":
-            return np.vectorize(_bytes_of, otypes=[object])(np.array(value, object))
+            return np.vectorize(_bytes_of, otypes=[object])(values)
         return np.array(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ServerError("INVALID_REPLY", f"an output is not an array of {dtype or 'numbers'}: {error}") from error
 
 

@@ -5,10 +5,12 @@
     attribution-benchmarks serve --stand_in       # without Docker: a small server in Python, for trying things out
     attribution-benchmarks serve --export_only    # write the served files and stop
 
-DIR has models as BENCHMARK/MODEL/VERSION and a models.config that lists what is served. By default it is saved_models
-of the checkout; an installed package has the models without that file. The served files are exported once to
-DIR/served. Both servers are reachable from this machine alone: they have no authentication. --stand_in needs a
-checkout, since the small server belongs to the tests.
+A model is a folder of DIR, at any depth, with numbered versions, as in DIR/MODEL/1/saved_model.pb, of which the latest
+is served. Its name is its path: own_digits is DIR/own/digits. The served files are exported once to DIR/served/NAME,
+without the methods that do not fit a model; a model that has explanations already is served as it is. DIR/models.config
+may list what is served; without one DIR/served/models.config is written, which lists all. DIR is saved_models of the
+checkout by default, which an installed package has no place for. Both servers are reachable from this machine alone:
+they have no authentication. --stand_in needs a checkout, since the small server belongs to the tests.
 
 Cost: about 5 CPU seconds a model until all are ready at the first start on a fresh clone with --stand_in, some 4 of
 them for writing its served file; for 19 models 14 CPU seconds in all and 1.5 GB at the next start.
@@ -19,13 +21,18 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import re
 import shutil
 import sys
+from collections.abc import Mapping
 
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, print_line
+from attribution.errors import BadInput, listed, print_line
+from attribution.explain import with_parameters
+from attribution.export import SHEET, by_signature, export
+from attribution.files import atomic_write
 from attribution_benchmarks.cli.bundled_models import models_folder
 
 FLAGS = flags.FlagValues()
@@ -35,25 +42,32 @@ flags.DEFINE_string(
 )  # fmt: skip
 flags.DEFINE_bool("stand_in", False, "serve by the small server of the tests, without Docker", flag_values=FLAGS)
 flags.DEFINE_bool("export_only", False, "write the served files and stop", flag_values=FLAGS)
-flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", flag_values=FLAGS)
-flags.DEFINE_integer("rest_port", 8501, "port of REST", flag_values=FLAGS)
+for protocol, port in (("gRPC", 8500), ("REST", 8501)):
+    flags.DEFINE_integer(
+        f"{protocol.lower()}_port", port, f"port of {protocol}", lower_bound=1, upper_bound=65535, flag_values=FLAGS
+    )
+cli.define_common_flags(FLAGS, methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"])
 flags.DEFINE_string("image", "tensorflow/serving", "image that Docker runs", flag_values=FLAGS)
 STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "stand_in_server" / "stand_in.py"
-OTHERS = ("served", "exact")  # what is made here, and hand-set networks without a layer that Grad-CAM could take
-METHODS = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"]  # explanations in each
-SCORES = {"svea": "probabilities"}  # what a benchmark explains, where it is not the logit
+SERVED = "served"  # the folder of what is made here
+CONFIG = "models.config"
+SCORES = {"svea": "probabilities"}  # what the models of a folder explain, where it is not the logit
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Export what is missing, and become the server."""
+    grpc, rest = flag_values.grpc_port, flag_values.rest_port
+    if grpc == rest:
+        raise BadInput(f"--grpc_port and --rest_port are both {grpc}; choose another for one of them")
     models = pathlib.Path(flag_values.models or models_folder()).resolve()
-    config = models / "models.config"
+    config = models / CONFIG
+    if not flag_values.models and not config.is_file():
+        raise BadInput(f"no {config}; name a directory of models, such as saved_models of a checkout, by --models=DIR")
     if not flag_values.export_only:
-        _check_server(flag_values.stand_in, config)
-    _export_missing(models)
+        _check_server(flag_values.stand_in)
+    config = _export_missing(models, config, flag_values)
     if flag_values.export_only:
         return
-    grpc, rest = flag_values.grpc_port, flag_values.rest_port
     if flag_values.stand_in:
         command = [
             sys.executable, str(STAND_IN), f"--config={config}", f"--root={models}", f"--grpc_port={grpc}",
@@ -63,12 +77,12 @@ def main(flag_values: flags.FlagValues) -> None:
         command = [
             "docker", "run", "--rm", "--publish", f"127.0.0.1:{grpc}:8500", "--publish", f"127.0.0.1:{rest}:8501",
             "--mount", f"type=bind,source={models},target=/models,readonly", flag_values.image,
-            "--model_config_file=/models/models.config",
+            f"--model_config_file={_mounted(models, config)}",
         ]  # fmt: skip
     os.execvp(command[0], command)
 
 
-def _check_server(stand_in: bool, config: pathlib.Path) -> None:
+def _check_server(stand_in: bool) -> None:
     """Raise ``BadInput`` if the server cannot be started, before anything is exported."""
     if not stand_in and shutil.which("docker") is None:
         raise BadInput("no docker; install it, or add --stand_in in a checkout of the repository")
@@ -82,43 +96,111 @@ def _check_server(stand_in: bool, config: pathlib.Path) -> None:
             raise BadInput(
                 "--stand_in needs tensorflow-serving-api: pip install 'attribution-benchmarks[serving]'"
             ) from error
-    if not config.is_file():
-        raise BadInput(
-            f"no {config}; name a directory with a models.config, such as saved_models of a checkout, by --models=DIR"
-        )
 
 
-def _export_missing(models: pathlib.Path) -> None:
-    """Export each ``benchmark/model/version`` with explanations to the folder ``served``, if it is not there.
+def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: flags.FlagValues) -> pathlib.Path:
+    """Export what is to be served and is not there; return the models.config, which is written if there is none.
 
-    One process exports all, because most of the time of a single export is TensorFlow's start. A model that cannot be
-    exported raises ``BadInput`` after the others.
+    One process exports all, because most of the time of a single export is TensorFlow's start.
     """
-    waiting = [
-        (directory, models / "served" / f"{directory.parent.name}_{directory.name}")
-        for directory in sorted(models.glob("*/*/"))
-        if directory.parent.name not in OTHERS and directory.is_dir()
-    ]
-    if not waiting:
-        raise BadInput(f"there is no <benchmark>/<model> in '{models}'")
-    failed = []
-    for directory, served in waiting:
-        if (served / "1" / "saved_model.pb").exists():
+    methods = by_signature(flag_values.methods)
+    with_parameters(methods)  # a wrong name is found before the first export
+    found, wanted = _find_models(models), _listed(models, config)
+    ready = {name: saved.parent for name, saved in found.items() if _has_explanations(saved)}
+    served = {name: ready.get(name, models / SERVED / name) for name in found}
+    for path in wanted:
+        if path not in served.values() and not _versions(path):
+            known = listed(_mounted(models, each) for each in served.values()) or "none"
+            raise BadInput(f"{config}: {_mounted(models, path)} is no model; the models in {models} are {known}")
+    for name, path in served.items():
+        target = path / found[name].name
+        if name in ready or (wanted and path not in wanted):
             continue
-        from attribution.export import export
+        if not target.exists():
+            _export(name, found[name], target, methods, SCORES.get(found[name].relative_to(models).parts[0], "logits"))
+        elif flag_values["methods"].present:
+            print_line(f"{path} keeps its methods; remove it to export others", file=sys.stderr)
+    if wanted:
+        if missed := [path.name for path in wanted if not _versions(path)]:
+            raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
+        return config
+    bases = {path.name: path for path in sorted((models / SERVED).glob("*")) if _versions(path)} | ready
+    if not found and not bases:
+        raise BadInput(f"there is no model in {models}; expected a folder with a version, as in MODEL/1/saved_model.pb")
+    if not bases:
+        raise BadInput(f"{len(found)} of {len(found)} models could not be exported: {listed(found)}")
+    entries = (
+        f'  config {{ name: "{name}" base_path: "{_mounted(models, path)}" model_platform: "tensorflow" }}\n'
+        for name, path in bases.items()
+    )
+    atomic_write(models / SERVED / CONFIG, "model_config_list {\n" + "".join(entries) + "}\n")
+    return models / SERVED / CONFIG
 
-        print_line(f"exporting {served}", file=sys.stderr)
-        left_out: dict[str, str] = {}
-        try:
-            score = SCORES.get(directory.parent.name, "logits")
-            export(os.fspath(directory), served, METHODS, score=score, left_out=left_out)
-        except BadInput as error:
-            failed.append(served.name)
-            print_line(f"{served.name}: {error}", file=sys.stderr)
-        for reason in left_out.values():
-            print_line(f"{served.name}: {reason}", file=sys.stderr)
-    if failed:
-        raise BadInput(f"{len(failed)} of {len(waiting)} models could not be exported: {', '.join(failed)}")
+
+def _export(name: str, saved: pathlib.Path, target: pathlib.Path, methods: Mapping[str, str], score: str) -> None:
+    """Export a model with explanations, and print what is left out."""
+    print_line(f"exporting {target.parent}", file=sys.stderr)
+    left_out: dict[str, str] = {}
+    try:
+        export(saved, target, methods, score=score, left_out=left_out)
+    except BadInput as error:
+        left_out = {"": f"it is left out: {error}"}
+    for reason in left_out.values():
+        print_line(f"{name}: {reason}", file=sys.stderr)
+
+
+def _find_models(models: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Return the name of each model below a directory, and its latest version.
+
+    Raises
+    ------
+    BadInput
+        If two would have the same name.
+    """
+    found: dict[str, pathlib.Path] = {}
+    for above, folders, _ in os.walk(models, followlinks=True):
+        directory = pathlib.Path(above)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if directory == models and SERVED in folders:
+            folders.remove(SERVED)
+        name = "_".join(directory.relative_to(models).parts)
+        if versions := _versions(directory):
+            if not name:
+                raise BadInput(f"{models} is a model itself; name the directory that holds it")
+            if name in found:
+                raise BadInput(f"{found[name].parent} and {directory} would both be served as '{name}'; rename one")
+            found[name] = versions[-1]
+        if versions or directory.resolve() in directory.parents:  # a link to where it is
+            folders.clear()
+    return found
+
+
+def _versions(directory: pathlib.Path) -> list[pathlib.Path]:
+    """Return the versions of a model, the latest last; none if the directory is no model."""
+    files = directory.glob("*/saved_model.pb")
+    return sorted((file.parent for file in files if file.parent.name.isdecimal()), key=lambda path: int(path.name))
+
+
+def _has_explanations(saved: pathlib.Path) -> bool:
+    return SHEET.encode() in (saved / "saved_model.pb").read_bytes()
+
+
+def _listed(models: pathlib.Path, config: pathlib.Path) -> list[pathlib.Path]:
+    """Return the base paths in a models.config, with the directory in place of /models; none without such a file."""
+    try:
+        text = config.read_text("utf-8") if config.exists() else ""
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{config} cannot be read: {error}") from error
+    paths = re.findall(r"""base_path\s*:\s*["']([^"']*)["']""", re.sub("#.*", "", text))
+    for path in paths:
+        if not os.path.normpath(path).startswith("/models/"):
+            raise BadInput(f"{config} has base_path '{path}'; expected /models/..., which stands for {models}")
+    return [models / os.path.relpath(path, "/models") for path in paths]
+
+
+def _mounted(models: pathlib.Path, path: pathlib.Path) -> str:
+    """Return a path as the server in Docker sees it."""
+    return f"/models/{path.relative_to(models).as_posix()}"
 
 
 if __name__ == "__main__":

@@ -92,11 +92,14 @@ def test_a_model_that_cannot_be_exported_is_named_and_nothing_is_served(tmp_path
     """In this process, which has TensorFlow already."""
     (tmp_path / "bim" / "broken" / "1").mkdir(parents=True)
     (tmp_path / "bim" / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
-    (tmp_path / "models.config").write_text(CONFIG)
+    (tmp_path / "models.config").write_text(CONFIG.replace("tiny", "broken").replace("svea_small", "bim_broken"))
     monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("served"))
     arguments = ["serve", "--stand_in", f"--models={tmp_path}"]
     assert cli.execute(serve.main, serve.FLAGS, serve.__doc__, arguments) == 2
-    assert "1 of 1 models could not be exported: bim_broken" in capsys.readouterr().err.splitlines()[-1]
+    assert "lists what could not be exported: 'bim_broken'" in capsys.readouterr().err.splitlines()[-1]
+    (tmp_path / "models.config").unlink()
+    assert cli.execute(serve.main, serve.FLAGS, serve.__doc__, arguments) == 2
+    assert "1 of 1 models could not be exported: 'bim_broken'" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_missing_package_is_reported_before_anything_is_exported(models, tmp_path):

@@ -38,8 +38,11 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 cli.define_common_flags(FLAGS, trust_model=False)
-flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", lower_bound=0, flag_values=FLAGS)
-flags.DEFINE_integer("rest_port", 8501, "port of REST", lower_bound=0, flag_values=FLAGS)
+for protocol, port in (("gRPC", 8500), ("REST", 8501)):
+    flags.DEFINE_integer(
+        f"{protocol.lower()}_port", port, f"port of {protocol}; 0 takes any that is free", lower_bound=0,
+        upper_bound=65535, flag_values=FLAGS,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,21 +102,12 @@ def _reply(stand_in, verb, path, body):
 
 def _predict(stand_in, model, body):
     try:
-        request = json.loads(body)
-    except ValueError as error:
+        name, signature, by_row, arrays = _asked(stand_in, model, body)
+    except ServerError:
+        raise
+    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError) as error:  # of what a client sent
         raise ServerError("INVALID_ARGUMENT", f"JSON Parse error: {error}") from error
-    if not isinstance(request, Mapping):
-        raise ServerError("INVALID_ARGUMENT", "JSON Value: is not object")
-    _, signatures = stand_in.find(model)
-    name = request.get("signature_name") or "serving_default"
-    if name not in signatures:
-        raise ServerError("INVALID_ARGUMENT", f'Serving signature name: "{name}" not found in signature def')
-    signature = signatures[name]
-    if ("instances" in request) == ("inputs" in request):
-        raise ServerError("INVALID_ARGUMENT", "Request has to have exactly one of 'instances' and 'inputs' keys")
     specs = signature.specs
-    by_row = "instances" in request
-    arrays = _rows(request["instances"], specs) if by_row else _columns(request["inputs"], specs)
     outputs = stand_in.answer(model, name, signature, arrays)
     plain = {key: _plain(array, key) for key, array in outputs.items()}
     only = next(iter(plain.values())) if len(specs.outputs) == 1 and len(plain) == 1 else None
@@ -126,6 +117,23 @@ def _predict(stand_in, model, body):
         raise ServerError("INVALID_ARGUMENT", "Tensors of one reply have inconsistent batch sizes")
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     return {"predictions": rows if only is None else only}
+
+
+def _asked(stand_in, model, body):
+    """Return the signature that a request names, whether its arrays come by row, and the arrays."""
+    request = json.loads(body.decode())
+    if not isinstance(request, Mapping):
+        raise ServerError("INVALID_ARGUMENT", "JSON Value: is not object")
+    _, signatures = stand_in.find(model)
+    name = request.get("signature_name") or "serving_default"
+    if name not in signatures:
+        raise ServerError("INVALID_ARGUMENT", f'Serving signature name: "{name}" not found in signature def')
+    if ("instances" in request) == ("inputs" in request):
+        raise ServerError("INVALID_ARGUMENT", "Request has to have exactly one of 'instances' and 'inputs' keys")
+    specs = signatures[name].specs
+    by_row = "instances" in request
+    arrays = _rows(request["instances"], specs) if by_row else _columns(request["inputs"], specs)
+    return name, signatures[name], by_row, arrays
 
 
 def _columns(inputs, specs):

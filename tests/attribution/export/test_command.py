@@ -316,7 +316,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
         return _graph._grad_cam(passes, layer=layer, resize=resize) * 1.01
 
     monkeypatch.setitem(_graph._COUNTERPARTS, cam.grad_cam, wrong)
-    with pytest.raises(BadInput, match=r"'grad_cam' is skipped: its map would differ .* by 1\.0e-02"):
+    with pytest.raises(BadInput, match=r"the map of 'grad_cam' would differ .* by 1\.0e-02"):
         export.export(exported["signal"], tmp_path / "strict", ["gradient", "grad_cam"])
     assert not (tmp_path / "strict").exists()
     left_out = {}
@@ -328,6 +328,82 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
     assert set(sheet["methods"]) == {"gradient"}
     with pytest.raises(BadInput, match="'grad_cam' is skipped"):  # nothing would be left
         export.export(exported["signal"], tmp_path / "none", ["grad_cam"], left_out={})
+
+
+@pytest.fixture(scope="module")
+def without_relu(tmp_path_factory):
+    """A network whose activation is no ReLU, and that has no layer with positions."""
+    layers = tf.keras.layers
+    network = tf.keras.Sequential([tf.keras.Input((6,)), layers.Dense(5, activation="gelu"), layers.Dense(3)])
+    network.export(path := tmp_path_factory.mktemp("without_relu") / "network", verbose=False)
+    return path
+
+
+def only_with_numpy(queries):
+    return np.tanh(np.array(queries.input_gradient().tolist()))
+
+
+def test_methods_that_do_not_fit_are_left_out_with_a_line_each_and_the_others_stay(without_relu, tmp_path, capsys):
+    own = f"{__file__}:only_with_numpy"
+    wanted = ["rise", "guided_backprop", "gradient", "grad_cam", own, "tf_explain.gradient", "occlusion"]
+    arguments = [f"--model={without_relu}", f"--output={tmp_path}/served", f"--methods={','.join(wanted)}"]
+    assert cli.execute(command.main, command.FLAGS, command.__doc__, ["export", *arguments]) == 0
+    printed = capsys.readouterr()
+    kept = ["explain_gradient", "explain_occlusion"]
+    assert [line.split()[0] for line in printed.out.splitlines()] == [*kept, "written"]
+    names = ["rise", "guided_backprop", "grad_cam", "only_with_numpy", "tf_explain.gradient"]
+    assert {line.split("'")[1] for line in printed.err.splitlines() if "is skipped: " in line} == set(names)
+    served = tf.saved_model.load(str(tmp_path / "served/1")).signatures
+    assert {name for name in served if name.startswith("explain_")} == set(kept)
+    assert export.LAYER not in served
+
+
+def test_where_no_method_fits_the_reasons_are_one_line(without_relu, tmp_path, capsys):
+    arguments = [f"--model={without_relu}", f"--output={tmp_path}/served", "--methods=guided_backprop,grad_cam"]
+    assert cli.execute(command.main, command.FLAGS, command.__doc__, ["export", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert "'guided_backprop' is skipped: " in error and "'grad_cam' is skipped: " in error and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """Fail if a model is read."""
+    from attribution.model import model
+
+    monkeypatch.setattr(model, "load_model", lambda *_, **__: pytest.fail("the model was read"))
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        (["a.py:f", "b.py:f"], "f"),
+        (["gradient", "a.py:gradient"], "gradient"),
+        (["package.module:g", "grad_cam", "other:g"], "g"),
+        (["grad_cam", "grad_cam"], "grad_cam"),
+    ],
+)
+def test_methods_whose_signatures_would_have_one_name_are_refused(names, label, tmp_path, unread, capsys):
+    arguments = ["--model=absent", f"--output={tmp_path}/served", f"--methods={','.join(names)}"]
+    assert cli.execute(command.main, command.FLAGS, command.__doc__, ["export", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert f"'{names[0]}' and '{names[-1]}' would both be the signature 'explain_{label}'" in error
+
+
+def test_functions_of_one_name_are_refused(tmp_path, unread):
+    def own_method(queries):
+        return queries.inputs
+
+    with pytest.raises(BadInput, match="two of the methods have the same name; give a mapping from label to method"):
+        export.export("absent", tmp_path / "served", [own_method, globals()["own_method"]])
+
+
+@pytest.mark.parametrize("place", ["x.npy", "x.npy/2", "x.npy/deeper/model", "/proc/nope/x", "broken/link"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_read(place, tmp_path, unread):
+    (tmp_path / "x.npy").touch()
+    (tmp_path / "broken").symlink_to("nowhere")
+    with pytest.raises(BadInput, match=r"name a|name another"):
+        export.export("absent", tmp_path / place, ["gradient"])
 
 
 def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -10,9 +11,10 @@ import pytest
 from stand_in import StandIn, load_versions, read_models_config
 
 import attribution
-from attribution import export
+from attribution import cli, export
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
+from attribution_benchmarks.serving import serve as serve_command
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAVED_MODELS = ROOT / "saved_models"
@@ -66,14 +68,19 @@ def test_a_committed_file_explains_itself_by_both_protocols():
                     serving.ServedModel(client, "svea_baseline", score="logits")
 
 
+def model_at(directory, version=1, content=b""):
+    """Write what looks like a version of a model."""
+    (directory / str(version)).mkdir(parents=True)
+    (directory / str(version) / "saved_model.pb").write_bytes(content)
+
+
 @pytest.fixture
 def house(tmp_path):
     """Two models with their served files, and a docker that only writes down how it was called."""
-    for name in ("bim/obj", "svea/old", "served/bim_obj/1", "served/svea_old/1"):
-        (tmp_path / "models" / name).mkdir(parents=True)
-    for name in ("bim_obj", "svea_old"):
-        (tmp_path / "models/served" / name / "1/saved_model.pb").touch()
-    (tmp_path / "models/models.config").touch()
+    for name in ("bim/obj", "svea/old", "served/bim_obj", "served/svea_old"):
+        model_at(tmp_path / "models" / name)
+    entries = (f'config {{ name: "{name}" base_path: "/models/served/{name}" }}' for name in ("bim_obj", "svea_old"))
+    (tmp_path / "models/models.config").write_text(f"model_config_list {{ {' '.join(entries)} }}")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/docker").write_text(f'#!/bin/sh\necho "docker $*" >> {tmp_path}/calls\n')
     (tmp_path / "bin/docker").chmod(0o755)
@@ -104,13 +111,131 @@ def test_what_cannot_be_served_is_one_line(house, tmp_path):
     run, calls = serve(house, "--export_only")
     assert (run.returncode, run.stderr, calls) == (0, "", [])
     for arguments, environment, words in [
-        ([], {"MODELS": str(tmp_path)}, f"no {tmp_path}/models.config; name a directory"),  # as an installed package
-        (["--export_only"], {"MODELS": f"{house}/bin"}, "there is no <benchmark>/<model>"),
+        (["--export_only"], {"MODELS": f"{house}/bin"}, f"there is no model in {house}/bin; expected a folder with "),
         (["--nonsense"], {}, "Unknown command line flag 'nonsense'"),
+        ([], {"GRPC_PORT": "99999"}, "flag --grpc_port=99999: "),
+        (["--stand_in", "--rest_port=65536"], {}, "flag --rest_port=65536: "),
+        (["--stand_in"], {"REST_PORT": "0"}, "flag --rest_port=0: "),
+        (["--grpc_port=-1", "--export_only"], {}, "flag --grpc_port=-1: "),
+        (["--rest_port=8500"], {}, "--grpc_port and --rest_port are both 8500"),
+        (["--methods=gradient,nothing"], {}, "no method 'nothing'"),
     ]:
         run, calls = serve(house, *arguments, **environment)
         assert run.returncode == 2 and run.stderr.startswith(f"error: {words}") and run.stderr.count("\n") == 1
         assert not calls
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory):
+    """Two networks without a ReLU, whose second has no gradients, and the first one with explanations."""
+    import tensorflow as tf
+
+    folder, layers = tmp_path_factory.mktemp("networks"), tf.keras.layers
+    plain = tf.keras.Sequential([tf.keras.Input((6,)), layers.Dense(5, activation="gelu"), layers.Dense(3)])
+    plain.export(folder / "plain", verbose=False)
+    numbers = tf.keras.Input((6,), dtype="int32")
+    table = tf.keras.Model(numbers, tf.keras.ops.one_hot(numbers[:, 0], 3))
+    table.export(folder / "table", verbose=False)
+    export.export(folder / "plain", folder / "explained", ["gradient"])
+    return folder
+
+
+def export_only(models, *flags):
+    """Return the exit code of an export in this process."""
+    arguments = ["serve", f"--models={models}", "--export_only", *flags]
+    return cli.execute(serve_command.main, serve_command.FLAGS, "", arguments)
+
+
+def test_models_at_any_depth_are_served_without_the_methods_that_do_not_fit(networks, tmp_path, capsys):
+    for name in ("digits", "own/digits", "own/seed1/digits"):
+        shutil.copytree(networks / "plain", tmp_path / name / "3")
+    shutil.copytree(networks / "table", tmp_path / "own/table/1")
+    shutil.copytree(networks / "explained/1", tmp_path / "done/2")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "own/empty/1").mkdir(parents=True)
+    assert export_only(tmp_path, "--methods=gradient,guided_backprop,deeplift") == 0
+    printed = capsys.readouterr().err
+    names = ["digits", "own_digits", "own_seed1_digits"]
+    for name in names:
+        assert printed.count(f"\n{name}: 'guided_backprop' is skipped: ") == 1
+        assert (tmp_path / "served" / name / "3/saved_model.pb").is_file()
+    assert printed.count("own_table: it is left out: ") == 1
+    served = {name: f"/models/served/{name}" for name in names} | {"done": "/models/done"}
+    assert read_models_config(str(tmp_path / "served/models.config")) == served
+    assert {"explain_gradient", "explain_deeplift"} <= set(load_versions(str(tmp_path / "served/own_digits"))[3])
+    assert export_only(tmp_path) == 0
+    assert "exporting" not in capsys.readouterr().err.replace("exporting " + str(tmp_path / "served/own_table"), "")
+
+
+def test_a_newer_version_is_exported_and_other_methods_are_not(networks, tmp_path, capsys):
+    shutil.copytree(networks / "plain", tmp_path / "digits/1")
+    assert export_only(tmp_path, "--methods=gradient") == 0
+    shutil.copytree(networks / "plain", tmp_path / "digits/10")
+    assert export_only(tmp_path, "--methods=gradient") == 0
+    assert (tmp_path / "served/digits/10/saved_model.pb").is_file()
+    capsys.readouterr()
+    assert export_only(tmp_path, "--methods=occlusion") == 0
+    assert f"{tmp_path}/served/digits keeps its methods" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_exported_the_code_is_2(networks, tmp_path, capsys):
+    shutil.copytree(networks / "table", tmp_path / "own/table/1")
+    assert export_only(tmp_path) == 2
+    assert (
+        capsys.readouterr().err.splitlines()[-1].startswith("error: 1 of 1 models could not be exported: 'own_table'")
+    )
+
+
+def config_of(directory, *paths):
+    entries = (f'config {{ name: "m{n}" base_path: "{p}" model_platform: "tensorflow" }}' for n, p in enumerate(paths))
+    (directory / "models.config").write_text(f"# base_path: '/none'\nmodel_config_list {{ {' '.join(entries)} }}")
+
+
+def test_only_what_models_config_lists_is_exported(networks, tmp_path, capsys):
+    for name in ("one", "two", "three"):
+        shutil.copytree(networks / "plain", tmp_path / name / "1")
+    config_of(tmp_path, "/models/served/one", "/models/two")
+    assert export_only(tmp_path, "--methods=gradient") == 0
+    assert [path.name for path in (tmp_path / "served").iterdir()] == ["one"]
+
+
+def test_what_models_config_lists_must_be_there_before_anything_is_exported(tmp_path, capsys):
+    model_at(tmp_path / "own/digits")
+    for path, words in [
+        ("/models/served/digits", "/models/served/digits is no model; the models in"),
+        ("/models/own", "/models/own is no model"),
+        ("/elsewhere/digits", "base_path '/elsewhere/digits'; expected /models/..."),
+        ("/models/../digits", "expected /models/..."),
+    ]:
+        config_of(tmp_path, path)
+        assert export_only(tmp_path) == 2
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1
+    config_of(tmp_path, "/models/served/own_digits")  # an empty file, which cannot be exported
+    assert export_only(tmp_path) == 2
+    assert "lists what could not be exported: 'own_digits'; remove" in capsys.readouterr().err
+
+
+def test_models_of_one_name_are_refused(tmp_path, capsys):
+    model_at(tmp_path / "a_b/c")
+    model_at(tmp_path / "a/b_c")
+    assert export_only(tmp_path) == 2
+    assert "would both be served as 'a_b_c'; rename one" in capsys.readouterr().err
+    assert export_only(tmp_path / "a/b_c") == 2
+    assert "is a model itself; name the directory that holds it" in capsys.readouterr().err
+
+
+def test_a_model_that_was_exported_by_hand_is_served_as_it_is(networks, tmp_path):
+    """As docs/serving.md prints it: --output=served/digits, then --models=served; here by a fake Docker."""
+    shutil.copytree(networks / "explained/1", tmp_path / "served/digits/1")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/docker").write_text(f'#!/bin/sh\necho "docker $*" >> {tmp_path}/calls\n')
+    (tmp_path / "bin/docker").chmod(0o755)
+    run, calls = serve(tmp_path, MODELS=str(tmp_path / "served"))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert calls[0].endswith(" --model_config_file=/models/served/models.config")
+    written = read_models_config(str(tmp_path / "served/served/models.config"))
+    assert written == {"digits": "/models/digits"}
 
 
 def test_models_configs_that_cannot_be_read(tmp_path):
