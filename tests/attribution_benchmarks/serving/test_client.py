@@ -10,6 +10,7 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
+from attribution_benchmarks.serving import _protocols
 from attribution_benchmarks.serving._protocols import ModelName, ServerError
 
 LINEAR = ModelName("linear")
@@ -203,8 +204,56 @@ def test_something_else_than_a_server(inputs):
 
 
 @pytest.mark.parametrize(
-    "address", ["localhost:8500", "ftp://host", "grpc://", "grpc://host:port", "grpc://host/path", "http://host?x=1"]
+    ("values", "dtype", "words"),
+    [
+        (["3.0"], "float32", "it has text"),
+        ([[1.0, True]], "float32", "it has true or false"),
+        ([1.0, None], "float32", "it has null"),
+        ([[1.0], [2.0, 3.0]], "float32", "it has lists of unequal length"),
+        ([[1.0], 2.0], "float32", "it has lists of unequal length"),
+        ({"a": 1.0}, "float32", "it has an object"),
+        ("3.0", "float64", "it has text"),
+        ([3.7], "int32", "it has a fraction"),
+        ([2**40], "int32", "too large|out of bounds"),
+        ([-1], "uint8", "too large|out of bounds"),
+        ([True], "int64", "it has true or false"),
+        ([1], "bool", "it has a whole number"),
+        (["true"], "bool", "it has text"),
+        ([5], "object", "it has a whole number"),
+        ([{"b65": "YQ=="}], "object", "b64"),
+        ([10**400], "float32", "too large"),
+    ],
 )
+def test_json_of_another_type_is_refused(values, dtype, words):
+    """NumPy would make numbers of most of it."""
+    with pytest.raises(serving.ServerError, match=words) as refused:
+        _protocols._from_json(values, np.dtype(dtype))
+    assert refused.value.code == "INVALID_REPLY" and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("[[1, 2.5], [NaN, -Infinity]]", "float32"), ("[1, -2]", "int64"), ("[true, false]", "bool"), ("[]", "float32")],
+)
+def test_json_of_the_type_is_an_array(text, dtype):
+    values = json.loads(text)
+    np.testing.assert_array_equal(_protocols._from_json(values, np.dtype(dtype)), np.array(values, dtype))
+    assert _protocols._from_json(values, np.dtype(dtype)).dtype == dtype
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig", "latin-1"])
+def test_a_reply_in_another_encoding_than_utf_8_is_refused(encoding):
+    with pytest.raises(serving.ServerError, match="expected a JSON object"):
+        _protocols._decoded(200, '{"outputs": [[1.0]], "ö": 0}'.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost:8500", "ftp://host", "grpc://", "grpc://host:port", "grpc://host/path", "http://host?x=1",
+        "grpc://host:99999", "http://host:65536", "grpc://host:0", "http://host:-1",
+    ],
+)  # fmt: skip
 def test_addresses_that_are_none(address):
     with pytest.raises(BadInput, match="expected grpc://host:8500 or http://host:8501"):
         serving.Client(address)

@@ -84,6 +84,14 @@ def test_strings_go_both_ways(server, name):
         (PREDICT, {"inputs": {"y": [1]}}, 400, "Missing named input: x in 'inputs' object."),
         (PREDICT, {"instances": [[["a"] * 3] * 2]}, 400, "not of expected type"),
         (PREDICT, {"instances": [[1.0, 2.0]]}, 400, "does not fit"),
+        (PREDICT, b'{"instances": ' + 100_000 * b"[", 400, "JSON Parse error"),  # deeper than Python's parser goes
+        (PREDICT, b'{"inputs": ' + 100_000 * b'{"x": ', 400, "JSON Parse error"),
+        (PREDICT, b'{"instances": ' + 200 * b"[" + 200 * b"]" + b"}", 400, ""),  # than NumPy goes
+        (PREDICT, '{"instances": [1]}'.encode("utf-16"), 400, "JSON Parse error"),
+        (PREDICT, {"instances": [{"x": 1}, 2]}, 400, ""),
+        (PREDICT, {"instances": [1], "signature_name": ["a"]}, 400, "JSON Parse error"),
+        (PREDICT, {"instances": [[[1] * 3, [2]]]}, 400, ""),
+        (PREDICT, {"inputs": None}, 400, "not of expected type"),
         (PREDICT, None, 400, "Malformed request: GET"),
         ("/v2/models/linear", None, 400, "Malformed request: GET /v2/models/linear"),
     ],
@@ -105,7 +113,12 @@ def test_status_and_metadata(server):
 
 @pytest.mark.parametrize(
     ("flags", "message"),
-    [([], "--config is empty"), (["--config=absent"], "cannot read 'absent'")],
+    [
+        ([], "--config is empty"),
+        (["--config=absent"], "cannot read 'absent'"),
+        (["--config=absent", "--grpc_port=65536"], "--grpc_port=65536"),
+        (["--config=absent", "--rest_port=-1"], "--rest_port=-1"),
+    ],
 )
 def test_bad_input_is_one_line(capsys, flags, message):
     assert cli.execute(stand_in.main, stand_in.FLAGS, stand_in.__doc__, ["stand_in", *flags]) == 2
