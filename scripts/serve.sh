@@ -2,8 +2,8 @@
 # Serve all committed models with explanations: `attribution-benchmarks serve` from a checkout that is not installed.
 #
 #     bash scripts/serve.sh
-#     bash scripts/serve.sh --stand_in       without Docker: a small server in Python, for trying things out
-#     bash scripts/serve.sh --export_only    write the served files and stop
+#     bash scripts/serve.sh --stand_in       # without Docker: a small server in Python, for trying things out
+#     bash scripts/serve.sh --export_only    # write the served files and stop
 #
 # PYTHON is the interpreter of this project's environment, IMAGE the image, GRPC_PORT and REST_PORT the ports, MODELS
 # another directory of models with its models.config. `attribution-benchmarks serve --help` lists all options.

@@ -1,0 +1,162 @@
+"""The commands of README, the pages and the scripts run as they are printed, in a fresh clone with an empty cache.
+
+They are the lines of bash blocks on the pages, and the indented lines of the scripts' first comments. The clone has the
+last commit. Commands that are left out have a reason; ``test_printed_commands.py`` looks at their flags.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(path for path in (ROOT / "scripts").iterdir() if path.suffix in (".py", ".sh")),
+]
+LEAST = {  # commands on a page
+    "README.md": 6,
+    "docs/benchmarks.md": 3,
+    "docs/extend.md": 7,
+    "docs/get_started.md": 12,
+    "docs/metrics.md": 1,
+    "docs/own_models.md": 3,
+    "docs/reliability.md": 5,
+    "docs/results.md": 2,
+    "docs/scale.md": 4,
+    "docs/serving.md": 8,
+    "docs/which_metric.md": 1,
+    "scripts": 25,
+}
+# Why commands are left out -> how they begin.
+LEFT_OUT = {
+    "makes an environment, which .ci/run does": ["python3 -m venv", ".venv/bin/pip", "pip "],
+    "tests/test_wheel.py builds and installs a wheel": ["pip wheel", "pip install dist/"],
+    "needs Docker": ["docker run", "attribution-benchmarks serve$", "bash scripts/serve.sh$"],
+    "downloads, or needs what was downloaded": [
+        "bash scripts/download", "MODELS_URL=", "python scripts/construct_bim_dataset.py --coco_dir",
+        "python -m bim.metrics --compat=upstream", "python scripts/construct_delta_patch.py --data_dir",
+        "python scripts/generate_clevr_xai.py --renderer=blender",
+        "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
+    ],
+    "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
+    "all methods of SVEA: 90 CPU seconds a network": ["python -m svea.benchmark$", "python -m svea.benchmark --models"],
+    "22 exports: 110 CPU seconds; tests/scripts/test_serve.py does it with two": [
+        "attribution-benchmarks serve --stand_in$", "bash scripts/serve.sh --",
+    ],
+    "asks a server of all models; tests/attribution_benchmarks/serving and tests/bim do it": [
+        "python scripts/compare_served_models.py", "python -m bim.metrics --metrics=MCS,IDR,IIR,RMCS --server",
+    ],
+    "renders for minutes to hours": [".venv/bin/python scripts/generate", "python scripts/generate", "G=", "$G "],
+    "trains for half an hour to hours": [
+        "python scripts/train", "KERAS_BACKEND=jax", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
+    ],
+    "faults for minutes to hours, of which tests/faults is a part": ["python tests/faults", "python -m pytest"],
+    "21 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
+}  # fmt: skip
+
+
+def printed(page):
+    """Return the commands of a page or script, continued lines joined."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".md":
+        lines = "".join(re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    else:
+        pattern = r'r?"""(.*?)"""' if page.suffix == ".py" else r"#!.*\n((?:#.*\n)*)"
+        comment = re.sub("^# ?", "", re.match(pattern, text, re.DOTALL if page.suffix == ".py" else 0)[1], flags=re.M)
+        lines = "\n".join(re.findall("^    .*(?:\\\\\n.*)*", comment, re.MULTILINE))
+    return [line.strip() for line in re.sub(r"\s*\\\n\s*", " ", lines).splitlines() if line.strip()]
+
+
+def begins(command, start):
+    """Return whether a command begins so; ``$`` is its end, before a comment."""
+    return f"{command.split('  #')[0].rstrip()}$".startswith(start)
+
+
+def is_left_out(command):
+    return any(begins(command, start) for starts in LEFT_OUT.values() for start in starts)
+
+
+FOUND = [command for page in PAGES for command in printed(page)]
+COMMANDS = list({command.removeprefix(".venv/bin/"): command for command in reversed(FOUND)}.values())[::-1]
+RUN = [command for command in COMMANDS if not is_left_out(command)]
+
+
+def test_the_commands_of_every_page_are_found():
+    found = {}
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        name = name if page.suffix == ".md" else "scripts"
+        commands = printed(page)
+        assert commands or "```bash" not in page.read_text("utf-8") or name == "scripts", name
+        found[name] = found.get(name, 0) + len(commands)
+    assert {name: least for name, least in LEAST.items() if found[name] < least} == {}
+    programs = (
+        r"(\.venv/bin/)?python3? |attribution-benchmarks |bash scripts/|pip |docker |G=|\$G |[A-Z_]+=\S+ (python|bash) "
+    )
+    assert [command for command in COMMANDS if not re.match(programs, re.sub(r"^\.venv/bin/pip", "pip", command))] == []
+
+
+def test_whatever_is_left_out_is_printed():
+    starts = [start for starts in LEFT_OUT.values() for start in starts]
+    assert [start for start in starts if not any(begins(command, start) for command in COMMANDS)] == []
+    assert len(RUN) >= 18
+
+
+TABLE = "age,income,debt,kind\n0.5,1,2,0\n-1,0,0.3,3\n"
+
+
+def block(page, words):
+    """Return the one block of Python on a page that has some words."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    (found,) = [one for one in blocks if words in one]
+    return found
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A clone with the files that the pages have the reader write, and the environment of a shell in it."""
+    folder = tmp_path_factory.mktemp("printed")
+    clone = folder / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    (clone / ".venv/bin").mkdir(parents=True)
+    for name, module in (("python", ""), ("attribution-benchmarks", " -m attribution_benchmarks")):
+        (clone / ".venv/bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable}{module} "$@"\n')
+        (clone / ".venv/bin" / name).chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTRIBUTION_")}
+    environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(clone)}
+    environment["PATH"] = f"{clone}/.venv/bin:{environment['PATH']}"
+    (clone / "my_method.py").write_text(block("README.md", "def sharpened"))
+    (clone / "sparsity.py").write_text(block("docs/extend.md", "GINI = "))
+    (clone / "bright_half.py").write_text(block("docs/extend.md", "BRIGHT_HALF = "))
+    (clone / "table.csv").write_text(TABLE)
+    shutil.copy(clone / "docs/pictures/zebra.jpg", clone / "photo.jpg")
+    networks = block("docs/own_models.md", "keras.Sequential") + "\nnetwork.save('network.keras')\n"
+    networks += block("docs/own_models.md", 'columns["kind"]')
+    subprocess.run([sys.executable, "-c", networks], cwd=clone, env=environment, check=True)
+    return clone, environment
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_a_command_runs_as_printed(clone, command):
+    """In the order of the pages, since one command writes what the next reads."""
+    directory, environment = clone
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        if " serve " in command:
+            assert running.stdout.readline().startswith("serving 1 models on grpc://"), running.stderr.read()
+            os.killpg(running.pid, signal.SIGTERM)
+            return
+        said, errors = running.communicate()
+    assert running.returncode == 0 and "Traceback" not in errors, errors[-2000:]
+    assert said.strip() or " -c " in command or command == "python bright_half.py"
+    for written in re.findall(r"--(?:output|maps)=(\S+)", command):
+        assert (directory / written).exists()
