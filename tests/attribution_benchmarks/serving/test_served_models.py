@@ -36,6 +36,25 @@ def test_every_committed_model_is_served_under_its_name():
     assert served == {name: f"/models/served/{name}" for name in originals()}
 
 
+def test_a_fresh_checkout_exports_exactly_what_its_models_config_lists(tmp_path, monkeypatch, capsys):
+    """Among its models are folders of two, and networks that have no layer with positions."""
+    for path in [*SAVED_MODELS.glob("[!s]*"), SAVED_MODELS / "svea"]:
+        (tmp_path / path.name).symlink_to(path)
+    exported = {}
+
+    def export_quickly(saved, target, methods, *, score, left_out):
+        exported[target.parent.name] = saved, score
+        model_at(target.parent)
+
+    monkeypatch.setattr(serve_command, "export", export_quickly)
+    assert export_only(tmp_path) == 0
+    assert {name: saved.parent for name, (saved, _) in exported.items()} == {
+        name: tmp_path / path.relative_to(SAVED_MODELS) for name, path in originals().items()
+    }
+    assert {score for name, (_, score) in exported.items() if name.startswith("svea")} == {"probabilities"}
+    assert {score for name, (_, score) in exported.items() if not name.startswith("svea")} == {"logits"}
+
+
 def committed():
     lines = (SAVED_MODELS / "served" / ".gitignore").read_text().splitlines()
     names = [line.removeprefix("!/") for line in lines if line.startswith("!/")]
