@@ -137,7 +137,7 @@ def _skipping(label: str, chosen: _Chosen, left_out: dict[str, str] | None) -> I
             raise BadInput("; ".join(left_out.values())) from error
 
 
-def by_signature(names: Sequence[str]) -> dict[str, str]:
+def _by_signature(names: Sequence[str]) -> dict[str, str]:
     """Return names of methods by the label in their signature's name: of ``module:function``, the function."""
     labels: dict[str, str] = {}
     for name in names:

@@ -8,14 +8,14 @@ inputs and ``targets``, one whole number per row: the class to explain, or -1 fo
 input cannot be left out). Out come ``map``, of the shape that attribution.explain gives, ``target``, the class that
 was explained, and ``score``, the model's score of it. Maps equal the local ones to 1e-5 of their largest value, or to
 what rounding the inputs another way changes in the local map where that is more; this is tried on two random inputs
-before anything is written. A method that misses it, or that the model does not allow, is left out with a line that
+before anything is written. A method that misses it, or that the model does not allow, is skipped with a line that
 names the reason; the others are written.
 
 Three more signatures let a client compute other methods from the model's answers: ``explanation_scores`` (the scores
 that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
 of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
 
-Methods that draw random numbers are left out too, because a request carries neither seed nor keys of inputs.
+Methods that draw random numbers are skipped too, because a request carries neither seed nor keys of inputs.
 A client computes them instead: RISE from scores, SmoothGrad and VarGrad from served gradients.
 
 Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
@@ -30,7 +30,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution.explain import with_flags, with_parameters
-from attribution.export import EXPLAIN, _version_directory, by_signature, export
+from attribution.export import EXPLAIN, _by_signature, _version_directory, export
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
@@ -58,7 +58,7 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    methods = with_flags(with_parameters(by_signature(flag_values.methods)), flag_values)
+    methods = with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
     left_out: dict[str, str] = {}
     differences = export(
         flag_values.model,

@@ -60,7 +60,7 @@ DTYPES: dict[str, np.dtype] = {
 
 
 # Types of Python's JSON by the kind of an array, and what they are called there.
-_OF_JSON = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
+_OF_JSON: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
 _JSON_NAMES: dict[type, str] = {
     str: "text",
     bool: "true or false",
@@ -117,7 +117,7 @@ def parse_address(text: str) -> Address:
         (parts.hostname or "").encode("idna")  # as name resolution will
     except (ValueError, UnicodeError) as error:
         raise BadInput(f"{text!r} is not an address of a server; {expected}") from error
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment or port == 0:
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or any((parts.query, parts.fragment, port == 0)):
         raise BadInput(f"'{text}' is not an address of a server; {expected}")
     path = parts.path.rstrip("/")
     if path and parts.scheme == "grpc":

@@ -31,7 +31,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution.explain import with_parameters
-from attribution.export import SHEET, by_signature, export
+from attribution.export import SHEET, _by_signature, export
 from attribution.files import atomic_write
 from attribution_benchmarks.cli.bundled_models import models_folder
 
@@ -49,9 +49,9 @@ for protocol, port in (("gRPC", 8500), ("REST", 8501)):
 cli.define_common_flags(FLAGS, methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"])
 flags.DEFINE_string("image", "tensorflow/serving", "image that Docker runs", flag_values=FLAGS)
 STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "stand_in_server" / "stand_in.py"
-SERVED = "served"  # the folder of what is made here
-CONFIG = "models.config"
-SCORES = {"svea": "probabilities"}  # what the models of a folder explain, where it is not the logit
+_SERVED = "served"  # the folder of what is made here
+_CONFIG = "models.config"
+_SCORES = {"svea": "probabilities"}  # what the models of a folder explain, where it is not the logit
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -60,7 +60,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if grpc == rest:
         raise BadInput(f"--grpc_port and --rest_port are both {grpc}; choose another for one of them")
     models = pathlib.Path(flag_values.models or models_folder()).resolve()
-    config = models / CONFIG
+    config = models / _CONFIG
     if not flag_values.models and not config.is_file():
         raise BadInput(f"no {config}; name a directory of models, such as saved_models of a checkout, by --models=DIR")
     if not flag_values.export_only:
@@ -103,48 +103,64 @@ def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: fla
 
     One process exports all, because most of the time of a single export is TensorFlow's start.
     """
-    methods = by_signature(flag_values.methods)
+    methods = _by_signature(flag_values.methods)
     with_parameters(methods)  # a wrong name is found before the first export
     found, wanted = _find_models(models), _listed(models, config)
-    ready = {name: saved.parent for name, saved in found.items() if _has_explanations(saved)}
-    served = {name: ready.get(name, models / SERVED / name) for name in found}
-    for path in wanted:
-        if path not in served.values() and not _versions(path):
-            known = listed(_mounted(models, each) for each in served.values()) or "none"
-            raise BadInput(f"{config}: {_mounted(models, path)} is no model; the models in {models} are {known}")
+    served = _base_paths(models, config, found, wanted)
     for name, path in served.items():
         target = path / found[name].name
-        if name in ready or (wanted and path not in wanted):
-            continue
-        if not target.exists():
-            _export(name, found[name], target, methods, SCORES.get(found[name].relative_to(models).parts[0], "logits"))
-        elif flag_values["methods"].present:
-            print_line(f"{path} keeps its methods; remove it to export others", file=sys.stderr)
-    if wanted:
-        if missed := [path.name for path in wanted if not _versions(path)]:
-            raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
-        return config
-    bases = {path.name: path for path in sorted((models / SERVED).glob("*")) if _versions(path)} | ready
-    if not found and not bases:
-        raise BadInput(f"there is no model in {models}; expected a folder with a version, as in MODEL/1/saved_model.pb")
-    if not bases:
-        raise BadInput(f"{len(found)} of {len(found)} models could not be exported: {listed(found)}")
-    entries = (
+        if not target.exists() and path in (wanted or [path]):
+            _export(name, found[name], target, methods, _SCORES.get(found[name].relative_to(models).parts[0], "logits"))
+        elif flag_values["methods"].present and target.exists():
+            print_line(f"{path} keeps the methods that it was exported with", file=sys.stderr)
+    return _checked_config(config, wanted) if wanted else _written_config(models, served)
+
+
+def _base_paths(
+    models: pathlib.Path, config: pathlib.Path, found: Mapping[str, pathlib.Path], wanted: list[pathlib.Path]
+) -> dict[str, pathlib.Path]:
+    """Return from where each model is served; raise ``BadInput`` if one that is wanted is none of them, nor there."""
+    served = {
+        name: saved.parent if _has_explanations(saved) else models / _SERVED / name for name, saved in found.items()
+    }
+    if missing := [path for path in wanted if path not in served.values() and not _versions(path)]:
+        known = listed(_mounted(models, each) for each in served.values()) or "none"
+        raise BadInput(f"{config}: {_mounted(models, missing[0])} is no model; the models in {models} are {known}")
+    return served
+
+
+def _checked_config(config: pathlib.Path, wanted: list[pathlib.Path]) -> pathlib.Path:
+    """Return the user's models.config; raise ``BadInput`` if a model that it lists is not there."""
+    if missed := [path.name for path in wanted if not _versions(path)]:
+        raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
+    return config
+
+
+def _written_config(models: pathlib.Path, served: Mapping[str, pathlib.Path]) -> pathlib.Path:
+    """Write a models.config of all models that can be served; raise ``BadInput`` if there is none."""
+    bases = {path.name: path for path in sorted((models / _SERVED).glob("*"))}
+    bases.update(served)
+    entries = [
         f'  config {{ name: "{name}" base_path: "{_mounted(models, path)}" model_platform: "tensorflow" }}\n'
         for name, path in bases.items()
-    )
-    atomic_write(models / SERVED / CONFIG, "model_config_list {\n" + "".join(entries) + "}\n")
-    return models / SERVED / CONFIG
+        if _versions(path)
+    ]
+    if not served and not entries:
+        raise BadInput(f"there is no model in {models}; expected a folder with a version, as in MODEL/1/saved_model.pb")
+    if not entries:
+        raise BadInput(f"{len(served)} of {len(served)} models could not be exported: {listed(served)}")
+    atomic_write(models / _SERVED / _CONFIG, f"model_config_list {{\n{''.join(entries)}}}\n")
+    return models / _SERVED / _CONFIG
 
 
 def _export(name: str, saved: pathlib.Path, target: pathlib.Path, methods: Mapping[str, str], score: str) -> None:
-    """Export a model with explanations, and print what is left out."""
+    """Export a model with explanations, and print what is skipped."""
     print_line(f"exporting {target.parent}", file=sys.stderr)
     left_out: dict[str, str] = {}
     try:
         export(saved, target, methods, score=score, left_out=left_out)
     except BadInput as error:
-        left_out = {"": f"it is left out: {error}"}
+        left_out = {"": f"it is skipped: {error}"}
     for reason in left_out.values():
         print_line(f"{name}: {reason}", file=sys.stderr)
 
@@ -160,9 +176,8 @@ def _find_models(models: pathlib.Path) -> dict[str, pathlib.Path]:
     found: dict[str, pathlib.Path] = {}
     for above, folders, _ in os.walk(models, followlinks=True):
         directory = pathlib.Path(above)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if directory == models and SERVED in folders:
-            folders.remove(SERVED)
+        made = {_SERVED} if directory == models else set()
+        folders[:] = sorted(name for name in set(folders) - made if not name.startswith("."))
         name = "_".join(directory.relative_to(models).parts)
         if versions := _versions(directory):
             if not name:
@@ -194,7 +209,7 @@ def _listed(models: pathlib.Path, config: pathlib.Path) -> list[pathlib.Path]:
     paths = re.findall(r"""base_path\s*:\s*["']([^"']*)["']""", re.sub("#.*", "", text))
     for path in paths:
         if not os.path.normpath(path).startswith("/models/"):
-            raise BadInput(f"{config} has base_path '{path}'; expected /models/..., which stands for {models}")
+            raise BadInput(f"{config} has base_path '{path}'; expected /models/..., which means {models}")
     return [models / os.path.relpath(path, "/models") for path in paths]
 
 

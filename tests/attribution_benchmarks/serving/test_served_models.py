@@ -178,7 +178,7 @@ def test_models_at_any_depth_are_served_without_the_methods_that_do_not_fit(netw
     for name in names:
         assert printed.count(f"\n{name}: 'guided_backprop' is skipped: ") == 1
         assert (tmp_path / "served" / name / "3/saved_model.pb").is_file()
-    assert printed.count("own_table: it is left out: ") == 1
+    assert printed.count("own_table: it is skipped: ") == 1
     served = {name: f"/models/served/{name}" for name in names} | {"done": "/models/done"}
     assert read_models_config(str(tmp_path / "served/models.config")) == served
     assert {"explain_gradient", "explain_deeplift"} <= set(load_versions(str(tmp_path / "served/own_digits"))[3])
@@ -194,7 +194,7 @@ def test_a_newer_version_is_exported_and_other_methods_are_not(networks, tmp_pat
     assert (tmp_path / "served/digits/10/saved_model.pb").is_file()
     capsys.readouterr()
     assert export_only(tmp_path, "--methods=occlusion") == 0
-    assert f"{tmp_path}/served/digits keeps its methods" in capsys.readouterr().err
+    assert f"{tmp_path}/served/digits keeps the methods" in capsys.readouterr().err
 
 
 def test_where_nothing_can_be_exported_the_code_is_2(networks, tmp_path, capsys):
