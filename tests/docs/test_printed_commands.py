@@ -28,12 +28,12 @@ PAGES = sorted(
             "svea",
             "clevr_xai",
             "research",
-            "scripts",
             "tools",
         )
         for path in (ROOT / room).rglob("*.py")
         if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
     ]
+    + [path for path in (ROOT / "scripts").iterdir() if path.suffix in (".py", ".sh")]
 )
 # Commands of the changelog were those of their day.
 PAGES.remove(ROOT / "CHANGELOG.md")
@@ -43,9 +43,9 @@ OTHERS = ("venv", "pip", "pytest", "playwright")  # modules that are not ours
 
 def printed(text):
     """Yield the commands of Python in a page's blocks, in its sentences and in a module's first docstring."""
-    docstring = re.match(r'\s*"""(.*?)"""', text, re.DOTALL)
+    docstring = re.match(r'\s*r?"""(.*?)"""', text, re.DOTALL) or re.match(r"#!.*\n((?:#.*\n)*)", text)
     if docstring:
-        text = docstring[1].replace("\\\n", " ")
+        text = re.sub(r"\s*\\\n\s*", " ", re.sub("^# ?", "", docstring[1], flags=re.MULTILINE))
         candidates = re.findall(r"^ *((?:python|attribution-benchmarks) .*)$", text, re.MULTILINE)
     else:
         blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
