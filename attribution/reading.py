@@ -32,6 +32,8 @@ _LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
 _LARGEST_TEXT = 1 << 20  # bytes; a model card has some thousands
 _LARGEST_CSV = 1 << 28  # bytes
 _LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
+_LARGEST_PICTURE = 1 << 28  # bytes
+_OTHER_DATA = b"".join(bytes(range(254, 0, -1)) + bytes([0xFF, 0xD0 + number]) for number in range(8))  # with JPEG's restarts
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
 _ORIENTATION = 0x0112  # of EXIF
@@ -238,9 +240,11 @@ def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool =
         depth = _depth(picture)
         orientation = picture.getexif().get(_ORIENTATION) if upright and picture.format != "TIFF" else None
         picture.load()
+        _check_complete(picture, file)
         if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
             file.seek(0)
-            return _in_mode(_sixteen_bits(file.read(), orientation, picture.info.get("transparency")), mode)
+            content = _read_at_most(file, _LARGEST_PICTURE)
+            return _in_mode(_sixteen_bits(content, orientation, picture.info.get("transparency")), mode)
         if upright:
             picture = ImageOps.exif_transpose(picture)
         if depth == _FLOAT:
@@ -266,6 +270,28 @@ def _opened_picture(file: IO[bytes]) -> Image.Image:
     if picture.format == "TIFF":
         _check_tiff_data(picture.tag_v2, os.fstat(file.fileno()).st_size)
     return picture
+
+
+def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
+    """Raise EOFError if the data of a PNG or JPEG file end before its last pixel, which Pillow does not report.
+
+    Pillow leaves such pixels of a PNG as they were before, and libjpeg decodes what comes before the end marker. So they
+    change if the picture is decoded onto another color, or with other data before its end.
+    """
+    from PIL import Image
+
+    if picture.format not in ("PNG", "JPEG"):
+        return
+    file.seek(0)
+    if picture.format == "PNG":
+        again = Image.open(file, formats=["PNG"])
+        again.im = Image.new(again.mode, again.size, 255).im
+    else:
+        content = _read_at_most(file, _LARGEST_PICTURE)
+        end = content.find(b"\xff\xd9", content.rfind(b"\xff\xda"))  # of the last scan
+        again = Image.open(io.BytesIO(content[:end] + _OTHER_DATA + content[end:]), formats=["JPEG"])
+    if again.tobytes() != picture.tobytes():
+        raise EOFError("it is cut off: its data end before its last pixel")
 
 
 def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:

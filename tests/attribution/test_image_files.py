@@ -317,3 +317,71 @@ def test_what_is_no_input_is_refused(folder):
     for read, message in refused:
         with pytest.raises(BadInput, match=message):
             read()
+
+
+def png(pixels, bits, color, interlaced):
+    """Return the parts of a PNG file of samples ``(H, W, C)`` and its rows, by which its data can be cut."""
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    rows = []
+    for x, y, right, down in passes if interlaced else [(0, 0, 1, 1)]:
+        samples = pixels[y::down, x::right]
+        digits = (samples[..., np.newaxis] >> np.arange(bits)[::-1]) & 1
+        packed = np.packbits(digits.reshape(*samples.shape[:1], -1).astype(np.uint8), axis=1)
+        rows += [b"\0" + row.tobytes() for row in packed if samples.size]
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], bits, color, 0, 0, interlaced)
+    palette = [(b"PLTE", bytes(range(1, 3 * 2**bits + 1)))] if color == 3 else []
+    return [(b"IHDR", header), *palette], rows
+
+
+def put_together(parts, rows):
+    chunks = [*parts, (b"IDAT", zlib.compress(b"".join(rows))), (b"IEND", b"")]
+    sums = [struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + check for (name, data), check in zip(chunks, sums, strict=True)
+    )
+
+
+@pytest.mark.parametrize("interlaced", [0, 1])
+@pytest.mark.parametrize(
+    ("bits", "color", "channels"),
+    [(1, 0, 1), (2, 0, 1), (8, 0, 1), (16, 0, 1), (8, 2, 3), (16, 2, 3), (8, 4, 2), (8, 6, 4), (1, 3, 1), (4, 3, 1)],
+)
+def test_a_png_whose_data_end_between_rows_is_refused(bits, color, channels, interlaced, tmp_path):
+    """Pillow reads it and leaves the missing rows black; the rows' last samples are all ones, black in no file."""
+    samples = np.random.default_rng(0).integers(0, 2**bits, (9, 10, channels))
+    samples[-3:] = 2**bits - 1
+    parts, rows = png(samples, bits, color, interlaced)
+    path = tmp_path / "picture.png"
+    path.write_bytes(put_together(parts, rows))
+    assert reading.read_pixels(path).shape == (9, 10, 3)
+    for kept in (1, len(rows) // 2, len(rows) - 1):
+        path.write_bytes(put_together(parts, rows[:kept]))
+        with pytest.raises(BadInput, match=r"cut off|OpenCV cannot decode"):
+            reading.read_pixels(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"quality": 100}, {"subsampling": 0}, {"restart_marker_blocks": 1}])
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_jpeg_with_its_end_before_the_last_pixel_is_refused(mode, options, tmp_path):
+    """libjpeg fills the rest with gray, and Pillow does not report it."""
+    path = tmp_path / "picture.jpg"
+    Image.fromarray(PIXELS).convert(mode).save(path, **options)
+    content = path.read_bytes()
+    for trailing in (b"", b"\0more", content):
+        path.write_bytes(content + trailing)
+        assert reading.read_pixels(path).shape == PIXELS.shape
+    start = content.rfind(b"\xff\xda") + 14
+    for share in (0.1, 0.5, 0.9):
+        path.write_bytes(content[: start + int(share * (len(content) - start))].rstrip(b"\xff") + b"\xff\xd9")
+        with pytest.raises(BadInput, match="cut off"):
+            reading.read_pixels(path)
+
+
+def test_a_progressive_jpeg_cut_in_its_last_scan_is_refused(tmp_path):
+    path = tmp_path / "picture.jpg"
+    Image.fromarray(PIXELS).save(path, progressive=True, quality=95)
+    content = path.read_bytes()
+    assert reading.read_pixels(path).shape == PIXELS.shape
+    path.write_bytes(content[: (content.rfind(b"\xff\xda") + len(content)) // 2] + b"\xff\xd9")
+    with pytest.raises(BadInput, match="cut off"):
+        reading.read_pixels(path)
