@@ -184,7 +184,10 @@ def _parse_and_call(
 ) -> None:
     _check_backend()
     _check_working_directory()
-    rest = flag_values(_with_runner_options(flag_values, argv))[1:]
+    try:
+        rest = flag_values(_with_runner_options(flag_values, argv))[1:]
+    except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
+        raise BadInput(f"{error}; see --help") from error
     if rest:
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)

@@ -157,7 +157,7 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     if len(shape) and shape[-1] in (1, None):
         candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
     for candidate in candidates:
-        if len(candidate) and _fits(candidate, shape):
+        if candidate.ndim and len(candidate) and _fits(candidate, shape):
             return candidate
     raise BadInput(
         f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"

@@ -281,6 +281,24 @@ def test_arrays_come_with_or_without_the_axes_of_inputs_and_of_one_channel(store
     assert found.shape == expected and found.ravel().tolist() == list(range(np.prod(stored)))
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (None,), (6, 5, 1)])
+@pytest.mark.parametrize(
+    "stored",
+    [np.array(3.0), np.array("a"), np.zeros(0), np.zeros((0, 5)), np.zeros((1, 1, 1, 6, 5, 1)), np.zeros(5, complex),
+     np.zeros(5, "M8[s]"), np.zeros(5, "V4"), np.zeros(5, [("a", "f4")]), np.array([None]), np.zeros((6, 0, 1)),
+     np.ones(5, ">f4"), np.ones((5, 2), order="F"), np.ones(5, bool)],
+)  # fmt: skip
+def test_any_array_of_a_file_is_rows_of_inputs_or_refused(stored, shape, tmp_path):
+    np.save(tmp_path / "x.npy", stored, allow_pickle=True)
+    try:
+        found = preprocessing.read_array(tmp_path / "x.npy", shape)
+    except BadInput as error:
+        assert "x.npy" in str(error)
+    else:
+        assert len(found) and found.dtype.kind in "fb" and found.ravel().tolist() == stored.ravel().tolist()
+        assert len(found.shape) == 1 + len(shape)
+
+
 def test_names_of_classes_come_line_by_line_or_as_json(tmp_path):
     (tmp_path / "names.txt").write_text("cat\n dog\n")
     (tmp_path / "list.json").write_text(json.dumps(["cat", "dog"]))

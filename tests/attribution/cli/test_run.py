@@ -49,6 +49,19 @@ def test_bad_flags_are_one_line_and_exit_code_2(argument, capsys):
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("argument", ["--noshow=3", "--noshow=", "-noshow=false", "--show=maybe", "--noseed=3", "--no"])
+def test_values_that_a_switch_does_not_take_are_one_line(argument, tmp_path, capsys):
+    values = flags.FlagValues()
+    flags.DEFINE_boolean("show", True, "", flag_values=values)
+    flags.DEFINE_integer("seed", 0, "", flag_values=values)
+    (tmp_path / "flags").write_text(argument + "\n")
+    (tmp_path / "bytes").write_bytes(b"--show\xff\n")
+    for given in (argument, f"--flagfile={tmp_path / 'flags'}", f"--flagfile={tmp_path / 'bytes'}"):
+        assert cli.execute(lambda _: pytest.fail("it ran"), values, "", ["prog", given]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.startswith("error: ") and said.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_numbers_that_are_none_are_refused(number, capsys):
     values = flags.FlagValues()
