@@ -157,7 +157,7 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     if len(shape) and shape[-1] in (1, None):
         candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
     for candidate in candidates:
-        if candidate.ndim and len(candidate) and _fits(candidate, shape):
+        if _fits(candidate, shape) and len(candidate):
             return candidate
     raise BadInput(
         f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
@@ -166,8 +166,8 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
 
 def _fits(array: np.ndarray, shape: Sequence[int | None]) -> bool:
     """Return whether an array holds inputs of a shape along its first axis."""
-    sizes = array.shape[1:]
-    return len(sizes) == len(shape) and all(want in (None, have) for want, have in zip(shape, sizes, strict=True))
+    sizes = (None, *shape)
+    return array.ndim == len(sizes) and all(want in (None, have) for want, have in zip(sizes, array.shape, strict=True))
 
 
 def read_table(

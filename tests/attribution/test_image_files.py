@@ -1,5 +1,6 @@
 """Inputs from files come as they are seen, at the model's size, in the order of their names."""
 
+import contextlib
 import json
 import os
 import struct
@@ -297,6 +298,10 @@ def test_any_array_of_a_file_is_rows_of_inputs_or_refused(stored, shape, tmp_pat
     else:
         assert len(found) and found.dtype.kind in "fb" and found.ravel().tolist() == stored.ravel().tolist()
         assert len(found.shape) == 1 + len(shape)
+    np.savez(tmp_path / "x.npz", a=stored if stored.dtype != object else 0)
+    with contextlib.suppress(BadInput):
+        found = preprocessing.read_table(tmp_path / "x.npz", {"a": (shape, np.float32)})[0]["a"]
+        assert len(found) and len(found.shape) == 1 + len(shape)
 
 
 def test_names_of_classes_come_line_by_line_or_as_json(tmp_path):
