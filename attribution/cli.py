@@ -40,9 +40,10 @@ _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent agai
 # Errors of the machine or of access rights, not of the program.
 _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
-    errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
+    errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EBADF,
 }  # fmt: skip
 _BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
+_CLOSED = "error: standard output was closed, perhaps by a method; it must stay open"
 _REMEDY = "make room, or name a place that can be used"
 # Lines of TensorFlow's log without information.
 _DROPPED = "|".join(
@@ -96,6 +97,8 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
 
 def _flushed(code: int) -> int:
     """Flush standard output; return the exit code, or 2 if that fails."""
+    if sys.stdout.closed:
+        return code or _report(_CLOSED, 2)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -202,6 +205,8 @@ def _handle(error: BaseException) -> int:
     """Print the line of an error that the user can fix and return exit code 2; raise any other error again."""
     if isinstance(error, (BadInput, flags.Error)):
         return _report(f"error: {printable(' '.join(str(error).split()))}", 2)
+    if getattr(sys.stdout, "closed", False):
+        return _report(_CLOSED, 2)
     if isinstance(error, OSError) and error.errno in _FILE_SYSTEM_ERRNOS:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _report(f"error: {printable(where + reason(error))}; {_REMEDY}", 2)

@@ -62,6 +62,17 @@ def shortened(text: object, limit: int = 160) -> str:
     return words if len(words) <= limit else words[: limit - 3] + "..."
 
 
+def described(error: BaseException, limit: int = 300) -> str:
+    """Return the type and message of an exception of user code on one line; its message may raise another."""
+    try:
+        words = shortened(error, limit)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        words = "its message cannot be printed"
+    return ": ".join(filter(None, (type(error).__name__, words)))
+
+
 def renamed_arguments(**names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Return a decorator that accepts the old names of keyword arguments, with a ``DeprecationWarning``.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, described
 
 _Found = TypeVar("_Found")
 
@@ -85,7 +85,7 @@ def _custom_module(place: str, what: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise BadInput(f"{what}: cannot import '{place}' ({type(error).__name__}: {error})") from error
+        raise BadInput(f"{what}: cannot import '{place}' ({described(error)})") from error
 
 
 def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
@@ -156,12 +156,12 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def user_code() -> Iterator[None]:
-    """Run a user's code: restore the working directory afterwards, and turn ``os._exit`` into ``SystemExit``.
+    """Run a user's code: restore the working directory and ``sys.stdout``, and turn ``os._exit`` into ``SystemExit``.
 
     Relative paths of outputs stay valid. ``os._exit`` would end a command with the code 0 and without its files. In
     other threads and processes, such as the workers of ``multiprocessing``, it stays as it is.
     """
-    end, here = os._exit, (os.getpid(), threading.get_ident())
+    end, here, output = os._exit, (os.getpid(), threading.get_ident()), sys.stdout
 
     def end_elsewhere(status: int) -> NoReturn:
         if (os.getpid(), threading.get_ident()) == here:
@@ -176,7 +176,7 @@ def user_code() -> Iterator[None]:
     try:
         yield
     finally:
-        os._exit = end
+        os._exit, sys.stdout = end, output
         if before is not None:
             os.fchdir(before)
             os.close(before)
@@ -188,4 +188,4 @@ def _where(error: BaseException) -> str:
         return str(error)
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     line = f", {own[-1].filename} line {own[-1].lineno}" if own and own[-1].filename != __file__ else ""
-    return f"{type(error).__name__}: {error}{line}"
+    return f"{described(error)}{line}"

@@ -33,7 +33,9 @@ _LARGEST_TEXT = 1 << 20  # bytes; a model card has some thousands
 _LARGEST_CSV = 1 << 28  # bytes
 _LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
 _LARGEST_PICTURE = 1 << 28  # bytes
-_OTHER_DATA = b"".join(bytes(range(254, 0, -1)) + bytes([0xFF, 0xD0 + number]) for number in range(8))  # with JPEG's restarts
+_OTHER_DATA = b"".join(
+    bytes(range(254, 0, -1)) + bytes([0xFF, 0xD0 + number]) for number in range(8)
+)  # with JPEG's restarts
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
 _ORIENTATION = 0x0112  # of EXIF

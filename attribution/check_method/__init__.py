@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed, print_line, renamed_arguments, shortened
+from attribution.errors import BadInput, described, listed, print_line, renamed_arguments, shortened
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
@@ -121,8 +121,7 @@ def _found(method: Method, specimen: _Specimen, parameters: Mapping[str, Any], a
         except _Refused as refusal:
             return [Finding(name, specimen.title, REFUSED, str(refusal))]
         except Exception as error:  # it ran before, and fails on other targets, batches or orders
-            kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
-            words = kind + " ".join(str(error).split())[:200]
+            words = shortened(error, 200) if isinstance(error, BadInput) else described(error, 200)
             findings.append(Finding(name, specimen.title, ALLOWED if name in allow else FAILED, words))
     return findings
 
@@ -323,7 +322,7 @@ def _returns_maps(trial: _Trial) -> str:
     except BadInput as error:
         raise _Refused(str(error)) from error
     except Exception as error:  # any exception breaks the contract
-        raise _Failed(f"{type(error).__name__}: {shortened(error, 200)}") from error
+        raise _Failed(described(error, 200)) from error
     inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
     kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
     if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:

@@ -10,12 +10,12 @@ import operator
 import pathlib
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from attribution.errors import BadInput, MissedSum, listed, renamed_arguments
+from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.method import Method, Residuals
 from attribution.methods.protocols import Inputs, ScoredModel
@@ -408,32 +408,41 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         raise
     except BaseException as error:
         file = _file(method)
-        if file is None or any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
+        if file and any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
             raise
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        where = f"{file}, line {lines[-1]}" if lines else file
-        words = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split())[:300])))
+        where = f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
+        words = described(error)
         is_write = "read-only" in words or "WRITEABLE" in words
         hint = "; all methods share the inputs: copy what you change" if is_write else ""
-        raise BrokenContract(f"method '{method.name}' failed at {where}: {words}{hint}") from error
+        raise BrokenContract(f"method '{method.name}' failed{where}: {words}{hint}") from error
 
 
 def _file(method: Method) -> str | None:
     """Return the file of a method's code; ``None`` for a function written in C."""
-    code = getattr(inspect.unwrap(method.function), "__code__", None)
+    function: Any = inspect.unwrap(method.function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return getattr(code, "co_filename", None)
 
 
 def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     """Return a method's result as float32; refuse an invalid one."""
-    with_channels = queries.inputs.shape
+    with_channels, given = queries.inputs.shape, type(maps).__name__
+    if isinstance(maps, Coroutine | Generator | AsyncGenerator):
+        if isinstance(maps, Coroutine):
+            maps.close()  # else Python warns after the error that it was never awaited
+        raise BrokenContract(f"method '{method.name}' is written with 'async' or 'yield'; return an array of maps")
     if isinstance(maps, np.ma.MaskedArray):
         raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
     try:
         maps = np.asarray(maps)
-    except Exception as error:  # lists of different lengths, or an object that cannot be converted
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # lists of different lengths, or an object that cannot be converted
         raise BrokenContract(
-            f"method '{method.name}' returned a {type(maps).__name__} that is no array; numbers of shape "
+            f"method '{method.name}' returned a {given} that is no array; numbers of shape "
             f"{with_channels} or {with_channels[:-1]} are needed, one map per input"
         ) from error
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed; not even that if
@@ -442,8 +451,9 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     any_axes = method.query == "layer gradient" and maps.ndim > 1
     fits = maps.shape == with_channels or (has_rows and (any_axes or maps.ndim == len(with_channels) - 1))
     if not fits or maps.dtype.kind not in "fiub":
+        what = f"{maps.dtype} of shape {maps.shape}" if maps.ndim or given == "ndarray" else f"a {given}"
         raise BrokenContract(
-            f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "
+            f"method '{method.name}' returned {what}; numbers of shape {with_channels} "
             f"or {with_channels[:-1]} are needed, one map per input"
         )
     with np.errstate(over="ignore"):
