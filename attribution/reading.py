@@ -277,8 +277,8 @@ def _opened_picture(file: IO[bytes]) -> Image.Image:
 def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
     """Raise EOFError if the data of a PNG or JPEG file end before its last pixel, which Pillow does not report.
 
-    Pillow leaves such pixels of a PNG as they were before, and libjpeg decodes what comes before the end marker. So they
-    change if the picture is decoded onto another color, or with other data before its end.
+    Pillow leaves such pixels of a PNG as they were, and libjpeg decodes any data before the end marker. So they change
+    if the picture is decoded onto another color, or with other data before its end.
     """
     from PIL import Image
 

@@ -90,8 +90,7 @@ def check_method(
     BadInput
         If the method or a check does not exist.
     """
-    if unknown := sorted(set(allow) - CHECKS.keys()):
-        raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
+    check_allowed(allow)
     parameters = parameters or {}
     ((resolved, _),) = with_parameters({"": (method, parameters)}).values()
     findings = []
@@ -106,6 +105,12 @@ def check_method(
             print_line(finding)
         print_line(_summary(resolved.name, findings))
     return findings
+
+
+def check_allowed(allow: Sequence[str]) -> None:
+    """Raise BadInput if a name in ``allow`` is no check."""
+    if unknown := sorted(set(allow) - CHECKS.keys()):
+        raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
 
 
 def _found(method: Method, specimen: _Specimen, parameters: Mapping[str, Any], allow: Sequence[str]) -> list[Finding]:

@@ -18,9 +18,10 @@ import sys
 from absl import flags
 
 from attribution import cli
-from attribution.check_method import FAILED, check_method
+from attribution.check_method import FAILED, check_allowed, check_method
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput
+from attribution.explain import with_parameters
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(
@@ -36,9 +37,11 @@ def main(flag_values: flags.FlagValues) -> None:
     """Check each method; exit with code 1 if one breaks the contract."""
     if not flag_values.method:
         raise BadInput("no method is named; write file.py:function or module:function")
+    check_allowed(flag_values.allow)
+    methods = with_parameters(flag_values.method).values()
     model = load_flagged_model(flag_values) if flag_values.model else None
     broken = False
-    for method in flag_values.method:
+    for method, _ in methods:
         findings = check_method(method, model, allow=flag_values.allow, explain_input=flag_values.explain_input or None)
         broken = broken or any(finding.outcome == FAILED for finding in findings)
     if broken:

@@ -40,7 +40,7 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import explain_many, with_flags, with_parameters
+from attribution.explain import BrokenContract, explain_many, with_flags, with_parameters
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -61,6 +61,7 @@ from attribution.preprocessing import (
     read_pictures,
     read_table,
 )
+from attribution.reading import opened
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -134,6 +135,9 @@ flags.DEFINE_enum(
 flags.DEFINE_float(
     "percentile", 99.5, "of a map's absolute values at which the colors end; 100 clips nothing", flag_values=FLAGS
 )
+flags.register_validator(
+    "percentile", lambda value: 0 < value <= 100, "must be above 0 and at most 100", flag_values=FLAGS
+)
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
@@ -155,15 +159,33 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.maps:
         _suffix("maps", flag_values.maps, (".npz",))
     methods = with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
-    model = load_flagged_model(flag_values)
     table = _table(flag_values.image)
+    names = _checked_files(flag_values, table)
+    classes = _classes(flag_values.target, names)
+    model = load_flagged_model(flag_values)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
         return
-    names = _class_names(flag_values.class_names, model)
+    if names and len(names) != model.num_classes:
+        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
+    for method, parameters in methods.values():
+        if method.name in METHODS and not method.library and parameters.get("layer"):
+            model.layer(parameters["layer"], explain_input)
     inputs = _inputs(flag_values, model, read, table)
-    _explain(flag_values, methods, model, inputs, names, explain_input, suffix)
+    _explain(flag_values, methods, model, inputs, names, classes, explain_input, suffix)
+
+
+def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:
+    """Check, before the model is loaded, what else is named; return the names of the classes."""
+    if table:
+        with opened(table, "table"):
+            pass
+    elif flag_values.image:
+        find_files(flag_values.image)
+    if flag_values.preprocessing:
+        preprocessing_named(flag_values.preprocessing)
+    return read_class_names(flag_values.class_names) if flag_values.class_names else None
 
 
 def _table(paths: Sequence[str]) -> pathlib.Path | None:
@@ -237,6 +259,7 @@ def _explain(
     model: Model,
     inputs: _Inputs,
     names: Sequence[str] | None,
+    classes: Sequence[int],
     explain_input: str,
     suffix: str,
 ) -> None:
@@ -244,23 +267,36 @@ def _explain(
     together = model.explained_together(explain_input)
     shown = inputs.feed | inputs.shown
     figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
+    for path in figures:
+        check_file("output", path)
     features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
+    targets = _targets(classes, len(inputs.labels), model.num_classes)
     scores = model.scores(inputs.feed, flag_values.batch_size)
-    targets = _targets(flag_values.target, names, scores)
+    if targets is None:
+        targets = np.asarray(np.argmax(scores, axis=1), np.int32)
     _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
     if not flag_values.methods:
+        if together:  # no note: without --methods, nobody chose these
+            methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
         methods = _applicable(methods, model, inputs.feed, targets, explain_input)
-    maps, residuals = explain_many(
-        methods,
-        model,
-        inputs.feed,
-        targets,
-        explain_input=explain_input,
-        batch_size=flag_values.batch_size,
-        seed=flag_values.seed,
-        keys=inputs.labels,
-        return_residuals=True,
-    )
+
+    def explained(methods: _Chosen) -> Any:
+        return explain_many(
+            methods, model, inputs.feed, targets, explain_input=explain_input, batch_size=flag_values.batch_size,
+            seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
+        )  # fmt: skip
+
+    try:
+        maps, residuals = explained(methods)
+    except BrokenContract:
+        raise
+    except BadInput:
+        kept = _applicable(methods, model, inputs.feed, targets, explain_input) if len(methods) > 1 else methods
+        if len(kept) == len(methods):  # an input or a parameter is wrong
+            raise
+        _note(f"python -m attribution.inspect --model={model.path} lists the methods that apply")
+        methods = kept
+        maps, residuals = explained(methods)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
     if explain_input in inputs.feed:
@@ -331,15 +367,6 @@ def _print_layers(model: Model, explain_input: str) -> None:
     for name in names:
         sizes = ", ".join("any" if size is None else str(size) for size in model.graph.shape(name).as_list()[1:])
         print_line(f"{name}  ({sizes}){'  default' * (name == default)}")
-
-
-def _class_names(path: str, model: Model) -> list[str] | None:
-    if not path:
-        return None
-    names = read_class_names(path)
-    if names and len(names) != model.num_classes:
-        raise BadInput(f"'{path}' has {len(names)} names, the model {model.num_classes} classes")
-    return names
 
 
 def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
@@ -430,10 +457,8 @@ def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, tot
     return arrays
 
 
-def _targets(wanted: Sequence[str], names: Sequence[str] | None, scores: np.ndarray) -> np.ndarray:
-    """Return the class to explain of each input, int32."""
-    if not wanted:
-        return np.asarray(np.argmax(scores, axis=1), np.int32)
+def _classes(wanted: Sequence[str], names: Sequence[str] | None) -> list[int]:
+    """Return the numbers of the classes that ``--target`` names."""
     found = []
     for entry in wanted:
         entry = entry.strip()
@@ -443,9 +468,16 @@ def _targets(wanted: Sequence[str], names: Sequence[str] | None, scores: np.ndar
             found.append(int(entry))
         else:
             raise BadInput(f"--target={entry} is not a class; give a number, or a name in the file of --class_names")
-    if len(found) not in (1, len(scores)):
-        raise BadInput(f"--target has {len(found)} classes for {len(scores)} inputs; give one, or one for each")
-    return checked_targets(found[0] if len(found) == 1 else found, *scores.shape)
+    return found
+
+
+def _targets(classes: Sequence[int], total: int, num_classes: int) -> np.ndarray | None:
+    """Return the class to explain of each input, int32; None for the predicted ones."""
+    if not classes:
+        return None
+    if len(classes) not in (1, total):
+        raise BadInput(f"--target has {len(classes)} classes for {total} inputs; give one, or one for each")
+    return checked_targets(classes[0] if len(classes) == 1 else classes, total, num_classes)
 
 
 def _class(names: Sequence[str] | None, number: int) -> str:
@@ -505,9 +537,7 @@ def _percent(share: float) -> str:
 
 
 def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarray, explain_input: str) -> _Chosen:
-    """Return the default methods that apply to the model, and print why others are skipped."""
-    if model.explained_together(explain_input):  # no note: without --methods, nobody chose these
-        methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
+    """Return the methods that apply to the model, and print why others are skipped."""
     first = {name: array[:1] for name, array in model.feed(feed).items()}
     kept: _Chosen = {}
     reason: Exception | None = None
@@ -519,6 +549,8 @@ def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarra
                 {label: (method, quick)}, model, first, targets[:1], explain_input=explain_input, return_residuals=True
             )
             kept[label] = chosen
+        except BrokenContract:
+            raise
         except BadInput as error:
             reason = error
             _note(f"'{label}' is skipped: {error}")

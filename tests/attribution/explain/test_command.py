@@ -250,6 +250,66 @@ def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--percentile=101", "--percentile=0", "--percentile=-1", "--preprocessing=torch", "--target=cat", "--image=no.png",
+     "--image=no.csv", "--class_names=no.txt", "--top=-1", "--limit=0", "--batch_size=0", "--nooverlay=1"],
+)  # fmt: skip
+def test_flags_are_checked_before_the_model_is_loaded(flag, run, exported, pictures, monkeypatch):
+    monkeypatch.setattr(command, "load_flagged_model", lambda _: pytest.fail("it was loaded"))
+    code, out, err = run(f"--model={exported['image']}", "--image=left.png", "--maps=m.npz", flag)
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--layer=no_such", "--parameters=layer=no_such", "--target=5", "--target=1,2"])
+def test_flags_that_depend_on_the_model_are_checked_before_it_computes(flag, run, exported, pictures, monkeypatch):
+    monkeypatch.setattr(attribution.model.model.Model, "scores", lambda *_: pytest.fail("it computed"))
+    options = f"--model={exported['image']}", "--image=left.png", "--maps=m.npz", "--preprocessing=0..1"
+    code, out, err = run(*options, "--methods=grad_cam,gradient", flag)
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_figure_whose_own_name_cannot_be_written_is_refused_before_the_work(run, typed, tmp_path, monkeypatch):
+    monkeypatch.setattr(attribution.model.model.Model, "scores", lambda *_: pytest.fail("it computed"))
+    (tmp_path / "maps.picture.png").mkdir()
+    np.savez(tmp_path / "both.npz", picture=np.ones((1, 6, 8, 3)), extra=np.ones((1, 2)))
+    code, out, err = run("--model=both", "--image=both.npz")
+    assert (code, out) == (2, "") and "maps.picture.png' is a directory; name a file" in err.splitlines()[-1]
+
+
+OWN = """
+from attribution.errors import BadInput
+
+def refuses(queries):
+    raise BadInput("not for vectors")
+
+def broken(queries):
+    return queries.inputs[0]
+"""
+
+
+@pytest.mark.parametrize("refused", ["grad_cam", "guided_backprop", "own.py:refuses"])
+def test_named_methods_that_do_not_apply_are_left_out_and_the_others_made(refused, run, tmp_path):
+    import keras
+
+    layers = [keras.Input((5,)), keras.layers.Dense(4, "gelu"), keras.layers.Dense(2)]
+    keras.Sequential(layers).export(tmp_path / "dense", verbose=False)
+    np.save(tmp_path / "x.npy", np.ones((2, 5)))
+    (tmp_path / "own.py").write_text(OWN)
+    options = "--model=dense", "--image=x.npy", "--maps=m.npz", "--parameters=points=8"
+    code, out, err = run(*options, f"--methods=gradient,{refused},integrated_gradients")
+    assert code == 0 and out.splitlines()[-1] == "written to maps.png and m.npz"
+    lines = err.splitlines()
+    assert len(lines) == 2 and lines[0].startswith(f"note: '{refused}' is skipped: ")
+    assert "python -m attribution.inspect --model=dense" in lines[1]
+    assert {"gradient", "integrated_gradients"} <= set(np.load("m.npz")) and refused not in np.load("m.npz")
+    for methods in (refused, f"{refused},xgrad_cam"):
+        code, _, err = run(*options[:2], f"--methods={methods}", "--output=none.png", "--parameters=")
+        assert code == 2 and err.splitlines()[-1].startswith("error: ") and not (tmp_path / "none.png").exists()
+    code, _, err = run(*options, "--methods=integrated_gradients,own.py:broken", "--output=none.png")
+    assert code == 2 and "returned float32 of shape (5,)" in err and not (tmp_path / "none.png").exists()
+
+
 def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures):
     done = subprocess.run(
         [sys.executable, "-m", "attribution.explain", f"--model={exported['image']}", "--image=left.png",
