@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, listed, renamed_arguments
+from attribution.errors import BadInput, described, listed, renamed_arguments
 from attribution.files import find_saved_model
 from attribution.graph import layers
 from attribution.graph.layers import Layers
@@ -109,16 +109,42 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
     if not network.built or not (hasattr(network, "inputs") or network._called):
         raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
     directory = tempfile.TemporaryDirectory(prefix="attribution_")
-    network.export(directory.name, verbose=False)
+    try:
+        _export(network, directory.name)
+    except Exception as error:  # of Keras, or of the model's own code
+        raise BadInput(f"Keras cannot export the model '{network.name}': {described(error)}") from error
     with op_allowlist.trusted():
         model = load_model(directory.name, **options)
     model._directory = directory  # is deleted with the model
     if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
         (spec,) = model.inputs.values()
         inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
-        network = keras.Model(inputs, network(inputs))
+        network = keras.Model(inputs, network(inputs, training=False))
     model.live_source = functools.partial(third_party.take, network=network)
     return model
+
+
+def _export(network: keras.Model, path: str) -> None:
+    """Write a Keras model as ``predict`` calls it; its own ``export`` leaves layers of augmentation on."""
+    import keras
+
+    if keras.backend.backend() == "torch":  # it exports modules alone, without their arguments
+        network.export(path, verbose=False)
+        return
+    if isinstance(network, keras.Sequential):
+        signature = network.inputs
+    elif hasattr(network, "inputs"):
+        signature = [network.input]
+    else:  # a subclassed model
+        known = network.get_build_config()
+        signature = keras.tree.map_shape_structure(
+            lambda shape: keras.InputSpec(shape=(None, *shape[1:]), dtype=network.input_dtype),
+            list(known["shapes_dict"].values()) if "shapes_dict" in known else [known["input_shape"]],
+        )
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    archive.add_endpoint("serve", lambda *args: network(*args, training=False), signature)
+    archive.write_out(path, verbose=False)
 
 
 class Model:

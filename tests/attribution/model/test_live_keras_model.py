@@ -5,6 +5,7 @@ import gc
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
@@ -45,6 +46,73 @@ def test_a_subclassed_model_that_was_called_is_explained(inputs, oracle, tmp_pat
     np.testing.assert_array_equal(maps, expected)
 
 
+class Negated(keras.layers.Layer):
+    """Computes other values in training, which is its default."""
+
+    def call(self, x, training=True):
+        return -x if training else x
+
+
+class Augmented(Subclassed):
+    """A subclassed model whose call has no ``training``."""
+
+    def __init__(self):
+        super().__init__()
+        self.flip = keras.layers.RandomFlip()
+
+    def call(self, x):
+        return super().call(self.flip(x))
+
+
+def augmented(kind):
+    """Return a model that is another in training, and its inputs by name, of seven rows, in its own structure."""
+    generator = np.random.default_rng(0)
+    image = generator.random((7, 8, 8, 3), dtype=np.float32)
+    layers, first, second = keras.layers, keras.Input((8, 8, 3), name="image"), keras.Input((4,), name="extra")
+    steps = [
+        layers.RandomFlip(),
+        layers.RandomRotation(0.2),
+        layers.RandomContrast(0.5),
+        Negated(),
+        layers.Dropout(0.5),
+    ]
+    head = [layers.Conv2D(4, 3, activation="relu"), layers.GlobalAveragePooling2D(), layers.Dense(3)]
+    if kind == "sequential":
+        return keras.Sequential([first, *steps, *head]), image
+    if kind == "nested":
+        inner = keras.Sequential([keras.Input((8, 8, 3)), *steps, head[0]])
+        return keras.Model(first, head[2](layers.Flatten()(inner(first)))), image
+    if kind == "subclassed":
+        network = Augmented()
+        network(image)
+        return network, image
+    joined = layers.Concatenate()([layers.Flatten()(steps[1](first)), layers.GaussianNoise(1.0)(second)])
+    inputs = [first, second] if kind == "list" else {"image": first, "extra": second}
+    given = {"image": image, "extra": generator.random((7, 4), dtype=np.float32)}
+    return keras.Model(inputs, {"scores": head[2](joined)}), list(given.values()) if kind == "list" else given
+
+
+@pytest.mark.parametrize("kind", ["sequential", "nested", "subclassed", "list", "dict"])
+def test_a_model_with_augmentation_is_explained_as_it_predicts(kind, tmp_path):
+    network, given = augmented(kind)
+    model = attribution.load_model(network)
+    feed = dict(zip(("image", "extra"), given, strict=True)) if isinstance(given, list) else given
+    tensors = keras.tree.map_structure(tf.constant, given)
+    (image,) = (tensor for tensor in keras.tree.flatten(tensors) if tensor.shape.rank == 4)
+    with tf.GradientTape() as tape:
+        tape.watch(image)
+        outputs = network(tensors, training=False)
+        scores = outputs["scores"] if isinstance(outputs, dict) else outputs
+        target = scores[:, 1]
+    np.testing.assert_allclose(model.scores(model.feed(feed)), scores, atol=1e-5)
+    name = "image" if isinstance(feed, dict) else None
+    maps = attribution.explain("gradient", model, feed, 1, explain_input=name)
+    np.testing.assert_allclose(maps, tape.gradient(target, image), atol=1e-6)
+    network.export(tmp_path, verbose=False)  # which is another function with the same names
+    exported = tf.saved_model.load(tmp_path).signatures["serving_default"]
+    assert set(model.inputs) == set(exported.structured_input_signature[1])
+
+
 def test_third_party_methods_get_the_live_network(live, inputs):
     def from_keras(passes):
         return np.full(passes.inputs.shape, float(passes.keras_model(passes.inputs)[0, 0]))
@@ -78,6 +146,17 @@ def test_the_temporary_directory_is_deleted_with_the_model(live):
     del model
     gc.collect()
     assert not directory.exists()
+
+
+def test_a_model_that_keras_cannot_export_is_refused_in_one_line():
+    class TwoArguments(keras.Model):
+        def call(self, left, right):
+            return left + right
+
+    network = TwoArguments()
+    network(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(BadInput, match="Keras cannot export the model 'two_arguments': "):
+        attribution.load_model(network)
 
 
 @pytest.mark.parametrize(
