@@ -29,7 +29,7 @@ def run(words, known=None):
 
 
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
-    tested = ("keras.Sequential", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf", "class WithWords",
+    tested = ("keras.Sequential", "ExportArchive", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf", "class WithWords",
               'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
               "def beside_its_question", "def batch_of_sounds")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
@@ -40,6 +40,17 @@ def test_a_keras_network():
     run("keras.Sequential")
     maps = attribution.explain("grad_cam", attribution.load_model("my_model"), np.ones((2, 32, 32, 3)))
     assert maps.shape == (2, 32, 32)
+
+
+def test_a_keras_network_with_augmentation():
+    import keras
+
+    image = np.random.default_rng(0).random((2, 8, 8, 3), dtype=np.float32)
+    layers = [keras.Input((8, 8, 3)), keras.layers.RandomFlip(), keras.layers.Flatten(), keras.layers.Dense(3)]
+    network = keras.Sequential(layers)
+    run("ExportArchive", {"keras": keras, "network": network})
+    scores = attribution.load_model("my_model").scores(image)
+    np.testing.assert_allclose(scores, network.predict(image, verbose=0), atol=1e-5)
 
 
 def test_a_table_of_columns():
