@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.model.batching import as_array
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
 REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -28,6 +30,8 @@ PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 _MOST_BARS = 30  # of features with their names; more are drawn without
 _MOST_FEATURES = 1000  # of a vector that is drawn as bars
+_FLAT = 1 - 1e-5  # share of its largest value from which on a map is constant, but for rounding
+_LARGEST = np.float64(1e300)  # value of a map; matplotlib subtracts the ends of a scale
 _MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
@@ -67,6 +71,8 @@ def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum")
 def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, float]:
     """Return the ends of the colour scale: symmetric about zero where there are negative values, else from zero.
 
+    Where all values lie in the upper half, from the least value: else they would have one color.
+
     Parameters
     ----------
     values
@@ -75,11 +81,11 @@ def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, 
         Percentile of the absolute values at the end of the scale; larger values have the colour of the end. 100 clips
         nothing.
     """
-    if not 0 < percentile <= 100:
-        raise BadInput(f"a percentile lies above 0 and at most at 100, not at {percentile}")
-    size = np.abs(values)
+    if not isinstance(percentile, numbers.Real) or not 0 < percentile <= 100:
+        raise BadInput(f"a percentile lies above 0 and at most at 100, not at {percentile!r}")
+    size, least = np.abs(values), float(values.min())
     end = float(np.percentile(size, percentile)) or float(size.max(initial=0.0)) or 1.0
-    return (-end if values.min(initial=0.0) < 0 else 0.0), end
+    return (-end if least < 0 else least if end / 2 < least < _FLAT * end else 0.0), end
 
 
 def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
@@ -97,12 +103,12 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     np.ndarray
         ``(N, H, W, 3)`` float in [0, 1]. One channel becomes grey; of other numbers of channels the mean is shown.
     """
-    from attribution.preprocessing import preprocessing_named
+    from attribution.preprocessing import Preprocessing, preprocessing_named
 
     if inputs.dtype == np.uint8:
         pixels = inputs / 255.0
     elif preprocessing is not None:
-        named = preprocessing_named(preprocessing) if isinstance(preprocessing, str) else preprocessing
+        named = preprocessing if isinstance(preprocessing, Preprocessing) else preprocessing_named(preprocessing)
         pixels = named.invert(inputs) / 255.0
     else:
         values = np.asarray(inputs, np.float64)
@@ -183,11 +189,12 @@ def plot(
     Raises
     ------
     BadInput
-        If shapes do not belong together or a name is unknown.
+        If shapes do not belong together, a name is unknown, or values are NaN or infinite.
     """
+    titles, feature_names = _texts("titles", titles), _texts("feature_names", feature_names)
     if isinstance(inputs, Mapping):
         maps, inputs, feature_names = _one_of_several(maps, inputs)
-    inputs, maps = np.asarray(inputs), _by_method(maps)
+    inputs, maps = as_array(inputs, "inputs"), _by_method(maps)
     _check(maps, inputs, titles, feature_names)
     if feature_names is None and _is_too_long_for_bars(inputs, maps):
         inputs = inputs[..., np.newaxis]
@@ -195,8 +202,10 @@ def plot(
     if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
         inputs, aspect = _upright(inputs, inputs.shape)[..., np.newaxis], "auto"
-    flat = _one_number_per_place(maps, inputs.shape, channels)
-    titles = list(titles or [""] * len(inputs))
+    with np.errstate(over="ignore"):  # checked below
+        flat = _one_number_per_place(maps, inputs.shape, channels)
+    _check_finite(flat, inputs)
+    titles = titles or [""] * len(inputs)
     if inputs.ndim == 2:
         return _draw_vectors(inputs, flat, _limits(flat, scale, 100.0), titles, feature_names)
     limits = _limits(flat, scale, percentile)
@@ -208,7 +217,16 @@ def plot(
 def _by_method(maps: Any) -> dict[str, np.ndarray]:
     """Return the maps of each method; an array alone has an empty name."""
     named = maps if isinstance(maps, Mapping) else {"": maps}
-    return {name: np.asarray(found) for name, found in named.items()}
+    arrays = {name: as_array(found, f"maps '{name}'") for name, found in named.items()}
+    if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
+        raise BadInput(f"maps '{wrong[0]}' of type {arrays[wrong[0]].dtype} are not numbers")
+    return {name: array.astype(np.float64) for name, array in arrays.items()}
+
+
+def _texts(name: str, given: Any) -> list[str] | None:
+    if isinstance(given, str) or not isinstance(given, Iterable | None):
+        raise BadInput(f"{name} must be a list of texts, not {given!r}")
+    return None if given is None else [str(text) for text in given]
 
 
 def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
@@ -285,8 +303,9 @@ def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> di
     limits = {}
     for name, found in flat.items():
         each = [colour_limits(found if scale == "method" else one, percentile) for one in found]
-        signed = any(low < 0 for low, _ in each)  # a method has one set of colors
-        limits[name] = [(-high if signed else low, high) for low, high in each]
+        signed = any(low < 0 for low, _ in each)
+        # A method has one set of colors, except where zero, its middle, lies outside of a map.
+        limits[name] = [(-high if signed and low <= 0 else low, high) for low, high in each]
     return limits
 
 
@@ -310,6 +329,17 @@ def _check(
     for name, found in maps.items():
         if not _belong(np.shape(found), inputs.shape):
             raise BadInput(f"maps '{name}' of shape {np.shape(found)} do not belong to inputs of shape {inputs.shape}")
+
+
+def _check_finite(flat: Mapping[str, np.ndarray], inputs: np.ndarray) -> None:
+    """Refuse NaN and infinity, which have no color: matplotlib would draw a part of the other values as one."""
+    arrays = {f"maps '{name}'": found for name, found in flat.items()}
+    if inputs.ndim > 2:  # values of vectors are text
+        arrays["inputs"] = inputs
+    for name, array in arrays.items():
+        fine = (np.abs(array.reshape(len(array), -1)) <= _LARGEST).all(axis=1)  # False for NaN
+        if not fine.all():
+            raise BadInput(f"{name} have NaN, infinite or too large values, first in row {int(np.argmin(fine))}")
 
 
 def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
@@ -341,8 +371,8 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, width)[:2])
 
 
-def _number(value: float) -> str:
-    return f"{value:.2g}" if value else "0"
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}g}" if value else "0"
 
 
 def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
@@ -385,8 +415,9 @@ def _draw_images(
             scheme = SIGNED if low < 0 else POSITIVE
             shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
             if overlay:
-                colours = colormaps[scheme](np.clip((found[row] - low) / (high - low), 0, 1))[..., :3]
-                strength = np.clip(np.abs(found[row]) / high, 0, 1)
+                share = np.clip((found[row] - low) / (high - low), 0, 1)
+                strength = share if low >= 0 else np.clip(np.abs(found[row]) / high, 0, 1)
+                colours = colormaps[scheme](share)[..., :3]
                 axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest", aspect=aspect)
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
@@ -486,7 +517,7 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
     places = np.arange(len(values))
     axis.barh(places, values, color=np.where(values < 0, "tab:blue", "tab:red"), height=0.8)  # as in SIGNED
     axis.axvline(0, color="0.3", linewidth=0.6)
-    axis.set_xlim(1.05 * limits[0], 1.05 * limits[1])
+    axis.set_xlim(1.05 * min(limits[0], 0), 1.05 * limits[1])  # bars begin at zero
     axis.set_ylim(len(values) - 0.5, -0.5)
     if len(values) <= _MOST_BARS:
         axis.set_yticks(places, labels)
@@ -502,7 +533,10 @@ def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) ->
     """Put a colour scale with its ends under a panel; return it."""
     bar = figure.colorbar(shown, ax=axis, **_BAR)
     ends = [low, 0, high] if low < 0 else [low, high]
-    bar.set_ticks(ends, labels=[_number(value) for value in ends])
+    digits = 2
+    while low > 0 and digits < 8 and f"{low:.{digits}g}" == f"{high:.{digits}g}":
+        digits += 1
+    bar.set_ticks(ends, labels=[_number(value, digits) for value in ends])
     labels = bar.ax.get_xticklabels()
     labels[0].set_horizontalalignment("left")
     labels[-1].set_horizontalalignment("right")

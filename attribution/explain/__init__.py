@@ -144,7 +144,7 @@ def explain(
     found: Any = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets, explain_input=explain_input, batch_size=batch_size, seed=seed, keys=keys,
-        progress=progress, resize=bool(resize), return_residuals=return_residuals,  # type: ignore[call-overload]
+        progress=progress, resize=False if resize is None else resize, return_residuals=return_residuals,  # type: ignore[call-overload]
     )  # fmt: skip
     if not return_residuals:
         return found[resolved.name]
@@ -204,6 +204,10 @@ def explain_many(
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
+    if isinstance(batch_size, bool):
+        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
+    if not isinstance(resize, bool | np.bool_):
+        raise BadInput(f"resize must be True or False, not {resize!r}")
     if not hasattr(model, "feed"):
         raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
     feed = model.feed(inputs)
@@ -242,18 +246,21 @@ def explain_many(
 
 def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
     """Return what the random numbers of each input derive from, besides the seed."""
-    if not isinstance(seed, numbers.Integral):
+    if not isinstance(seed, numbers.Integral) or isinstance(seed, bool):
         raise BadInput(f"seed must be a whole number, not {seed!r}")
     if keys is None:
         return range(total)
     try:
-        listed_keys = [] if isinstance(keys, Set | Mapping) else list(keys)
+        listed_keys = [] if isinstance(keys, str | bytes | Set | Mapping) else list(keys)
     except TypeError:
         listed_keys = []
     if not listed_keys and total:
         raise BadInput(f"keys must be a list of {total} names or numbers in the order of the inputs")
     if len(listed_keys) != total:
         raise BadInput(f"{len(listed_keys)} keys were given for {total} inputs")
+    for key in listed_keys:
+        if not isinstance(key, str) and " at 0x" in repr(key):  # an address, other numbers in every process
+            raise BadInput(f"keys must be names or numbers, not of type {type(key).__name__}")
     return listed_keys
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, described, listed
 from attribution.methods.protocols import Inputs
 
 
@@ -93,7 +93,8 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
         kind = "text" if array.dtype.kind in "US" else "a single value"
         raise BadInput(f"input '{name}' is {kind}, {owner} takes {wanted.shown}")
     if not wanted.fits(array.shape):
-        raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
+        hint = f"; give one {name} as {name}[np.newaxis]" if wanted.fits((1, *array.shape)) else ""
+        raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}{hint}")
     if wanted.dtype is not None and not converts(array.dtype, np.dtype(wanted.dtype)):
         raise BadInput(f"input '{name}' has values of type {array.dtype}, {owner} takes {np.dtype(wanted.dtype)}")
     given = array
@@ -133,7 +134,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
     Raises
     ------
     BadInput
-        If it is masked, or a list of parts of different shapes.
+        If it is masked, a list of parts of different shapes, or an object that cannot be converted.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise BadInput(f"{name}: a masked array; give a value for every position")
@@ -141,6 +142,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
         return np.asarray(value)
     except ValueError as error:
         raise BadInput(f"{name}: a {type(value).__name__} whose parts differ in shape is not an array") from error
+    except Exception as error:  # of its own conversion
+        raise BadInput(f"{name}: a {type(value).__name__} is not an array ({described(error)})") from error
 
 
 def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
@@ -163,7 +166,7 @@ def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
     array = as_array(targets, "targets")
     if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
         shown = f"{array.dtype} of shape {array.shape}"
-        raise BadInput(f"targets must be {total} whole numbers, one per input, not {shown}")
+        raise BadInput(f"targets must be {total} whole numbers, one per input, or one for all, not {shown}")
     wrong = array[(array < 0) | (array >= num_classes)]
     if wrong.size:
         raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {num_classes - 1}")

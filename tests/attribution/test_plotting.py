@@ -33,6 +33,55 @@ def test_the_scale_is_symmetric_exactly_where_there_are_signs():
         plotting.colour_limits(values, 0)
 
 
+def test_the_scale_of_a_map_far_above_zero_begins_at_its_least_value():
+    assert plotting.colour_limits(np.array([2.5, 2.9]), 100) == (2.5, 2.9)
+    assert plotting.colour_limits(np.array([0.5, 2.9]), 100) == (0.0, 2.9)
+    assert plotting.colour_limits(np.full(4, 2.9)) == (0.0, 2.9)
+    assert plotting.colour_limits(2.9 + 1e-7 * GENERATOR.random(9))[0] == 0.0  # constant, but for rounding
+    assert plotting.colour_limits(np.full(4, -2.9)) == (-2.9, 2.9)
+    far, signed, zero = 2.899 + 0.002 * GENERATOR.random((12, 10)), GENERATOR.normal(size=(12, 10)), np.zeros((12, 10))
+    figure = attribution.plot(np.stack([far, signed, zero]), np.ones((3, 12, 10, 3)), percentile=100)
+    maps = [image for axis in figure.axes for image in axis.images if image.get_array().shape == (12, 10)]
+    assert [image.get_cmap().name for image in maps] == ["viridis", "RdBu_r", "RdBu_r"]
+    assert maps[0].get_clim() == (far.min(), far.max()) and maps[2].get_clim() == (-1, 1)
+    ends = [[text.get_text() for text in axis.get_xticklabels()] for axis in figure.axes]
+    assert ["2.899", "2.901"] in ends  # not 2.9 twice
+    (axis,) = attribution.plot(np.full((1, 3), 2.0) + np.arange(3), np.ones((1, 3))).axes
+    assert axis.get_xlim()[0] == 0  # bars begin at zero
+
+
+def changed(array, value):
+    array = array.astype(np.result_type(array, type(value)))
+    array[1].flat[2] = value
+    return array
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308])
+@pytest.mark.parametrize("maps", [IMAGES, IMAGES[..., 0], SIGNALS, SIGNALS[..., 0], np.ones((2, 5))], ids=np.shape)
+def test_values_without_a_color_are_refused(maps, value):
+    inputs = IMAGES if maps.shape[1] == 12 else SIGNALS if maps.shape[1] == 20 else maps
+    for options in ({}, {"channels": "l2"}, {"scale": "method", "overlay": False}):
+        with pytest.raises(BadInput, match=r"^maps 'a' have NaN, infinite or too large values, first in row 1$"):
+            attribution.plot({"a": changed(maps, value)}, inputs, **options)
+    if inputs.ndim > 2:
+        with pytest.raises(BadInput, match=r"^inputs have NaN, infinite"):
+            attribution.plot(inputs, changed(inputs, np.nan))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float16, ">f4"])
+def test_numbers_of_any_type_have_the_limits_of_their_values(dtype):
+    maps = np.array([[-128, 3, 4]] if dtype is np.int8 else [[0, 0, 1]] if dtype is bool else [[1, 3, 4]], dtype)
+    assert plotting._limits(plotting._by_method(maps), "map", 100)[""] == [
+        {bool: (0, 1), np.int8: (-128, 128)}.get(dtype, (0, 4))
+    ]
+    drawn(attribution.plot(np.tile(maps, (1, 4, 1)), np.ones((1, 4, 3, 3))))
+
+
+class Unreadable:
+    def __array__(self, *_, **__):
+        raise RuntimeError("no")
+
+
 def test_channels_become_one_number_by_name():
     maps = GENERATOR.normal(size=(2, 5, 4, 3))
     np.testing.assert_allclose(plotting.without_channels(maps, 2), maps.sum(axis=3))
@@ -147,6 +196,14 @@ def test_a_notebook_shows_it_without_pyplot():
         (IMAGES, IMAGES, {"feature_names": ["one", "two"]}, "2 names of features were given"),
         ({}, IMAGES, {}, "nothing to plot"),
         (IMAGES, IMAGES, {"preprocessing": "torch"}, "no preprocessing 'torch'; there are '0..1'"),
+        (IMAGES, IMAGES, {"preprocessing": 3}, "no preprocessing '3'; there are '0..1'"),
+        (IMAGES, IMAGES, {"percentile": "99"}, "at most at 100, not at '99'"),
+        (IMAGES, IMAGES, {"titles": 5}, "titles must be a list of texts, not 5"),
+        (IMAGES, IMAGES, {"titles": "ab"}, "titles must be a list of texts, not 'ab'"),
+        (IMAGES.astype(str), IMAGES, {}, "maps '' of type <U32 are not numbers"),
+        (IMAGES * 1j, IMAGES, {}, "maps '' of type complex64 are not numbers"),
+        (Unreadable(), IMAGES, {}, r"maps '': a Unreadable is not an array \(RuntimeError: no\)"),
+        (IMAGES, Unreadable(), {}, r"inputs: a Unreadable is not an array \(RuntimeError: no\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(maps, inputs, options, message):
