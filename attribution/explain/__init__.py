@@ -259,7 +259,7 @@ def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
     if len(listed_keys) != total:
         raise BadInput(f"{len(listed_keys)} keys were given for {total} inputs")
     for key in listed_keys:
-        if not isinstance(key, str) and " at 0x" in repr(key):  # an address, other numbers in every process
+        if not isinstance(key, str) and " at 0x" in str(key):  # an address, other numbers in every process
             raise BadInput(f"keys must be names or numbers, not of type {type(key).__name__}")
     return listed_keys
 

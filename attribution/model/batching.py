@@ -93,7 +93,7 @@ def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.nd
         kind = "text" if array.dtype.kind in "US" else "a single value"
         raise BadInput(f"input '{name}' is {kind}, {owner} takes {wanted.shown}")
     if not wanted.fits(array.shape):
-        hint = f"; give one {name} as {name}[np.newaxis]" if wanted.fits((1, *array.shape)) else ""
+        hint = "; add the axis of the batch to one input by [np.newaxis]" if wanted.fits((1, *array.shape)) else ""
         raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}{hint}")
     if wanted.dtype is not None and not converts(array.dtype, np.dtype(wanted.dtype)):
         raise BadInput(f"input '{name}' has values of type {array.dtype}, {owner} takes {np.dtype(wanted.dtype)}")

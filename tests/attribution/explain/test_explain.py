@@ -107,6 +107,50 @@ def test_keys_are_what_is_in_them_whatever_holds_them(models, inputs):
     assert len(set(maps)) == 1
 
 
+class Unreadable:
+    def __array__(self, *_, **__):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": True}, "seed must be a whole number, not True"),
+        ({"seed": 1.0}, "seed must be a whole number, not 1.0"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1, not True"),
+        ({"resize": "no"}, "resize must be True or False, not 'no'"),
+        ({"resize": 1}, "resize must be True or False, not 1"),
+        ({"keys": "abcdefg"}, "keys must be a list of 7 names or numbers"),
+        ({"keys": b"abcdefg"}, "keys must be a list of 7 names or numbers"),
+        ({"keys": [object()] * 7}, "keys must be names or numbers, not of type object"),
+        (
+            {"keys": [(1, print)] + [(1, len)] * 5 + [(2, lambda: 1)]},
+            "keys must be names or numbers, not of type tuple",
+        ),
+        ({"targets": Unreadable()}, r"targets: a Unreadable is not an array \(RuntimeError: no\)"),
+        ({"targets": np.eye(4)[:7]}, "targets must be 7 whole numbers, one per input, or one for all, not float64"),
+        ({"targets": 1.0}, "one per input, or one for all, not float64"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call", [attribution.explain, lambda method, *a, **k: attribution.explain_many([method], *a, **k)]
+)
+def test_arguments_of_a_wrong_kind_are_refused(call, options, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        call("random", models["signal"], inputs["signal"], **options)
+
+
+def test_an_input_that_is_no_array_or_has_no_batch_is_answered_with_what_helps(models, inputs):
+    with pytest.raises(BadInput, match=r"input '\w+': a Unreadable is not an array \(RuntimeError: no\)$"):
+        attribution.explain("gradient", models["signal"], Unreadable())
+    single = inputs["signal"][0]
+    with pytest.raises(BadInput, match=r"has shape \(20, 2\), the model takes \(any, 20, 2\); add .* \[np.newaxis\]$"):
+        attribution.explain("gradient", models["signal"], single)
+    attribution.explain("gradient", models["signal"], single[np.newaxis])
+    with pytest.raises(BadInput, match=r"the model takes \(any, 20, 2\)$"):
+        attribution.explain("gradient", models["signal"], single[:3])
+
+
 OWN = """
 import numpy as np
 
