@@ -15,9 +15,9 @@ Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the ran
 
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
-the exit code is 2 if none is left. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the relative
-difference; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m attribution.inspect
---model=DIR` lists those that apply to a file, and why the others do not.
+the exit code is 2 if none is left. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the
+relative difference; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m
+attribution.inspect --model=DIR` lists those that apply to a file, and why the others do not.
 
 Cost: an image of 224 pixels and the three default methods take 19 CPU seconds and 1.5 GB under EfficientNetB0, 23 and
 1.3 GB under a ViT-Ti/16, most of it TensorFlow's start and the compilation; docs/methods.md gives the passes that each
