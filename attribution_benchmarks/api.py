@@ -6,11 +6,9 @@ import contextlib
 import copy
 import dataclasses
 import importlib
-import inspect
 import logging
 import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -75,8 +73,8 @@ def score(
     Returns
     -------
     Results
-        Scores of methods and baselines. They are stored in the cache, so that a second call is fast; scores of
-        functions that were typed into an interpreter or notebook are not.
+        Scores of methods and baselines. They are stored in the cache, so that a second call is fast; scores of a
+        function that reads files or changes itself are not, which a line on standard error says (docs/own_models.md).
 
     Raises
     ------
@@ -339,7 +337,7 @@ class _Settings:
         parts: list[Part] = []
         skipped: dict[str, str] = {}
         functions = {name: each for name, each in methods.items() if callable(each)}
-        with registered(functions), _scores_dir(functions.values()) as directory, _quiet():
+        with registered(functions), _quiet():
             for place in self.benchmarks:
                 benchmark = benchmark_named(place)
                 tasks = tasks_of(benchmark, place, self.quick, self.seed, self.metrics)
@@ -347,51 +345,42 @@ class _Settings:
                     if self.model and not task.model_flag:
                         skipped[task.title] = "this table takes no other model"
                         continue
-                    part, refused = self._scored(task, list(methods), directory)
+                    part, refused = self._scored(task, list(methods))
                     skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
                     parts += [part] if part else []
         return parts, skipped
 
-    def _scored(self, task: ReportTask, names: Sequence[str], directory: str) -> tuple[Part | None, dict[str, str]]:
+    def _scored(self, task: ReportTask, names: Sequence[str]) -> tuple[Part | None, dict[str, str]]:
         """Return the scores of one table, without the methods that it refuses, and the reasons of these."""
         try:
-            return self._run(task, names, directory), {}
+            return self._run(task, names), {}
         except BadInput as error:
             if len(names) == 1:
                 return None, {names[0]: str(error)}
         refused = {}
         for name in names:
-            refused |= self._scored(task, [name], directory)[1]
+            refused |= self._scored(task, [name])[1]
         left = [name for name in names if name not in refused]
-        return (self._run(task, left, directory) if left else None), refused
+        return (self._run(task, left) if left else None), refused
 
-    def _run(self, task: ReportTask, names: Sequence[str], directory: str) -> Part:
+    def _run(self, task: ReportTask, names: Sequence[str]) -> Part:
         _, module, *arguments = task.command
         command = importlib.import_module(module).COMMAND
         flag_values = copy.deepcopy(command.flags)
         flag_values.unparse_flags()  # the command may have run in this process
         model = [f"{task.model_flag}{self.model}"] if self.model else []
         metrics = [f"--metrics={','.join(task.metrics)}"] if task.metrics else []
-        flag_values([module, *arguments, *metrics, *model, f"--methods={','.join(names)}", f"--scores_dir={directory}"])
+        stored = f"--scores_dir={cache_directory('scores')}"
+        flag_values([module, *arguments, *metrics, *model, f"--methods={','.join(names)}", stored])
         run = Run(command.select_benchmark(flag_values), flag_values)
-        run.benchmark.load(run)
-        sections = list(run.benchmark.sections(run))
+        with contextlib.closing(run.store):
+            run.benchmark.load(run)
+            sections = list(run.benchmark.sections(run))
         rows = [row for section in sections for row in section.rows]
         text = "\n".join(section.text for section in sections)
         excluded = {name: run.benchmark.excluded(name) for name in run.metrics}
         titles = run.benchmark.titles(run)
         return Part(task.benchmark, task.title, rows, run.input_scores, run.metrics, titles, excluded, text)
-
-
-@contextlib.contextmanager
-def _scores_dir(functions: Any) -> Iterator[str]:
-    """Yield where scores are stored: the cache, or a temporary directory where a function has no source file."""
-    codes = (getattr(inspect.unwrap(each), "__code__", None) for each in functions)
-    if all(code and os.path.isfile(code.co_filename) for code in codes):
-        yield str(cache_directory("scores"))
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        yield directory
 
 
 @contextlib.contextmanager

@@ -393,8 +393,8 @@ class Benchmark:
         evaluator = Evaluator(
             run.explainer(model, networks(self.controls, run.flags.random_networks)),
             [metric.measure for metric in run.metrics.values() if metric.measure],
-            {"benchmark": self.name, "model": model.fingerprint if model else ""},
-            [self.examples],
+            {"benchmark": self.name, "model": model.fingerprint if model else "", "score": str(self.score)},
+            [self.examples, type(self)],
             run.store,
             maps_directory=run.maps_directory(models=fingerprints),
         )

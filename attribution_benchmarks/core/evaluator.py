@@ -17,8 +17,10 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import work
+from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.custom_code import Code, say_not_stored
+from attribution_benchmarks.core.fingerprint import definition_of
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore, Series
 
@@ -48,7 +50,7 @@ class Evaluator:
     code
         Functions that read and prepare the inputs; stored scores of other code are not used.
     store
-        Where numbers are stored; in memory where maps may change without a trace (``SavedMaps``).
+        Where numbers are stored; in memory where maps or custom code may change without a trace.
     prediction_filter
         Which inputs are explained; None for all, each for its target.
     maps_directory
@@ -65,19 +67,30 @@ class Evaluator:
         prediction_filter: PredictionFilter | None = None,
         maps_directory: Any = None,
     ):
-        self.explainer, self.measures, self.prediction_filter = explainer, tuple(measures), prediction_filter
-        self.maps_directory = maps_directory
+        self.explainer, self.prediction_filter, self.maps_directory = explainer, prediction_filter, maps_directory
         self.store = store if store and explainer.lasting else ScoreStore(None)
-        for measure in self.measures:
+        self._is_stored = self.store.directory is not None
+        self._memory, self._unsaved = ScoreStore(None), dict[tuple[MapSource, str], str]()
+        self._settings = manifest.settings()
+        for measure in measures:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
-        prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
+        self._measured = {measure.name: Code(measure.name, measure.function, measure.described) for measure in measures}
+        self.measures = tuple(
+            dataclasses.replace(measure, function=self._measured[measure.name].function) for measure in measures
+        )
+        asked = [prediction_filter.query, prediction_filter.judge] if prediction_filter else []
+        self._prepared = Code(str(key["benchmark"]), [*code, *map(definition_of, asked)])
+        if self._prepared.why_not_stored():
+            self.store = self._memory
+        prepared = {**key, "versions": manifest.versions(), "prepared": self._prepared.digest}
         self._series: dict[tuple[MapSource, str], Series] = {}
         for source in explainer.sources:
             made = explainer.key(source)
             for measure in filter(lambda each: each.applies_to(source), self.measures):
-                described = [measure.name, code_fingerprint(measure.function), measure.degenerate_maps]
+                described = [measure.name, self._measured[measure.name].digest]
                 self._series[source, measure.name] = self.store.series(**prepared, **made, measure=described)
+                self._settle(source, measure)
         self.predictions: Series | None = None  # where the records of the filter are stored
         if prediction_filter:
             self.predictions = self.store.series(**prepared, predictions=prediction_filter.name)
@@ -85,6 +98,24 @@ class Evaluator:
     def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
         """Return where the numbers of a source by a measure are stored."""
         return self._series[source, measure.name]
+
+    @property
+    def unsaved(self) -> str:
+        """Why numbers of custom code are not stored; empty where all are."""
+        return next(iter(self._unsaved.values()), "")
+
+    def _settle(self, source: MapSource, measure: PerSampleMetric) -> None:
+        """Keep the numbers of a source in memory from now on, if custom code may change them without a trace."""
+        place = source, measure.name
+        codes = [self._prepared, *self.explainer.codes(source), self._measured[measure.name]]
+        for code in codes if place not in self._unsaved else ():
+            if why := code.why_not_stored():
+                say_not_stored(code.name, why, aloud=self._is_stored)
+                self._unsaved[place] = f"'{code.name}': {why}"
+                known = self._series[place]
+                self._series[place] = self._memory.series(**known.key)
+                self._series[place].append(dict(zip(known, known.records(known), strict=True)))
+                return
 
     def series_by_name(self) -> dict[str, Series]:
         """Return all series, the predictions first, by names that depend on everything their records depend on."""
@@ -175,7 +206,10 @@ class Evaluator:
                 records = measure.to_records(measure.compute(maps, batch, explain or self.explainer.scores))
             except BadInput as error:
                 raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
-            series.append(dict(zip(names, records, strict=True)))
+            if manifest.settings() != self._settings:
+                raise BadInput(f"'{source.name}' has changed how TensorFlow computes; its code must set that at import")
+            self._settle(source, measure)
+            self._series[source, measure.name].append(dict(zip(names, records, strict=True)))
 
     def _save_maps(self, source: MapSource, maps: np.ndarray, files: Sequence[str]) -> None:
         """Save the maps of a method, if the run saves maps."""
@@ -256,7 +290,8 @@ class ShardedRun:
 
     @property
     def key(self) -> str:
-        """Hash of everything but the inputs that the numbers depend on."""
+        """Hash of everything but the inputs that the numbers depend on; ``BadInput`` if custom code has none."""
+        self._check_saved()
         # Saved maps are no numbers, but a block that has not saved its own is not done.
         saved = str(self.evaluator.maps_directory.directory) if self.evaluator.maps_directory else ""
         return work.digest_of([sorted(self.evaluator.series_by_name()), saved])
@@ -296,12 +331,18 @@ class ShardedRun:
 
         passes = _passes(evaluator)
         evaluator.run(batches())
+        self._check_saved()
         found = {}
         for series_name, series in evaluator.series_by_name().items():
             known = before.get(series_name, ())
             if records := {name: series[name] for name in series if name not in known}:
                 found[series_name] = records
         return work.Computed(names, found, _passes(evaluator) - passes)
+
+    def _check_saved(self) -> None:
+        """Raise ``BadInput`` if custom code is not to be stored, since blocks are files."""
+        if self.evaluator.unsaved:
+            raise BadInput(f"{self.evaluator.unsaved}, and blocks are stored; omit --runner=beam")
 
     def _append_held(
         self, evaluator: Evaluator, items: Sequence[Any], held: Mapping[str, Any], rows: int

@@ -7,6 +7,7 @@ float32, or (positions...) where channels are pooled.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import pathlib
@@ -24,9 +25,8 @@ from attribution.files import atomic_write
 from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
-
-_PLAIN = (int, float, str, bool, type(None))
+from attribution_benchmarks.core.custom_code import Code
+from attribution_benchmarks.core.fingerprint import definition_of
 
 
 class Explainer:
@@ -67,6 +67,17 @@ class Explainer:
         self.model, self.seed, self.batch_size = model, seed, batch_size
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
+        self._codes: dict[str, Code] = {}
+        for name, (method, parameters) in self.methods.items():
+            self._codes[name] = Code(name, method.function, parameters, method.library_version())
+            self.methods[name] = dataclasses.replace(method, function=self._codes[name].function), parameters
+        self._control_codes: dict[str, Code] = {}
+        for name, control in self.controls.items():
+            code = Code(name, definition_of(control.maps or control.disturb), control.depends_on)
+            self._control_codes[name] = code
+            if callable(code.function):  # a user's
+                kind = "maps" if control.maps else "disturb"
+                self.controls[name] = dataclasses.replace(control, **{kind: code.function})
 
         def under(control: Control) -> list[str]:
             wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
@@ -95,15 +106,15 @@ class Explainer:
         """Return what the maps of a source depend on besides model and inputs: method, parameters, control, seed."""
         key: dict[str, Any] = {"method": source.name, "seed": self.seed}
         if source.method:
-            parameters = self.methods[source.method][1]
-            key["code"] = method_fingerprint(self.methods[source.method][0])
-            key["parameters"] = {
-                name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
-            }
+            key["code"] = self._codes[source.method].digest  # with its parameters
         if source.control:
-            control = self.controls[source.control]
-            key["control"] = [control.depends_on, code_fingerprint(_definition(control))]
+            key["control"] = self._control_codes[source.control].digest
         return key
+
+    def codes(self, source: MapSource) -> list[Code]:
+        """Return the code that makes the maps of a source: its method's and its control's."""
+        found = [self._codes.get(source.method), self._control_codes.get(source.control)]
+        return [code for code in found if code]
 
     def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
         """Yield the maps of some sources, control by control, so that memory holds those of one control.
@@ -158,14 +169,6 @@ class _ExplainFunction:
 
     def __hash__(self) -> int:
         return hash((id(self.explainer), self.method))
-
-
-def _definition(control: Control) -> Callable[..., Any] | str | None:
-    """Return a control's function without its closure, such as a data set, which ``depends_on`` describes."""
-    function = control.maps or control.disturb
-    if function is None or not getattr(function, "__closure__", None):
-        return function
-    return f"{function.__module__}:{function.__qualname__.partition('.')[0]}"
 
 
 _ORIGIN = "origin.json"
@@ -255,6 +258,10 @@ class SavedMaps:
     def key(self, source: MapSource) -> dict[str, Any]:
         """Return the source's name and the seed; scores of maps that may change are stored in memory only."""
         return {"method": source.name, "seed": self.seed}
+
+    def codes(self, source: MapSource) -> list[Code]:
+        """Return the code that makes the maps of a source; of files, none."""
+        return []
 
     def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
         """Yield the maps of some sources; ``batch.truth["file"]`` holds the inputs' names in the directory."""

@@ -1,55 +1,87 @@
 """Fingerprints of the code and files that a stored score depends on.
 
 A stored score is used only while its fingerprint is the same. The fingerprint covers every Python file of
-``attribution``, ``attribution_benchmarks`` and the benchmark; of a user's code the file and the files it imports from
-the same folder; of an installed library its version.
+``attribution``, ``attribution_benchmarks`` and the benchmark; of an installed library its version; and of custom code
+what it is made of: its file, instructions, closures, defaults, attributes, and what it names in its module, as they
+are in this process. Custom code that is not known by these is refused with ``Unidentified``.
 
 >>> code_fingerprint("my_package.my_metric:sharpness", files=["my_data"])
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import copyreg
+import dis
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
-import inspect
-import modulefinder
+import itertools
 import os
 import pathlib
 import pickle
 import platform
 import sys
+import sysconfig
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
-import joblib
+import numpy as np
 
 from attribution import Method
+from attribution.plugins import user_code
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.registry import BENCHMARKS
 
 _FRAMEWORK = ("attribution", "attribution_benchmarks")
 PACKAGES = tuple(dict.fromkeys([*_FRAMEWORK, *(name.partition(".")[0] for name in BENCHMARKS.values())]))
 _TOP = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = tuple(_TOP / name for name in PACKAGES)
 _REPORT = _TOP / "attribution_benchmarks" / "report"  # computes no scores
+_STANDARD = pathlib.Path(sysconfig.get_path("stdlib")).resolve()
+_PROJECT, _LIBRARY = "project", "library"  # first words of what identifies code of this project and of libraries
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
+# What code with these names does cannot be known before it runs, and is not noticed when it does: it looks names up,
+# reads the environment, or reads files in C.
+_OPEN_ENDED = frozenset(
+    "eval exec globals __import__ import_module modules environ environb getenv getenvb gfile GFile "
+    "read_file TFRecordDataset TextLineDataset FixedLengthRecordDataset imread h5py load_model load_weights "
+    "saved_model ctypes cffi cdll CDLL".split()
+)
+
+
+class Unidentified(ValueError):
+    """Custom code of which no fingerprint tells whether it has changed; the message says why."""
 
 
 def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike[str]] = ()) -> str:
     """Return the SHA-256, in hexadecimal digits, of the code behind some objects and of some data files.
 
-    Objects are functions, classes, modules, instances (their class counts), ``"module"`` or ``"module:name"``;
-    ``ValueError`` if there is no such module. ``files`` are data that the code reads: files, and folders with all their
-    files.
+    Objects are functions, classes, instances, modules, ``"module"`` or ``"module:name"``; ``ValueError`` if there is
+    no such module, ``Unidentified`` if custom code cannot be told from a changed one. ``files`` are data that the code
+    reads: files, and folders with all their files.
     """
-    digest = hashlib.sha256()
-    for each in objects:
-        for text in _texts(each, frozenset()):
-            digest.update(f"{len(text)}\n{text}\n".encode())
+    named = [_module_named(each) if isinstance(each, str) else each for each in objects]
+    digest = hashlib.sha256(identify(named)[0].encode())
     for path in map(pathlib.Path, files):
         digest.update(_hash_of(sorted(path.rglob("*")) if path.is_dir() else [path], path.parent).encode())
     return digest.hexdigest()
+
+
+def identify(value: Any) -> tuple[str, bool]:
+    """Return the SHA-256 of an object and of the code behind it, and whether a part of that is a user's.
+
+    Raises ``Unidentified`` if custom code cannot be told from a changed one.
+    """
+    identity = _Identity()
+    try:
+        identity.add(value)
+    except RecursionError:
+        raise Unidentified("what it holds is nested too deeply") from None
+    return identity.digest.hexdigest(), identity.custom
 
 
 def method_fingerprint(method: Method) -> str:
@@ -57,91 +89,306 @@ def method_fingerprint(method: Method) -> str:
     return hashlib.sha256(f"{code_fingerprint(method.function)} {method.library_version()}".encode()).hexdigest()
 
 
+def definition_of(function: Any) -> Any:
+    """Return a function, one that this project has made without what it holds, such as a data set.
+
+    For functions that come with a description of that.
+    """
+    space = getattr(function, "__globals__", {})
+    origin = _origin(space["__name__"]) if _is_module(space) else None
+    if not origin or not origin.startswith(_PROJECT):
+        return function
+    return _module_named(f"{space['__name__']}:{function.__qualname__}")
+
+
 def code_and_versions(function: Any) -> str:
     """Return the fingerprint of a function's code and the versions of the libraries that numbers depend on, as text."""
     return f"{code_fingerprint(function)} {manifest.versions()}"
 
 
-def _texts(each: Any, seen: frozenset[int]) -> Iterator[str]:
-    """Yield texts that change when the code behind an object does."""
-    if isinstance(each, types.ModuleType):
-        each = each.__name__
-    if isinstance(each, str):
-        specification = importlib.util.find_spec(each.partition(":")[0])
-        if specification is None:
-            raise ValueError(f"no module {each.partition(':')[0]!r}")
-        yield f"{each} {_source(_python_file(specification.origin), specification.name)}"
-    elif isinstance(each, functools.partial):
-        yield from _texts(each.func, seen)
-        yield from _value_texts([list(each.keywords), *each.args, *each.keywords.values()], seen)
-    elif not hasattr(each, "__qualname__"):  # an instance
-        yield from _texts(type(each), seen)
-    else:
-        each = inspect.unwrap(getattr(each, "__func__", each))
-        yield f"{each.__module__}:{each.__qualname__} {_source(_file_of(each), each.__module__)}"
-        if "<" in each.__qualname__ and hasattr(each, "__code__"):  # several lambdas or inner functions share a name
-            yield from _instructions(each.__code__)
-            closure = [cell.cell_contents for cell in each.__closure__ or ()]
-            yield from _value_texts([each.__defaults__, each.__kwdefaults__, *closure], seen | {id(each)})
+class _Identity:
+    """A digest of objects by what they are made of.
 
+    Attributes
+    ----------
+    digest
+        The hash.
+    custom : bool
+        Whether a user's code is among it.
+    """
 
-def _value_texts(values: Iterable[Any], seen: frozenset[int]) -> Iterator[str]:
-    """Yield texts that change with values that a function holds, such as its closure."""
-    for value in values:
-        if id(value) in seen:  # a function may hold itself
-            continue
-        if callable(value):
-            yield from _texts(value, seen)
+    def __init__(self) -> None:
+        self.digest, self.custom = hashlib.sha256(), False
+        # Number by ``id``, and the object itself, which keeps its ``id`` from being another's.
+        self._seen: dict[int, tuple[int, Any]] = {}
+
+    def add(self, value: Any) -> None:
+        """Add an object and everything that it holds."""
+        if type(value) in _PLAIN:
+            self._text(value if isinstance(value, bytes) else f"{type(value).__name__} {value!r}")
+        elif id(value) in self._seen:
+            self._text(f"seen {self._seen[id(value)][0]}")
         else:
-            try:
-                yield joblib.hash(value)
-            except (pickle.PicklingError, TypeError, AttributeError):  # cannot be pickled, such as a generator
-                yield from _texts(type(value), seen)
+            self._seen[id(value)] = len(self._seen), value
+            if known := _reference(value):
+                self._text(known)
+                return
+            self._text(type(value).__qualname__)
+            parts = (parts for kind, parts in _PARTS.items() if isinstance(value, kind))
+            for part in (_EXACT.get(type(value)) or next(parts, _Identity._instance))(self, value):
+                self.add(part)
+
+    def _text(self, text: str | bytes) -> None:
+        content = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+        self.digest.update(f"{type(text).__name__} {len(content)}\n".encode())
+        self.digest.update(content)
+
+    def _function(self, function: types.FunctionType) -> Iterator[Any]:
+        """Yield the parts of a function; of one that a library or the project has made, no globals."""
+        space = function.__globals__
+        origin = _origin(space["__name__"]) if _is_module(space) else None
+        wrapped = getattr(function, "__wrapped__", None)
+        if origin:
+            yield origin
+            if wrapped is not None and origin.startswith(_PROJECT):
+                yield wrapped  # such as a memory of the last result, which changes nothing
+                return
+        yield function.__code__
+        yield [function.__defaults__, function.__kwdefaults__, function.__dict__]
+        yield from function.__closure__ or ()
+        if not origin:
+            self.custom = True
+            yield from _files(function.__code__.co_filename)
+            yield from _named(function)
+
+    def _code(self, code: types.CodeType) -> Iterator[Any]:
+        yield [code.co_code, getattr(code, "co_exceptiontable", b""), code.co_flags]
+        yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount]
+        yield [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_consts]
+
+    def _class(self, kind: type) -> Iterator[Any]:
+        self.custom = True
+        yield [type(kind), kind.__qualname__, kind.__bases__]
+        yield from _files(getattr(sys.modules.get(kind.__module__), "__file__", None))
+        skipped = {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__slotnames__", "_abc_impl"}
+        yield {name: value for name, value in sorted(vars(kind).items()) if name not in skipped}
+
+    def _module(self, module: types.ModuleType) -> Iterator[Any]:
+        self.custom = True
+        yield module.__name__
+        yield from _files(getattr(module, "__file__", None))
+        yield {name: value for name, value in sorted(vars(module).items()) if not name.startswith("__")}
+
+    def _builtin(self, function: Any) -> Iterator[Any]:
+        yield function.__name__
+        yield function.__self__  # of a function of a module that module
+
+    def _array(self, array: np.ndarray) -> Iterator[Any]:
+        yield [str(array.dtype.descr), array.shape, getattr(array, "__dict__", {})]
+        if type(array) is not np.ndarray:
+            yield type(array)
+        yield array.tolist() if array.dtype.hasobject else array.tobytes()
+
+    def _set(self, values: Set[Any]) -> Iterator[Any]:
+        found = [identify(value) for value in values]
+        self.custom = self.custom or any(custom for _, custom in found)
+        yield sorted(digest for digest, _ in found)
+
+    def _cell(self, cell: types.CellType) -> Iterator[Any]:
+        with contextlib.suppress(ValueError):  # it is empty
+            yield cell.cell_contents
+
+    def _cached(self, function: Any) -> Iterator[Any]:
+        if function.cache_info().currsize:
+            raise Unidentified(f"{function.__qualname__} holds cached results")
+        yield function.__wrapped__
+
+    def _instance(self, value: Any) -> Iterator[Any]:
+        """Yield the state of an object, by what pickles would hold, and of a custom class by its attributes too."""
+        kind = type(value)
+        libraries = [each for each in kind.__mro__ if (_origin(each.__module__) or "").startswith(_LIBRARY)]
+        if (callable(value) and libraries) or kind.__module__ in ("ctypes", "_ctypes") or value is os.environ:
+            raise Unidentified(f"it holds a {kind.__qualname__} of {kind.__module__.partition('.')[0]}")
+        yield kind
+        try:
+            reduce = copyreg.dispatch_table.get(kind, kind.__reduce_ex__)
+            reduced = reduce(value, 4) if reduce is kind.__reduce_ex__ else reduce(value)
+            if isinstance(reduced, str):  # the name of a global
+                reduced = (_pickled(value),)
+        except Exception:
+            raise Unidentified(f"it holds a {kind.__qualname__}, whose state cannot be read") from None
+        yield [list(part) if isinstance(part, Iterator) else part for part in reduced]
+        if not _reference(kind):
+            yield getattr(value, "__dict__", {})
+            slots = (slot for each in kind.__mro__ for slot in vars(each).values() if isinstance(slot, _SLOT))
+            yield [slot.__get__(value) for slot in slots if hasattr(value, slot.__name__)]
 
 
-def _instructions(code: types.CodeType) -> Iterator[str]:
-    """Yield the instructions of a code object, without the addresses in its ``repr``."""
-    yield repr((code.co_code, code.co_names, [each for each in code.co_consts if not inspect.iscode(each)]))
-    for constant in filter(inspect.iscode, code.co_consts):
-        yield from _instructions(constant)
-
-
-def _file_of(each: Any) -> pathlib.Path | None:
-    """Return the file that defines a function or class; None if it was written in C or typed in."""
+def _pickled(value: Any) -> bytes:
+    """Return the pickle of an object that a module defines; ``Unidentified`` for another."""
     try:
-        return _python_file(inspect.getsourcefile(each))
-    except TypeError:
+        return pickle.dumps(value)
+    except Exception:
+        raise Unidentified(f"it holds a {type(value).__qualname__}, whose state cannot be read") from None
+
+
+_SLOT = types.MemberDescriptorType
+_Parts = Callable[[_Identity, Any], Iterable[Any]]
+_EXACT: dict[type, _Parts] = {
+    list: lambda _, values: [len(values), *values],
+    tuple: lambda _, values: [len(values), *values],
+    dict: lambda _, values: [len(values), *itertools.chain.from_iterable(values.items())],
+    set: _Identity._set,
+    frozenset: _Identity._set,
+}
+_PARTS: dict[Any, _Parts] = {
+    types.ModuleType: _Identity._module,
+    types.FunctionType: _Identity._function,
+    types.CodeType: _Identity._code,
+    type: _Identity._class,
+    np.ndarray: _Identity._array,
+    types.MethodType: lambda _, method: [method.__func__, method.__self__],
+    types.BuiltinFunctionType: _Identity._builtin,
+    types.MethodWrapperType: _Identity._builtin,
+    types.CellType: _Identity._cell,
+    np.ufunc: lambda _, function: [_pickled(function)],
+    types.MappingProxyType: lambda _, values: [dict(values)],
+    functools.partial: lambda _, call: [call.func, call.args, call.keywords, call.__dict__],
+    functools.cached_property: lambda _, each: [each.func],
+    functools._lru_cache_wrapper: _Identity._cached,
+    property: lambda _, each: [each.fget, each.fset, each.fdel],
+    (staticmethod, classmethod): lambda _, each: [each.__func__],
+    (_SLOT, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
+     types.ClassMethodDescriptorType): lambda _, each: [each.__qualname__],
+}  # fmt: skip
+
+
+def _named(function: types.FunctionType) -> Iterator[Any]:
+    """Yield what a custom function names: globals, what it imports, and what others have put into libraries."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += filter(lambda each: isinstance(each, types.CodeType), code.co_consts)
+    names = {name for code in codes for name in (*code.co_names, *code.co_consts) if isinstance(name, str)}
+    if found := names & _OPEN_ENDED:
+        raise Unidentified(f"{function.__qualname__} uses {min(found)}")
+    steps = [step for code in codes for step in dis.get_instructions(code)]
+    for name in sorted({step.argval for step in steps if "GLOBAL" in step.opname or step.opname == "LOAD_NAME"}):
+        value = function.__globals__.get(name, vars(builtins).get(name))
+        if getattr(value, "__name__", "") in _OPEN_ENDED:
+            raise Unidentified(f"{function.__qualname__} uses {value.__name__}")
+        yield [name, value]
+        if isinstance(value, types.ModuleType) and _origin(value.__name__):
+            yield from _put_into(value, names, set())
+    modules = []  # all are imported before one is looked into, since a package holds its modules then
+    for name in sorted({step.argval for step in steps if step.opname == "IMPORT_NAME"}):
+        # A relative import has no leading dots here; it names a module of the function's package.
+        package = function.__globals__.get("__package__") or ""
+        for parent in dict.fromkeys(["", *itertools.accumulate(package.split("."), "{}.{}".format)]):
+            modules += _imported(f"{parent}.{name}".strip("."), names)
+    yield modules
+
+
+def _put_into(module: types.ModuleType, names: Set[str], seen: set[int]) -> Iterator[Any]:
+    """Yield custom functions, constants and lists under some names in a library's module, such as a replaced one."""
+    seen.add(id(module))
+    for name in sorted(names & vars(module).keys()):
+        value = vars(module)[name]
+        if isinstance(value, types.ModuleType):
+            if id(value) not in seen:
+                yield from _put_into(value, names, seen)
+        elif isinstance(value, types.FunctionType):
+            if not _is_module(value.__globals__) or not _origin(value.__globals__["__name__"]):
+                yield value
+        elif isinstance(value, (list, *_PLAIN)) or (isinstance(value, type) and not _origin(value.__module__)):
+            yield value
+
+
+def _imported(name: str, names: Iterable[str]) -> list[types.ModuleType]:
+    """Return a custom module that a function imports when it runs, and its modules under some names."""
+    try:
+        found = importlib.util.find_spec(name)
+        if found is None or _origin_of(found.origin or "", name):
+            return []
+        with user_code():
+            module = importlib.import_module(name)
+    except (ImportError, ValueError):  # there is none of this name, and code may try
+        return []
+    except BaseException as error:
+        raise Unidentified(f"{name} cannot be imported ({type(error).__name__})") from error
+    parts = sorted(filter(str.isidentifier, names)) if found.submodule_search_locations else []
+    return [module, *(one for part in parts for one in _imported(f"{name}.{part}", ()))]
+
+
+def _reference(value: Any) -> str | None:
+    """Return the name and the origin of an object that a library or the project defines; None for another object."""
+    try:
+        if isinstance(value, types.ModuleType):
+            module, name = value.__name__, ""
+        elif callable(value):
+            module, name = value.__module__, getattr(value, "__qualname__", None) or value.__name__
+            if functools.reduce(getattr, name.split("."), sys.modules[module]) is not value:
+                return None
+        else:
+            return None
+        origin = _origin(module)
+    except (AttributeError, KeyError, TypeError):
         return None
+    return f"{module}:{name} {origin}" if origin else None
 
 
-def _python_file(path: str | None) -> pathlib.Path | None:
-    return pathlib.Path(path).resolve() if path and path.endswith(".py") and os.path.isfile(path) else None
+def _is_module(space: Mapping[str, Any]) -> bool:
+    """Return whether a function's globals are those of the imported module of their name."""
+    return getattr(sys.modules.get(space.get("__name__", "")), "__dict__", None) is space
 
 
-def _source(file: pathlib.Path | None, module: str) -> str:
-    """Return a hash or version that covers every file that the numbers of a source file may depend on."""
-    framework = [_package(name) for name in _FRAMEWORK]
-    top = file.relative_to(_TOP).parts[0] if file and file.is_relative_to(_TOP) else ""
+@functools.cache
+def _origin(module: str) -> str | None:
+    """Return what identifies an imported module of the project or a library; None for a user's."""
+    found = sys.modules.get(module)
+    folders = getattr(found, "__path__", None)
+    file = getattr(found, "__file__", None) or next(iter(folders or ()), "")
+    return _origin_of(file, module) if found else None
+
+
+def _origin_of(file: str, module: str) -> str | None:
+    """Return what identifies a file of the project or a library, such as its version; None for a user's."""
+    path, library = pathlib.Path(file).resolve(), module.partition(".")[0]
+    top = path.relative_to(_TOP).parts[0] if file and path.is_relative_to(_TOP) and path != _TOP else ""
     if top in PACKAGES:
-        return " ".join([*framework, _package(top)])
-    library = module.partition(".")[0]
-    if library in sys.stdlib_module_names:
-        return f"python {platform.python_version()}"
-    if file is None or {"site-packages", "dist-packages"} & set(file.parts):
-        distributions = sorted(importlib.metadata.packages_distributions().get(library, ()))
-        return " ".join([library, *(f"{one} {importlib.metadata.version(one)}" for one in distributions)])
-    return " ".join([*framework, _user_files(file)])
+        return " ".join([_PROJECT, *map(_package, dict.fromkeys([*_FRAMEWORK, top]))])
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        distributions = sorted(_distributions().get(library, ()))
+        versions = [f"{one} {importlib.metadata.version(one)}" for one in distributions]
+        return " ".join([_LIBRARY, library, *versions]) if versions else None
+    standard = library in sys.stdlib_module_names and (
+        path.is_relative_to(_STANDARD) or file in ("", "built-in", "frozen")
+    )
+    return f"python {platform.python_version()}" if standard and module != "__main__" else None
 
 
-def _user_files(file: pathlib.Path) -> str:
-    """Return the hash of a file and of the files that it imports from its folder or package."""
-    root = file.parent
-    while (root / "__init__.py").exists():
-        root = root.parent
-    finder = modulefinder.ModuleFinder(path=[str(root), str(file.parent)], excludes=[*PACKAGES])
-    finder.run_script(str(file))
-    paths = [getattr(module, "__file__", None) for module in finder.modules.values()]
-    return _hash_of(sorted({pathlib.Path(path) for path in paths if path}), root)
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
+
+
+def _module_named(name: str) -> list[Any]:
+    """Return ``"module:name"`` and the module, or its origin where that is enough; ``ValueError`` if there is none."""
+    module = name.partition(":")[0]
+    specification = importlib.util.find_spec(module)
+    if specification is None:
+        raise ValueError(f"no module {module!r}")
+    return [name, _origin_of(specification.origin or "", module) or importlib.import_module(module)]
+
+
+SOURCES = set[str]()  # files of custom code that fingerprints cover
+
+
+def _files(path: str | None) -> list[bytes]:
+    """Return the content of a custom source file, as a list."""
+    if not path or not os.path.isfile(path):
+        return []
+    SOURCES.add(os.path.realpath(path))
+    return [pathlib.Path(path).read_bytes()]
 
 
 @functools.cache

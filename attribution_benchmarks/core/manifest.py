@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import shlex
+import sys
 from collections.abc import Mapping
 from importlib import metadata
 
@@ -23,15 +26,18 @@ _PACKAGES = (
 )
 
 
+UNIDENTIFIED: dict[str, str] = {}  # custom code of this process that no fingerprint describes -> why
+
+
 def describe_run(
     benchmark: str, models: Mapping[str, str], data: Mapping[str, str], seed: int, command: str
 ) -> dict[str, object]:
     """Return the provenance of a table, without dates or machine names: equal runs have equal manifests.
 
     ``models`` and ``data`` are fingerprints by path or name; ``command`` is the result of ``command_of``. The keys of
-    the result are the names of the arguments and ``versions``.
+    the result are the names of the arguments, ``versions``, and ``unidentified`` if there is anything in it.
     """
-    return {
+    found = {
         "benchmark": benchmark,
         "versions": versions(),
         "models": dict(models),
@@ -39,17 +45,43 @@ def describe_run(
         "seed": int(seed),
         "command": command,
     }
+    return {**found, "unidentified": dict(UNIDENTIFIED)} if UNIDENTIFIED else found
+
+
+# Variables by which libraries choose how they compute, and among them those that change no number.
+_ARITHMETIC = re.compile(r"(TF|XLA|ONEDNN|DNNL|MKL|OPENBLAS|NPY|CUDNN|CUBLAS|KERAS|NVIDIA_TF32)_.+")
+_HARMLESS = re.compile(r"TF_CPP_.+|.+_(NUM_THREADS|VERBOSE)|TF_FORCE_GPU_ALLOW_GROWTH|KERAS_HOME")
+
+
+def settings() -> dict[str, str]:
+    """Return the settings of arithmetic that are not the default, of the environment and of loaded libraries."""
+    found = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if _ARITHMETIC.fullmatch(name) and not _HARMLESS.fullmatch(name)
+    }
+    if tensorflow := sys.modules.get("tensorflow"):
+        options = tensorflow.config.optimizer.get_experimental_options()
+        found |= {name: str(value) for name, value in sorted(options.items())}
+        if jit := tensorflow.config.optimizer.get_jit():
+            found["jit"] = str(jit)
+        if not tensorflow.config.experimental.tensor_float_32_execution_enabled():
+            found["tensor_float_32"] = "False"
+    if keras := sys.modules.get("keras"):
+        chosen = {"floatx": keras.config.floatx(), "dtype_policy": keras.config.dtype_policy().name}
+        found |= {name: value for name, value in chosen.items() if value != "float32"}
+    return found
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, this project and the installed packages that numbers depend on."""
+    """Return the versions of Python, this project and packages, and other than default settings of arithmetic."""
     found = {"python": platform.python_version(), "attribution-benchmarks": __version__}
     for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return found | settings()
 
 
 HOW_RUN = ("runner", "workers", "block_size", "blocks_dir", "allow_failures", "runner_options")  # the same numbers

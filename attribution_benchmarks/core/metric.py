@@ -61,6 +61,11 @@ class PerSampleMetric:
     needs_explainer: bool = False
     check: Callable[[Any], object] | None = None
 
+    @property
+    def described(self) -> list[Any]:
+        """What its numbers depend on besides its function."""
+        return [type(self), self.width, self.digits, self.degenerate_maps, self.needs_explainer]
+
     def applies_to(self, source: MapSource) -> bool:
         """Return whether a source's maps are measured."""
         if source.control and not self.of_controls:

@@ -39,6 +39,7 @@ networks are controls of the explainer.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -197,7 +198,11 @@ class Command:
         """Evaluate the benchmark; print and write its results."""
         _check_files(flag_values)
         run = Run(self.select_benchmark(flag_values), flag_values)
-        benchmark = run.benchmark
+        with contextlib.closing(run.store):
+            self._evaluate(run)
+
+    def _evaluate(self, run: Run) -> None:
+        benchmark, flag_values = run.benchmark, run.flags
         precompute = self._precompute(run)
         benchmark.load(run)
         if flag_values.check_model:

@@ -73,6 +73,13 @@ class ScoreStore:
                 database.execute("INSERT OR IGNORE INTO series VALUES (?, ?)", (series.name, series.header))
                 database.executemany("INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?)", rows)
 
+    def close(self) -> None:
+        """Close the database, so that SQLite writes its log into it; the next query opens it again."""
+        with self._errors("cannot write scores to", "make room"), self._lock:
+            if self._database is not None and self.path is not None:
+                self._database.close()
+                self._database = None
+
     def damaged(self, part: str) -> BadInput:
         """Return the error for a damaged part of the store."""
         return BadInput(f"{part} in {self.path} is damaged; remove the file to compute again")
@@ -141,10 +148,10 @@ class Series:
         return [name for batch, rows in self._rows(names) for name in batch if name not in rows]
 
     def records(self, names: Iterable[str]) -> Iterator[Any]:
-        """Yield the records of inputs in the order of the names; ``KeyError`` without one, ``BadInput`` if damaged."""
+        """Yield the records of inputs in the order of the names; ``BadInput`` if one is damaged or there is none."""
         for batch, rows in self._rows(names):
             for name in batch:
-                line, checksum = rows[name]
+                line, checksum = rows.get(name, ("", None))
                 if checksum != self.checksum(name, line):
                     raise self._store.damaged(f"the score of {name!r}")
                 yield json.loads(line)

@@ -23,9 +23,11 @@ import contextlib
 import dataclasses
 import pathlib
 import resource
+import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -35,7 +37,7 @@ from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
-from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
+from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
@@ -208,16 +210,22 @@ def _checked_benchmarks(places: Sequence[str]) -> dict[str, Benchmark]:
 
 def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
     """Return the fingerprints of everything custom."""
-    found = {name: method_fingerprint(method) for name, method in methods.items() if ":" in name}
-    found |= {name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()}
+    found = {name: _fingerprint(method) for name, method in methods.items() if ":" in name}
+    found |= {name: _fingerprint(metric) for name, metric in metrics.items()}
     for place, definition in benchmarks.items():
         if definition.examples:
-            functions = [metric.measure.function for metric in definition.metrics]
-            files = [pathlib.Path(definition.network)]
-            found[place] = code_fingerprint(definition.examples, *functions, files=files)
+            found[place] = _fingerprint(definition, pathlib.Path(definition.network))
     if model:
         found[model] = code_fingerprint(files=[pathlib.Path(model)])
     return found
+
+
+def _fingerprint(value: Any, *files: pathlib.Path) -> str:
+    """Return the fingerprint of custom code; where there is none, a text that no other report has."""
+    try:
+        return code_fingerprint(value, files=files)
+    except Unidentified:
+        return secrets.token_hex(16)
 
 
 def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> list[ReportTask]:

@@ -48,12 +48,15 @@ def test_scores_depend_on_the_benchmark_and_the_packages_below_it_alone(tmp_path
         (tmp_path / file).write_text(text)
 
 
-def test_a_custom_method_depends_on_its_file_and_on_what_that_imports_from_the_same_folder(tmp_path):
+def test_a_custom_method_depends_on_its_file_and_on_what_that_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "mine.py").write_text(SOURCE)
     (tmp_path / "beside.py").write_text("FACTOR = 2\n")
     (tmp_path / "unrelated.py").write_text("")
 
     def found():
+        sys.modules.pop("beside", None)
         return method_fingerprint(attribution.resolve_method(f"{tmp_path}/mine.py:custom"))
 
     before = found()

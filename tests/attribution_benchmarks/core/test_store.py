@@ -48,7 +48,7 @@ def test_scores_come_back_as_they_were_and_in_their_order(tmp_path, on_disk):
     assert list(series.records(backwards)) == [RECORDS[name] for name in backwards]
     assert series.missing(["image-3", "image-99"]) == ["image-99"]
     assert "image-3" in series and "image-99" not in series
-    with pytest.raises(KeyError):
+    with pytest.raises(BadInput, match="the score of 'image-99' in"):
         series["image-99"]
 
 
