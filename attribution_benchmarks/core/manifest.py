@@ -48,9 +48,13 @@ def describe_run(
     return {**found, "unidentified": dict(UNIDENTIFIED)} if UNIDENTIFIED else found
 
 
-# Variables by which libraries choose how they compute, and among them those that change no number.
-_ARITHMETIC = re.compile(r"(TF|XLA|ONEDNN|DNNL|MKL|OPENBLAS|NPY|CUDNN|CUBLAS|KERAS|NVIDIA_TF32)_.+")
-_HARMLESS = re.compile(r"TF_CPP_.+|.+_(NUM_THREADS|VERBOSE)|TF_FORCE_GPU_ALLOW_GROWTH|KERAS_HOME")
+# Variables by which libraries choose how they compute. Terraform's begin with TF_ too, and may hold passwords.
+_ARITHMETIC = re.compile(
+    r"(XLA|ONEDNN|DNNL|MKL|OPENBLAS|NPY|CUDNN|CUBLAS)_\w+|KERAS_BACKEND|NVIDIA_TF32_OVERRIDE|TF_\w*(ENABLE|DISABLE|USE|ONEDNN|"
+    r"MKL|XLA|JIT|CUDNN|CUBLAS|PRECISION|DETERMINISTIC|FP16|BF16|TF32|FPMATH|AUTOTUNE)\w*"
+)
+_HARMLESS = re.compile(r"\w+_(NUM_THREADS|VERBOSE)")
+_OPTIMIZER = {"disable_meta_optimizer": False, "disable_model_pruning": False}  # TensorFlow's defaults
 
 
 def settings() -> dict[str, str]:
@@ -62,7 +66,7 @@ def settings() -> dict[str, str]:
     }
     if tensorflow := sys.modules.get("tensorflow"):
         options = tensorflow.config.optimizer.get_experimental_options()
-        found |= {name: str(value) for name, value in sorted(options.items())}
+        found |= {name: str(value) for name, value in sorted(options.items() - _OPTIMIZER.items())}
         if jit := tensorflow.config.optimizer.get_jit():
             found["jit"] = str(jit)
         if not tensorflow.config.experimental.tensor_float_32_execution_enabled():

@@ -187,6 +187,23 @@ def test_other_code_of_a_benchmark_finds_no_old_number(model, tmp_path, monkeypa
     assert [count(0), count(0), count(1)] == [30, 0, 30]
 
 
+def test_a_setting_of_arithmetic_is_part_of_the_key_and_no_method_changes_it(model, tmp_path, monkeypatch):
+    explained = []
+    for mode in ("STRICT", "STRICT", "BF16"):
+        monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", mode)
+        counting = Counting()
+        scored(model, counting, ScoreStore(tmp_path))
+        explained.append(counting.explained)
+    assert explained == [30, 0, 30]
+
+    def changing(passes):
+        monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "ANY")
+        return passes.inputs
+
+    with pytest.raises(BadInput, match="'counting' has changed how TensorFlow computes"):
+        scored(model, Counting(), method=(changing, {}))
+
+
 def test_another_measure_of_the_same_maps_is_added_without_losing_the_first(model, tmp_path):
     store, first = ScoreStore(str(tmp_path)), Counting()
     before = numbers(scored(model, first, store))
