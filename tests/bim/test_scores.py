@@ -7,6 +7,20 @@ import numpy as np
 from bim import scores
 
 
+def test_the_99th_percentile_of_a_map_becomes_one_and_negative_values_zero():
+    pixels = np.arange(101.0)  # its percentiles are its values
+    (scaled,), (flat,) = scores.two_dimensional(pixels.reshape(1, 1, 101, 1) - [0.0, 1e6])
+    np.testing.assert_allclose(scaled[0], [*pixels[:100] / 99, 1.0])
+    assert not flat
+
+
+def test_the_attribution_is_the_mean_inside_the_mask_and_the_mask_is_where_the_object_is():
+    scaled = np.array([[[0.5, 1.0], [0.0, 0.25]]])
+    np.testing.assert_array_equal(scores.object_attribution(scaled, np.array([[[True, False], [True, False]]])), [0.25])
+    placed = scores.place_mask(np.array([[True, False], [False, False]]), [2, 4, 4, 6], side=8, image_side=8)
+    assert np.argwhere(placed).tolist() == [[2, 4]]
+
+
 def test_an_image_counts_only_if_both_models_are_right_about_it():
     correct = scores.both_correct([1, 2, 3, 4], [1, 2, 0, 4], [7, 8, 9, 9], [7, 0, 9, 9])
     assert correct.tolist() == [True, False, False, True]

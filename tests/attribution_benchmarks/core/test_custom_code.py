@@ -16,11 +16,12 @@ import pytest
 import attribution
 import attribution_benchmarks
 from attribution import cli
+from attribution.errors import BadInput
 from attribution.plugins import imported
 from attribution_benchmarks.core import custom_code, evaluate, manifest
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.evaluator import Evaluator
+from attribution_benchmarks.core.evaluator import Evaluator, ShardedRun
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.fingerprint import Unidentified, identify
@@ -454,3 +455,29 @@ def test_what_cannot_be_looked_into_is_refused():
     for value in (open(__file__), (one for one in "ab"), nested):
         with pytest.raises(Unidentified):
             identify(value)
+
+
+@pytest.mark.parametrize("how", ["file", "variable"])
+def test_blocks_which_are_files_are_not_computed_of_what_is_not_stored(model, written, how):
+    explainer = Explainer(model, {"mine": attribution.resolve_method(f"{written(NOT_STORED[how], 2)}:method")})
+    evaluator = Evaluator(explainer, [PerSampleMetric("total", total)], {"benchmark": "test"})
+    batches = list(Examples(INPUTS).batches(2))
+    run = ShardedRun("run", evaluator, range(3), 1, lambda items, rows: [batches[item] for item in items])
+    with pytest.raises(BadInput, match=r"'mine': .*, and blocks are stored; omit --runner=beam"):
+        run.compute([0, 1], {}) if how == "file" else run.key
+    with pytest.raises(BadInput):
+        run.key  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("SHARE = 1.0", "SHARE = 0.5"), ("left[:, :, :2]", "left[:, :, :1]"), ("/ maps.sum", "/ 2 / maps.sum")],
+)
+def test_a_changed_benchmark_never_finds_an_old_score(toy, tmp_path, monkeypatch, load_once, before, after):
+    (tmp_path / "network").symlink_to(toy.parent / "network")
+    text = toy.read_text()
+    found = []
+    for content in (text, text.replace(before, after)):
+        (tmp_path / "mine.py").write_text(content)
+        found.append(run_command(monkeypatch, tmp_path / "mine.py", "gradient", tmp_path)[0])
+    assert found == [1.0, 0.5] and before in text

@@ -160,6 +160,26 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
     assert {path: path.read_bytes() for path in before} == before
 
 
+READING = """
+import json, pathlib
+import numpy as np
+def shifted(queries):
+    shift = json.loads(pathlib.Path(__file__).with_name("shift.json").read_text())
+    return np.roll(abs(queries.input_gradient()), shift, axis=2)
+"""
+
+
+def test_a_method_that_reads_a_file_is_scored_anew_by_every_report(toy, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(READING)
+    own, values = f"{tmp_path}/mine.py:shifted", []
+    for shift in (0, 2):
+        (tmp_path / "shift.json").write_text(str(shift))
+        assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={tmp_path / 'report'}", f"--methods={own}") == 0
+        rows = json.loads((tmp_path / "report" / "tables" / "toy.json").read_text())["rows"]
+        values += [row["value"] for row in rows if (row["method"], row["metric"]) == (own, "mass")]
+    assert values == [1.0, 0.0]
+
+
 def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_run_ends_with_the_same_bytes(
     toy, tmp_path, monkeypatch, capsys
 ):
