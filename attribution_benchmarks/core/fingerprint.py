@@ -114,7 +114,7 @@ class _Identity:
     digest
         The hash.
     custom : bool
-        Whether a user's code is among it.
+        Whether a user's code is among it, or a library's that this project does not call itself.
     """
 
     def __init__(self) -> None:
@@ -131,6 +131,7 @@ class _Identity:
         else:
             self._seen[id(value)] = len(self._seen), value
             if known := _reference(value):
+                self.custom = self.custom or f" {_LIBRARY} " in known
                 self._text(known)
                 return
             self._text(type(value).__qualname__)
@@ -358,12 +359,19 @@ def _origin_of(file: str, module: str) -> str | None:
         return " ".join([_PROJECT, *map(_package, dict.fromkeys([*_FRAMEWORK, top]))])
     if {"site-packages", "dist-packages"} & set(path.parts):
         distributions = sorted(_distributions().get(library, ()))
-        versions = [f"{one} {importlib.metadata.version(one)}" for one in distributions]
+        versions = [f"{one} {importlib.metadata.version(one)} {_installed(one)}" for one in distributions]
         return " ".join([_LIBRARY, library, *versions]) if versions else None
     standard = library in sys.stdlib_module_names and (
         path.is_relative_to(_STANDARD) or file in ("", "built-in", "frozen")
     )
     return f"python {platform.python_version()}" if standard and module != "__main__" else None
+
+
+@functools.cache
+def _installed(distribution: str) -> str:
+    """Return a hash of the hashes of a distribution's Python files; it may be installed anew under one version."""
+    lines = (importlib.metadata.distribution(distribution).read_text("RECORD") or "").splitlines()
+    return hashlib.sha256("\n".join(sorted(line for line in lines if ".py,sha256" in line)).encode()).hexdigest()
 
 
 @functools.cache

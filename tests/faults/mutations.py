@@ -26,7 +26,7 @@ import time
 from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPIED = ("attribution", "attribution_benchmarks", "scripts", "tests")
+COPIED = ("attribution", "attribution_benchmarks", "bim", "scripts", "svea", "tests")
 LINKED = ("pyproject.toml", "saved_models")
 PASSED = 100  # exit code of a child; one of pytest's is added
 HOW = {PASSED: "", PASSED + 1: "failed", -signal.SIGALRM: "no end", 0: "os._exit(0)"}  # how a child ends
@@ -357,6 +357,81 @@ MUTATIONS = [
          "test_targets_that_are_no_classes_and_shapes_without_end"),
         ("types of a description", "        _check_types(sheet)\n", "",
          "test_descriptions_of_explanations_that_cannot_be_used"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/evaluator.py",
+        "attribution_benchmarks/core/test_evaluator.py",
+        ("a key has the metric's code", "Code(measure.name, measure.function, measure.described)",
+         "Code(measure.name, None, measure.described)", "test_what_changes_a_number_finds_no_old_one[metric]"),
+        ("a key has what belongs to a metric", "Code(measure.name, measure.function, measure.described)",
+         "Code(measure.name, measure.function)", "test_what_changes_a_number_finds_no_old_one[digits]"),
+        ("a key has the code that prepares inputs", "[*code, *map(definition_of, asked)]",
+         "[*map(definition_of, asked)]", "test_other_code_of_a_benchmark_finds_no_old_number[code]"),
+        ("a key has the code that chooses inputs", "[*code, *map(definition_of, asked)]", "[*code]",
+         "test_other_code_of_a_benchmark_finds_no_old_number[judge]"),
+        ("a key has the versions", '"versions": manifest.versions(), ', "",
+         "test_other_code_of_a_benchmark_finds_no_old_number[library]"),
+        ("settings of arithmetic do not change", "if manifest.settings() != self._settings:", "if False:",
+         "test_a_setting_of_arithmetic_is_part_of_the_key_and_no_method_changes_it"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/metric.py",
+        "attribution_benchmarks/core/test_evaluator.py",
+        ("a key has the treatment of maps of zeros", "self.digits, self.degenerate_maps, self.needs",
+         "self.digits, self.needs", "test_what_changes_a_number_finds_no_old_one[zeros]"),
+        ("a key has the digits", "self.width, self.digits,", "self.width,",
+         "test_what_changes_a_number_finds_no_old_one[digits]"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/explainer.py",
+        "attribution_benchmarks/core/test_evaluator.py",
+        ("a key has the method's code", "Code(name, method.function, parameters, method.library_version())",
+         "Code(name, None, parameters)", "test_what_changes_a_number_finds_no_old_one[method]"),
+        ("a key has the method's parameters", "Code(name, method.function, parameters, method.library_version())",
+         "Code(name, method.function)", "test_what_changes_a_number_finds_no_old_one[parameter]"),
+        ("a key has the seed", '= {"method": source.name, "seed": self.seed}', '= {"method": source.name}',
+         "test_what_changes_a_number_finds_no_old_one[seed]"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/manifest.py",
+        "attribution_benchmarks/core/test_manifest.py",
+        ("settings of the environment", "if _ARITHMETIC.fullmatch(name) and", "if False and",
+         "test_variables_that_change_arithmetic_are_named[ONEDNN_DEFAULT_FPMATH_MODE]"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/custom_code.py",
+        "attribution_benchmarks/core/test_custom_code.py",
+        ("files that a method reads", 'if event == "open":', "if False:",
+         "test_a_changed_method_never_finds_an_old_score[file]"),
+        ("processes that a method starts", "elif event in _ELSEWHERE:", "elif False:",
+         "test_a_changed_method_never_finds_an_old_score[process]"),
+        ("methods that change while they run", 'return "" if same else', 'return "" if True else',
+         "test_a_changed_method_never_finds_an_old_score[counter]"),
+    ),
+    *_of(
+        "attribution_benchmarks/core/fingerprint.py",
+        "attribution_benchmarks/core/test_custom_code.py",
+        ("what a method is bound to", "[method.__func__, method.__self__]", "[method.__func__]",
+         "test_functions_of_one_name_are_scored_each_by_python"),
+        ("closures", "yield from function.__closure__ or ()", "yield from ()",
+         "test_functions_of_one_name_are_scored_each_by_python"),
+        ("custom modules", 'in sorted(vars(module).items()) if not name.startswith("__")', "in ()",
+         "test_a_changed_method_never_finds_an_old_score[by_attribute_by_value]"),
+        ("attributes that a pickle leaves out", 'yield getattr(value, "__dict__", {})', "yield {}",
+         "test_a_changed_method_never_finds_an_old_score[hidden_state_by_value]"),
+    ),
+    *_of(
+        "bim/scores.py",
+        "bim/test_scores.py",
+        ("BIM's percentile", "_PERCENTILE = 99.0", "_PERCENTILE = 98.0",
+         "test_the_99th_percentile_of_a_map_becomes_one_and_negative_values_zero"),
+        ("BIM's negative values", "np.maximum(np.asarray(maps, np.float64), 0)", "np.abs(np.asarray(maps, np.float64))",
+         "test_the_99th_percentile_of_a_map_becomes_one_and_negative_values_zero"),
+        ("BIM's mask", "np.asarray(resized) > 0", "np.asarray(resized) == 0",
+         "test_the_attribution_is_the_mean_inside_the_mask_and_the_mask_is_where_the_object_is"),
+        ("the mean inside BIM's mask", "masks = np.asarray(masks, np.float64)",
+         "masks = 1 - np.asarray(masks, np.float64)",
+         "test_the_attribution_is_the_mean_inside_the_mask_and_the_mask_is_where_the_object_is"),
     ),
     *_of(
         "scripts/download_datasets.sh",

@@ -18,7 +18,7 @@ import attribution_benchmarks
 from attribution import cli
 from attribution.errors import BadInput
 from attribution.plugins import imported
-from attribution_benchmarks.core import custom_code, evaluate, manifest
+from attribution_benchmarks.core import custom_code, evaluate, fingerprint, manifest
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.evaluator import Evaluator, ShardedRun
@@ -30,9 +30,12 @@ from attribution_benchmarks.core.store import ScoreStore
 from svea.scoring import of_test_signals
 
 INPUTS = np.random.default_rng(0).random((6, 4, 4, 1)).astype(np.float32)
-HEAD = (
-    "import functools, json, operator, os, pathlib, types\nimport numpy as np\nHERE = pathlib.Path(__file__).parent\n"
-)
+HEAD = """
+import functools, json, operator, os, pathlib, types
+import numpy as np
+HERE = pathlib.Path(__file__).parent
+"""
+GIVEN = "import os\nGIVEN = int(os.environ['FACTOR_OF_TEST'])\n"  # the factor as a value, not in the text of a file
 # Each is a file with a method of the factor N, and whether its scores are stored. Further files follow their names.
 STORED = {
     "function": "def method(q): return q.inputs * N",
@@ -73,7 +76,7 @@ class Scaled:
     def __call__(self, q): return q.inputs * self.factor
 method = Scaled()
 method.factor = N""",
-    "hidden from pickle": """
+    "hidden_state": """
 class Scaled:
     def __init__(self, factor): self.factor = factor
     def __reduce__(self): return Scaled, (1,)
@@ -131,7 +134,7 @@ def method(q):
     "replaced helper": """
 def helper(x): return x
 def method(q): return helper(q.inputs)
-helper = types.FunctionType((lambda x: x * N).__code__, {})""",
+helper = types.FunctionType((lambda x: x * N).__code__, globals())""",
     "replaced function of a library": """
 def method(q): return np.sharper(q.inputs)
 np.sharper = lambda x: x * N""",
@@ -152,7 +155,7 @@ def method(q):
 from . import deeper
 #FILE a_package/deeper.py
 FACTOR = N""",
-    "module under another name": """
+    "by_attribute": """
 import beside_it as other
 def method(q): return q.inputs * getattr(other, "FAC" + "TOR")
 #FILE beside_it.py
@@ -191,7 +194,7 @@ import importlib
 def method(q): return q.inputs * importlib.import_module("beside" + "_it").FACTOR
 #FILE beside_it.py
 FACTOR = N""",
-    "another process": """
+    "process": """
 import subprocess
 def method(q): return q.inputs * float(subprocess.check_output(["cat", HERE / "f.txt"]))
 #FILE f.txt
@@ -224,17 +227,17 @@ def written(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def write(source, factor):
+    def write(source, factor, by_value=False):
         monkeypatch.setenv("FACTOR_OF_TEST", str(factor))
         for name in [name for name in sys.modules if name.startswith(("beside_it", "a_package"))]:
             del sys.modules[name]
         importlib.invalidate_caches()
-        first, *others = re.sub(r"\bN\b", str(factor), source).split("#FILE ")
-        (tmp_path / "mine.py").write_text(HEAD + first + "\n")
-        for other in others:
-            name, _, text = other.partition("\n")
+        for part in f"mine.py\n{HEAD}{source}".split("#FILE "):
+            name, _, text = part.partition("\n")
+            given = by_value and name.endswith(".py")
+            text = (GIVEN if given else "") + re.sub(r"\bN\b", "GIVEN" if given else str(factor), text)
             (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text.strip())
+            (tmp_path / name).write_text(text.strip() + "\n")
         return f"{tmp_path}/mine.py"
 
     yield write
@@ -262,8 +265,10 @@ def scored(model, name, store=None, measure=None):
     return found[:, 0].tolist(), explainer.explained
 
 
-@pytest.mark.parametrize("how", [*STORED, *NOT_STORED])
+@pytest.mark.parametrize("how", [*STORED, *NOT_STORED, *(f"{how}_by_value" for how in STORED)])
 def test_a_changed_method_never_finds_an_old_score(model, tmp_path, written, capsys, how):
+    how, by_value = how.removesuffix("_by_value"), how.endswith("_by_value")
+    written = functools.partial(written, by_value=by_value)
     source, store = STORED.get(how) or NOT_STORED[how], tmp_path / "scores"
     found = []
     for factor in (2, 3):
@@ -481,3 +486,31 @@ def test_a_changed_benchmark_never_finds_an_old_score(toy, tmp_path, monkeypatch
         (tmp_path / "mine.py").write_text(content)
         found.append(run_command(monkeypatch, tmp_path / "mine.py", "gradient", tmp_path)[0])
     assert found == [1.0, 0.5] and before in text
+
+
+def test_an_installed_method_depends_on_what_is_installed_and_is_watched(tmp_path, monkeypatch):
+    """Also where a package is installed again under the same version."""
+    folder = tmp_path / "site-packages"
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    found = []
+    for factor in (2, 3):
+        information = folder / "installed_method-1.dist-info"
+        information.mkdir(parents=True, exist_ok=True)
+        (folder / "installed_method.py").write_text(
+            f"def method(q): return open(__file__[:-2] + 'txt').read() * {factor}"
+        )
+        (folder / "installed_method.txt").write_text("read")
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-method\nVersion: 1\n")
+        (information / "RECORD").write_text(f"installed_method.py,sha256={factor},9\n")
+        (information / "top_level.txt").write_text("installed_method")
+        for cached in (fingerprint._origin, fingerprint._installed, fingerprint._distributions):
+            cached.cache_clear()
+        sys.modules.pop("installed_method", None)
+        importlib.invalidate_caches()
+        code = custom_code.Code("method", importlib.import_module("installed_method").method)
+        found.append(code.digest)
+        code.function(None)
+    assert found[0] != found[1]
+    for cached in (fingerprint._origin, fingerprint._installed, fingerprint._distributions):
+        cached.cache_clear()

@@ -150,7 +150,7 @@ SHARE = PerSampleMetric("total", share)
         ),
         ({}, {"seed": 1}),
     ],
-    ids=["method", "parameter", "array", "metric", "digits", "degenerate maps", "seed"],
+    ids=["method", "parameter", "array", "metric", "digits", "zeros", "seed"],
 )
 def test_what_changes_a_number_finds_no_old_one(model, tmp_path, first, then):
     alone = numbers(scored(model, Counting(), **then))

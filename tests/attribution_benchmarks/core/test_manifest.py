@@ -60,7 +60,9 @@ def test_variables_that_change_arithmetic_are_named(monkeypatch, name):
     assert manifest.versions() == {**before, name: "1"} and run()["versions"][name] == "1"
 
 
-@pytest.mark.parametrize("name", ["TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS", "TF_VAR_password", "TF_TOKEN_app", "HOME"])
+@pytest.mark.parametrize(
+    "name", ["TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_NUM_THREADS", "TF_VAR_password", "TF_TOKEN_app", "HOME"]
+)
 def test_other_variables_are_not(monkeypatch, name):
     monkeypatch.delenv(name, raising=False)
     before = manifest.versions()
