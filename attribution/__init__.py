@@ -60,8 +60,8 @@ def load_model(
     trust
         Load a file even if it uses operations that can do more than compute (``attribution.model.op_allowlist``).
     **options
-        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``explain_input``, ``jit_compile``; see
-        ``attribution.model.model.load_model``.
+        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``given``, ``explain_input``, ``jit_compile``;
+        see ``attribution.model.model.load_model``.
 
     Raises
     ------

@@ -15,6 +15,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import io
+import json
 import logging
 import math
 import os
@@ -418,6 +419,10 @@ _SHARED = {
     "position": _Shared(
         "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
     ),
+    "given": _Shared(
+        "values of inputs that are the same for every row, by comma, NAME=VALUE, such as training=False",
+        flags.DEFINE_list,
+    ),
     "explain_input": _Shared(
         "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'",
         old_name="wrt",
@@ -475,7 +480,7 @@ def define_loading_flags(flag_values: flags.FlagValues) -> None:
     """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
     define_common_flags(
         flag_values, model="", score=None, signature="", input_tensors=[], output_tensor="", position=[],
-        explain_input="", keras_model="",
+        given=[], explain_input="", keras_model="",
     )  # fmt: skip
 
 
@@ -486,6 +491,7 @@ def loading_options(flag_values: flags.FlagValues) -> dict[str, Any]:
         "inputs": flag_values.input_tensors,
         "output": flag_values.output_tensor,
         "position": _position(flag_values.position),
+        "given": dict(map(_given, flag_values.given)),
         "keras_model": flag_values.keras_model,
         "score": flag_values.score,
     }
@@ -500,6 +506,16 @@ def _position(parts: list[str]) -> tuple[int, ...]:
             f"--position={','.join(parts)}: expected integers separated by commas, one for each axis between batch "
             "and classes"
         ) from None
+
+
+def _given(text: str) -> tuple[str, Any]:
+    """Return a name and a number, a truth value or text."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--given={text}: expected NAME=VALUE, such as training=False")
+    with contextlib.suppress(ValueError, RecursionError):
+        return name, json.loads(value.lower())
+    return name, value
 
 
 def load_flagged_model(flag_values: flags.FlagValues) -> Any:

@@ -23,7 +23,7 @@ from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, 
 from attribution.methods.gradients import is_median, path_start
 from attribution.methods.perturbation import labels_of
 from attribution.methods.queries import broadcasts
-from attribution.model.saved_model import FrozenModel
+from attribution.model.saved_model import PARSING, FrozenModel
 
 _PASSING = ("Identity", "IdentityN", "StopGradient")
 
@@ -37,14 +37,23 @@ def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
     path = graph.between(source, target)
     on_path = set(path)
     rank = graph.shape(source).rank
+    behind: set[str] = set()  # what is computed from numbers of floating point
     for name in path[1:]:
-        before = [node_of(tensor) for tensor in graph.nodes[name].input if node_of(tensor) in on_path]
-        first = graph.is_float(name) and not any(graph.is_float(tensor) for tensor in before)
-        first = first and not graph.nodes[name].op.startswith("TensorList")
-        if first and (None in (rank, graph.shape(name).rank) or graph.shape(name).rank >= rank):
+        op, before = graph.nodes[name].op, [tensor for tensor in graph.nodes[name].input if node_of(tensor) in on_path]
+        if any(_has_floats(graph, tensor, behind) for tensor in before):
+            behind.add(name)
+        elif graph.is_float(name) and op not in PARSING and (graph.shape(name).rank or -1) >= rank:
             found.append(name)
     # A mask is made of comparisons, and its numbers say nothing of the input's.
     return [name for name in found if not _is_mask(graph, name)] or found
+
+
+def _has_floats(graph: GraphView, tensor: str, behind: Collection[str]) -> bool:
+    """Return whether a tensor has numbers of floating point, or, as one of the nodes ``behind``, their spectrum or list."""
+    if graph.is_float(node_of(tensor)):
+        return graph.nodes[node_of(tensor)].op not in PARSING
+    dtype = graph.dtype(tensor)
+    return node_of(tensor) in behind and (dtype.is_floating or dtype.is_complex or dtype == tf.variant)
 
 
 def _is_mask(graph: GraphView, name: str) -> bool:
@@ -72,10 +81,11 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
         If there is none of floating point between the inputs and the score.
     """
     graph = frozen.graph
-    inside = _floats_inside(frozen, target)
+    floats = _floats_inside(frozen, target)
     wanted = node_of(explain_input)
-    if wanted in inside:
+    if wanted in floats:
         return wanted
+    inside = [name for name in floats if graph.shape(name).rank != 1]
     chosen = [name for name in inside if graph.nodes[name].op not in _PASSING]
     found = _in_keras_layer(frozen, chosen, wanted) or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
     if not found:
@@ -90,11 +100,11 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
 
 
 def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:
-    """Return the nodes of floating point with positions or features between the inputs and the score."""
+    """Return the nodes of floating point with rows between the inputs and the score."""
     graph = frozen.graph
     path = graph.below(frozen.input_nodes.values()) & graph.above([target])
     floats = [name for name, node in graph.nodes.items() if name in path and node.op != "Placeholder"]
-    return [name for name in floats if graph.is_float(name) and graph.shape(name).rank not in (0, 1)]
+    return [name for name in floats if graph.is_float(name) and graph.shape(name).rank != 0]
 
 
 def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[str]:
@@ -112,6 +122,8 @@ def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
                        "gradients of the model's own inputs")  # fmt: skip
     graph, dtype = frozen.graph, frozen.graph.dtype(node)
     shape = graph.shape(node)
+    if shape.rank is None:
+        raise BadInput(f"the tensor '{node}' has no declared rank; give it its shape by tf.ensure_shape in the network")
     nodes = {**frozen.input_nodes, name: node}
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph.graph_def)

@@ -244,6 +244,8 @@ def shape_of_output(scores: tf.TensorShape, declared: tf.TensorShape) -> tf.Tens
     """
     if not scores.rank or declared.rank is None:
         return declared if scores.rank is None else scores
+    if _agree(scores, declared):
+        return tf.TensorShape([scores[0], *scores.merge_with(declared)[1:]])
     sizes = _sizes(scores)
     if len(sizes) != len(_sizes(declared)):
         return scores
@@ -253,13 +255,21 @@ def shape_of_output(scores: tf.TensorShape, declared: tf.TensorShape) -> tf.Tens
 
 def in_shape(scores: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
     """Return scores in the shape that ``shape_of_output`` gave of them."""
-    if scores.shape.rank == shape.rank and _ones(scores.shape) == _ones(shape):
+    if scores.shape.rank is None:
+        scores = tf.ensure_shape(scores, shape)
+    if _agree(scores.shape, shape):
         return scores
     if ones := _ones(scores.shape):
         scores = tf.squeeze(scores, ones)
     for axis in _ones(shape):
         scores = tf.expand_dims(scores, axis)
     return scores
+
+
+def _agree(scores: tf.TensorShape, declared: tf.TensorShape) -> bool:
+    """Return whether a declared shape has the same axes as the inferred one, of which it may know more sizes."""
+    same = scores.rank == declared.rank and scores.is_compatible_with(declared)
+    return same and set(_ones(scores)) <= set(_ones(declared))
 
 
 def _ones(shape: tf.TensorShape) -> list[int]:

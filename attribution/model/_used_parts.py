@@ -8,12 +8,14 @@ SavedModel's own files: its variables or its assets.
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution.graph.view import node_of
+from attribution.graph._tf_internals import operation_definition
+from attribution.graph.view import CALLS, node_of
 
 IN_GRAPH = "the graph"  # place of a node that is in no function
 INITIALIZER = "__saved_model_init_op"  # signature
@@ -24,7 +26,11 @@ _METHODS = ("_create_resource", "_initialize", "_destroy_resource")  # of tables
 _VARIABLES = ("variables", "trainable_variables", "model_variables", "local_variables")  # collections
 _MAIN = "saved_model_main_op"  # collection
 _RESTORES = ("RestoreV2", "Restore", "RestoreSlice")
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")  # one with a default can have a data set's iterator behind it
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+WITH_DEFAULT = "PlaceholderWithDefault"  # can have a data set's iterator behind it
+INPUTS = (*_PLACEHOLDERS, WITH_DEFAULT)
+_MOST_OUTPUTS = 1 << 16  # of a node
+_MOST_AXES = 254  # of a tensor
 _READS_TEXT = ("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
 
 Reads = set[tuple[str, str]]  # place and name of nodes
@@ -156,6 +162,60 @@ def _uses_of_object(objects: Any, number: int) -> Iterator[int | str]:
         yield saved.restore_function
 
 
+def composite_inputs(graph: Any) -> dict[str, set[int]]:
+    """Return which inputs of each signature, by their places, are parts of a ragged or sparse tensor.
+
+    A signature takes such a tensor apart and passes the parts on to a function that takes the whole.
+    """
+    objects, library = graph.object_graph_def, graph.graph_def.library
+    functions = {function.signature.name: function for function in library.function}
+    found: dict[str, set[int]] = {}
+
+    def parts(name: str) -> set[int]:
+        if name in found or name not in functions:
+            return found.get(name, set())
+        found[name] = set()
+        if name in objects.concrete_functions:
+            flat = _are_parts(objects.concrete_functions[name].canonicalized_input_signature)
+            found[name].update(place for place, is_part in enumerate(flat) if is_part)
+        places = {argument.name: place for place, argument in enumerate(functions[name].signature.input_arg)}
+        for node in functions[name].node_def:
+            for called in _functions_in(node.attr.values()) if node.op in CALLS else ():
+                passed = [node.input[place] for place in parts(called) if place < len(node.input)]
+                found[name] |= {places[tensor] for tensor in passed if tensor in places}
+        return found[name]
+
+    of_root = _children(objects.nodes[0]) if objects.nodes else {}
+    signatures = _children(objects.nodes[of_root["signatures"]]) if "signatures" in of_root else {}
+    names = {name: objects.nodes[number].bare_concrete_function for name, number in signatures.items()}
+    return {name: parts(function.concrete_function_name) for name, function in names.items()}
+
+
+def _are_parts(value: Any) -> Iterator[bool]:
+    """Yield, for each tensor of a structure of types, whether it is a part of a ragged or sparse tensor."""
+    kind = value.WhichOneof("kind")
+    if kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
+        yield False
+    elif kind == "type_spec_value":
+        spec = value.type_spec_value
+        if spec.type_spec_class == spec.SPARSE_TENSOR_SPEC:
+            yield from [True] * 3  # indices, values, shape
+        elif spec.type_spec_class == spec.RAGGED_TENSOR_SPEC:
+            ranks = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
+            yield from [True] * (1 + min([*ranks, _MOST_AXES]))  # values, and a partition for each ragged axis
+        else:
+            yield False
+    elif kind == "dict_value":
+        for _, inner in sorted(value.dict_value.fields.items()):
+            yield from _are_parts(inner)
+    elif kind == "named_tuple_value":
+        for pair in value.named_tuple_value.values:
+            yield from _are_parts(pair.value)
+    elif kind in ("tuple_value", "list_value"):
+        for inner in getattr(value, kind).values:
+            yield from _are_parts(inner)
+
+
 def _children(node: Any) -> dict[str, int]:
     return {child.local_name: child.node_id for child in node.children}
 
@@ -243,7 +303,12 @@ def _is_own(filename: str, directory: pathlib.Path) -> bool:
 
 
 def copy_used_nodes(
-    source: Any, signatures: Collection[str], tensors: Iterable[str], directory: pathlib.Path, target: Any
+    source: Any,
+    signatures: Collection[str],
+    tensors: Iterable[str],
+    inputs: Iterable[str],
+    directory: pathlib.Path,
+    target: Any,
 ) -> Reads:
     """Copy the nodes and functions that signatures or tensors of a TensorFlow 1 file use.
 
@@ -258,6 +323,8 @@ def copy_used_nodes(
         Names of signatures.
     tensors
         Names of tensors, such as ``"dense:0"``. Names that are not in the graph are ignored.
+    inputs
+        Names of tensors that are given, so that what computes them is not used.
     directory
         Of the SavedModel.
 
@@ -272,10 +339,12 @@ def copy_used_nodes(
     nodes = {node.name: node for node in source.graph_def.node}
     if len(target.signature_def) == 1:  # else another signature may compute what this one is given
         nodes = _with_given_inputs(nodes, *target.signature_def.values())
+    inputs = list(inputs)
+    nodes = _cut_at(nodes, {node_of(tensor) for tensor in inputs})
     roots = [tensor for definition in target.signature_def.values() for tensor in _tensors(definition)]
-    run = _ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
-    restoring = _ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
-    kept = run | restoring | _ancestors(nodes, [asset.tensor_info.name for asset in assets])
+    run = ancestors(nodes, [*roots, *tensors, *inputs, *_copy_initializers(source, target)])
+    restoring = ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
+    kept = run | restoring | ancestors(nodes, [asset.tensor_info.name for asset in assets])
     kept |= _copy_variables(source, nodes, kept, target)
     kept |= _identities_of(nodes.values(), kept)
     for node in nodes.values():
@@ -313,15 +382,15 @@ def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, A
         node = nodes.get(node_of(info.name))
         if node is not None and node.op not in _PLACEHOLDERS and info.WhichOneof("encoding") == "name":
             number = info.name.partition(":")[2] or "0"
-            placeholder = type(node)(name=f"{node.name}/given_{number}", op="Placeholder")
-            placeholder.attr["dtype"].type = info.dtype
-            placeholder.attr["shape"].shape.CopyFrom(info.tensor_shape)
-            given[f"{node.name}:{number}"] = placeholder
+            name = f"{node.name}/given_{number}"
+            given[f"{node.name}:{number}"] = _placeholder(type(node), name, info.dtype, info.tensor_shape)
     if not given:
         return dict(nodes)
     changed = {placeholder.name: placeholder for placeholder in given.values()}
+    replaced = {f"^{node_of(tensor)}" for tensor in given}
     for name, node in nodes.items():
-        new = [given[full].name if (full := _full(tensor)) in given else tensor for tensor in node.input]
+        kept = [tensor for tensor in node.input if tensor not in replaced]
+        new = [given[full].name if (full := _full(tensor)) in given else tensor for tensor in kept]
         if new != list(node.input):
             copy = type(node)()
             copy.CopyFrom(node)
@@ -334,19 +403,66 @@ def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, A
     return changed
 
 
+def _cut_at(nodes: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a graph's nodes, by name, some of which are given, so that they need no other.
+
+    A node whose outputs' types and shapes the file does not say stays as it is.
+    """
+    cut = dict(nodes)
+    for name in names:
+        node = nodes.get(name)
+        outputs = outputs_of(node) if node is not None and node.op not in _PLACEHOLDERS else []
+        if not outputs or any(not kind or shape is None or shape.unknown_rank for kind, shape in outputs):
+            continue
+        if len(outputs) == 1:
+            cut[name] = _placeholder(type(node), name, *outputs[0])
+            continue
+        cut[name] = type(node)(name=name, op="IdentityN")
+        for number, (kind, shape) in enumerate(outputs):
+            placeholder = _placeholder(type(node), f"{name}/given_{number}", kind, shape)
+            cut[placeholder.name] = placeholder
+            cut[name].input.append(placeholder.name)
+            cut[name].attr["T"].list.type.append(kind)
+    return cut
+
+
+def _placeholder(kind: Any, name: str, dtype: int, shape: Any) -> Any:
+    node = kind(name=name, op="Placeholder")
+    node.attr["dtype"].type = dtype
+    node.attr["shape"].shape.CopyFrom(shape)
+    return node
+
+
+def outputs_of(node: Any) -> list[tuple[int, Any]]:
+    """Return types and shapes of a node's outputs as its attributes say them; 0 and ``None`` if they do not."""
+    definition, kinds = operation_definition(node.op), []
+    for output in definition.output_arg if definition is not None else ():
+        if output.type_list_attr:
+            kinds += node.attr[output.type_list_attr].list.type
+            continue
+        kind = output.type or (node.attr[output.type_attr].type if output.type_attr in node.attr else 0)
+        kinds += [kind] * (min(node.attr[output.number_attr].i, _MOST_OUTPUTS) if output.number_attr else 1)
+    if node.op in INPUTS:
+        shapes = [node.attr["shape"].shape]
+    else:
+        said = [node.attr[name].list.shape for name in ("_output_shapes", "output_shapes") if name in node.attr]
+        shapes = list(said[0]) if said else []
+    return list(itertools.zip_longest(kinds, shapes[: len(kinds)]))
+
+
 def _full(tensor: str) -> str:
     """Return a tensor's name with the number of its output."""
     return tensor if ":" in tensor else f"{tensor}:0"
 
 
-def _ancestors(nodes: Mapping[str, Any], tensors: Iterable[str]) -> set[str]:
-    """Return the nodes, by name, that tensors depend on; names that are not in ``nodes`` are ignored."""
+def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str], ends: Collection[str] = ()) -> set[str]:
+    """Return the nodes, by name, that tensors depend on, up to the ``ends``; names not in ``nodes`` are ignored."""
     waiting, found = [*tensors], set()
     while waiting:
         name = node_of(waiting.pop())
         if name in nodes and name not in found:
             found.add(name)
-            waiting += nodes[name].input
+            waiting += nodes[name].input if name not in ends else ()
     return found
 
 
@@ -424,7 +540,7 @@ def _copy_variables(source: Any, nodes: Mapping[str, Any], kept: Collection[str]
                 variable.initializer_name = variable.variable_name
             variable.initial_value_name = ""
             snapshot = variable.snapshot_name or f"{node_of(variable.variable_name)}/Read/ReadVariableOp:0"
-            reading |= _ancestors(nodes, [snapshot])
+            reading |= ancestors(nodes, [snapshot])
             target.collection_def[key].bytes_list.value.append(variable.SerializeToString())
     return reading
 

@@ -108,6 +108,9 @@ def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_
 def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> dict[str, np.ndarray]:
     """Return random inputs of a model: numbers in [0, 1] of floating point, True for truth values, else zeros.
 
+    A single truth value, such as ``training``, is False.
+
+
     Parameters
     ----------
     model
@@ -121,12 +124,14 @@ def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> 
     generator = np.random.default_rng(0)
     feed = {}
     for name, spec in model.inputs.items():
-        shape = (rows, *(size or any_size for size in spec.shape.as_list()[1:]))
+        sizes = spec.shape.as_list()
+        shape = (rows, *(size or any_size for size in sizes[1:])) if sizes else ()
         dtype = spec.dtype.as_numpy_dtype
         if spec.dtype.is_floating:
             feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
         else:
-            feed[name] = np.full(shape, b"", object) if dtype is object else np.full(shape, spec.dtype.is_bool, dtype)
+            value = b"" if dtype is object else spec.dtype.is_bool and shape != ()
+            feed[name] = np.full(shape, value, dtype)
     return feed
 
 
@@ -146,12 +151,14 @@ def main(flag_values: flags.FlagValues) -> None:
         model = load_model(flag_values.model, **options)
         explain_input = _explained(model, flag_values.explain_input)
     except BadInput as error:
-        ways, others = _ways_to_load(flag_values.model, file, options, str(error))
+        ways, reasons = _ways_to_load(flag_values.model, file, options)
+        final = str(error) if ways or not reasons or str(error) in reasons.values() else next(iter(reasons.values()))
+        others = [line for line, reason in reasons.items() if reason != final]
         choose = ["", f"cannot be explained without a choice: {error}"] if ways else []
         for line in [*choose, *(["", "tried to load it:", *ways, *others] if ways or others else [])]:
             print_line(line)
         if not ways:
-            raise
+            raise BadInput(final) from error
         return
     for line in _described_model(model, explain_input):
         print_line(line)
@@ -189,7 +196,7 @@ def _described_signatures(file: SavedFile) -> list[str]:
     if not lines and not file.has_objects:
         lines.append("no signature; a TensorFlow 1 file, whose tensors are named")
         lines += [f"  in   {_spec(name, spec)}" for name, spec in file.placeholders().items()]
-        lines += [f"  out  {_spec(name, spec)}" for name, spec in file.ends().items()]
+        lines += [f"  out  {_spec(name, spec)}" for name, (spec, _) in file.ends().items()]
     return lines or ["no signature"]
 
 
@@ -252,8 +259,8 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     return lines
 
 
-def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], known: str) -> tuple[list[str], list[str]]:
-    """Return lines of Python that load a file which leaves a choice, and why others do not if that is not ``known``."""
+def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Return lines of Python that load a file which leaves a choice; and lines on others, with the reason of each."""
     from attribution import load_model
 
     ways, others = [], {}
@@ -263,7 +270,7 @@ def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], known:
             ways.append(f"  {_loading_line(path, option)}")
         except BadInput as error:
             others[f"  not with {listed(str(v) for v in option.values())}: {error}"] = str(error)
-    return ways, [line for line, reason in others.items() if reason != known]
+    return ways, others
 
 
 def _choices(file: SavedFile, options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -275,8 +282,11 @@ def _choices(file: SavedFile, options: Mapping[str, Any]) -> list[dict[str, Any]
         if not signature.composite
     ]
     if not choices and not file.has_objects:
-        choices = [{**options, "inputs": list(file.placeholders()), "output": name} for name in file.ends()]
-    return choices[:12]
+        choices = [
+            {**_middle(spec), "inputs": needed, **options, "output": name}
+            for name, (spec, needed) in file.ends().items()
+        ]
+    return [choice for choice in choices if options.items() <= choice.items()][:12]
 
 
 def _middle(spec: tf.TensorSpec) -> dict[str, Any]:

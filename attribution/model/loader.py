@@ -13,18 +13,17 @@ The directory is never changed, and variables are read from where they are.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
+from tensorflow.core.protobuf import saved_model_pb2
 
 from attribution.errors import BadInput, listed
 from attribution.graph import _tf_internals
@@ -96,43 +95,49 @@ class SavedFile:
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""
-        functions = self._graph.object_graph_def.concrete_functions.values()
-        composite = any(_is_composite(function.canonicalized_input_signature) for function in functions)
+        try:
+            composite = _used_parts.composite_inputs(self._graph)
+        except (IndexError, RecursionError) as error:
+            raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: it is damaged") from error
         return {
-            name: _signature(definition, composite)
+            name: _signature(definition, composite.get(name, ()))
             for name, definition in sorted(self._graph.signature_def.items())
             if not name.startswith(_RESERVED)
         }
 
     def placeholders(self) -> dict[str, tf.TensorSpec]:
-        """Return the placeholders of a TensorFlow 1 graph by tensor name."""
+        """Return the placeholders of a TensorFlow 1 graph by tensor name, without those of its checkpoint."""
+        nodes = {node.name: node for node in self._graph.graph_def.node}
+        of_checkpoint = _used_parts.ancestors(nodes, [self._graph.saver_def.filename_tensor_name])
         return {
-            f"{node.name}:0": _spec(node.attr["shape"].shape, node.attr["dtype"].type)
-            for node in self._graph.graph_def.node
-            if node.op == "Placeholder"
+            f"{name}:0": _first_output(node)
+            for name, node in nodes.items()
+            if node.op in _used_parts.INPUTS and name not in of_checkpoint
         }
 
-    def ends(self) -> dict[str, tf.TensorSpec]:
-        """Return the tensors of a TensorFlow 1 graph that can be scores, by tensor name.
+    def ends(self) -> dict[str, tuple[tf.TensorSpec, list[str]]]:
+        """Return the tensors of a TensorFlow 1 graph that can be scores, by tensor name, each with the inputs it needs.
 
-        These are (N, K) and of floating point, depend on a placeholder, and are not used by another node.
+        They have rows of floating point, depend on a placeholder, and are not used by another node. A single value with
+        a default is not needed.
         """
         nodes = {node.name: node for node in self._graph.graph_def.node}
-        users = collections.defaultdict(list)
-        for node in nodes.values():
-            for tensor in node.input:
-                if not tensor.startswith("^"):
-                    users[node_of(tensor)].append(node.name)
-        waiting, reached = [name for name, node in nodes.items() if node.op == "Placeholder"], set()
-        while waiting:
-            name = waiting.pop()
-            if name not in reached:
-                reached.add(name)
-                waiting += users.get(name, ())
-        specs = {f"{name}:0": _first_output(node) for name, node in nodes.items() if name in reached - users.keys()}
-        return {name: spec for name, spec in specs.items() if spec is not None and spec.dtype.is_floating}
+        inputs = {node_of(name): spec for name, spec in self.placeholders().items()}
+        optional = {
+            name for name, spec in inputs.items() if nodes[name].op == _used_parts.WITH_DEFAULT and spec.shape.rank == 0
+        }
+        used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
+        found = {}
+        for name in [name for name in nodes if name not in used and name not in inputs]:
+            spec, above = _first_output(nodes[name]), _used_parts.ancestors(nodes, [name], ends=inputs)
+            needed = [f"{one}:0" for one in inputs if one in above - optional]
+            if needed and spec.dtype.is_floating and spec.shape.rank not in (0, 1):
+                found[f"{name}:0"] = spec, needed
+        return found
 
-    def load(self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+    def load(
+        self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = (), inputs: Iterable[str] = ()
+    ) -> Any:
         """Load what some signatures use, with its variables.
 
         Parameters
@@ -141,6 +146,8 @@ class SavedFile:
             Their names; by default all.
         tensors
             Names of tensors of a TensorFlow 1 graph, such as ``"dense:0"``, that are loaded too.
+        inputs
+            Names of tensors of a TensorFlow 1 graph that are given; what computes them is not loaded.
 
         Returns
         -------
@@ -159,7 +166,7 @@ class SavedFile:
         if self.has_objects:
             reads = _used_parts.copy_used_objects(self._graph, names, self.directory, used)
         else:
-            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
+            reads = _used_parts.copy_used_nodes(self._graph, names, tensors, inputs, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         if len(library) < len(used.graph_def.library.function):
             raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: two of its functions have one name")
@@ -200,14 +207,17 @@ def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
     )
 
 
-def _signature(definition: Any, has_composites: bool) -> Signature:
+def _signature(definition: Any, parts: Collection[int]) -> Signature:
+    """Return a signature; ``parts`` are the places of its sorted inputs that are parts of ragged or sparse tensors."""
     inputs, outputs = (
         {name: _spec(info.tensor_shape, info.dtype) for name, info in sorted(infos.items())}
         for infos in (definition.inputs, definition.outputs)
     )
-    composite = [name for name, info in sorted(definition.inputs.items()) if info.WhichOneof("encoding") != "name"]
-    if has_composites:
-        composite += [name for name in inputs if f"{name}_1" in inputs]
+    composite = [
+        name
+        for place, (name, info) in enumerate(sorted(definition.inputs.items()))
+        if info.WhichOneof("encoding") != "name" or place in parts
+    ]
     return Signature(inputs, outputs, composite[0] if composite else "")
 
 
@@ -219,24 +229,7 @@ def _spec(shape: Any, dtype: int) -> tf.TensorSpec:
         return tf.TensorSpec(None, tf.variant)
 
 
-def _is_composite(value: Any) -> bool:
-    """Return whether a structure of types, as a file describes it, has a ragged or sparse tensor in it."""
-    if value.HasField("type_spec_value"):
-        return value.type_spec_value.type_spec_class in (
-            struct_pb2.TypeSpecProto.RAGGED_TENSOR_SPEC,
-            struct_pb2.TypeSpecProto.SPARSE_TENSOR_SPEC,
-        )
-    inner = [*value.tuple_value.values, *value.list_value.values, *value.dict_value.fields.values()]
-    return any(_is_composite(each) for each in [*inner, *(pair.value for pair in value.named_tuple_value.values)])
-
-
-def _first_output(node: Any) -> tf.TensorSpec | None:
-    """Return shape and type of a node's first output; ``None`` if it cannot be scores."""
-    definition = _tf_internals.operation_definition(node.op)
-    if definition is None or not definition.output_arg:
-        return None
-    output = definition.output_arg[0]
-    dtype = output.type or node.attr[output.type_attr].type if output.type_attr in ("", *node.attr) else 0
-    shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
-    spec = _spec(shapes[0] if shapes else None, dtype)
-    return spec if spec.shape.rank in (None, 2) else None
+def _first_output(node: Any) -> tf.TensorSpec:
+    """Return shape and type of a node's first output as the file says them; see ``_spec``."""
+    kind, shape = next(iter(_used_parts.outputs_of(node)), (0, None))
+    return _spec(shape, kind)

@@ -46,6 +46,7 @@ def load_model(
     explain_input: str | None = None,
     jit_compile: bool = False,
     loaded: Any = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Model:
     """Load a SavedModel to be explained.
 
@@ -70,6 +71,9 @@ def load_model(
     loaded
         The result of ``attribution.model.saved_model.load`` for this path, if the caller has it. Its variables may have
         been assigned since; their present values are used.
+    given
+        Values of inputs that are the same in every call, by name, such as ``{"training": False}``. The model no longer
+        has these inputs, and not the branches of the network that they rule out.
 
     Returns
     -------
@@ -81,7 +85,9 @@ def load_model(
         If the file, the signature or the score does not exist, the output is not of floating point, or the scores of
         a row depend on other rows.
     """
-    return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input)
+    if not isinstance(jit_compile, bool):
+        raise BadInput(f"jit_compile must be True or False, not {jit_compile!r}")
+    return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input, given)
 
 
 def load_keras_model(network: keras.Model, **options: Any) -> Model:
@@ -186,6 +192,7 @@ class Model:
         jit_compile: bool,
         loaded: Any,
         explain_input: str | None = None,
+        given: Any = None,
     ) -> None:
         if score not in (None, *SCORES):
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
@@ -200,7 +207,7 @@ class Model:
         per_row = isinstance(position, str) and position == _output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
-        frozen = saved_model.freeze(path, signature, inputs, output, loaded)
+        frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
         self._positions_end = _output_head.limits(frozen) if per_row else None
         frozen = _output_head.with_position(frozen) if per_row else frozen
         head = _output_head.find_head(frozen.graph, frozen.output)
@@ -446,10 +453,12 @@ class Model:
 
     def _has_no_gradient(self, name: str) -> str:
         text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
-        first = self._first_floats(name)
-        return text + (
-            f"; name a tensor of floating point behind it, explain_input={listed(first[:5])}" if first else ""
-        )
+        ways = []
+        if first := self._first_floats(name):
+            ways.append(f"name a tensor of floating point behind it, explain_input={listed(first[:5])}")
+        if self.inputs[name].dtype == tf.string:
+            ways.append("export a signature that takes what is read from the text, such as decoded pixels")
+        return "; ".join([text, *([", or ".join(ways)] if ways else [])])
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
@@ -523,7 +532,7 @@ class Model:
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
-        if not isinstance(wanted, numbers.Integral) or wanted < 1:
+        if not isinstance(wanted, numbers.Integral) or isinstance(wanted, bool) or wanted < 1:
             raise BadInput(f"batch_size must be a whole number of at least 1, not {wanted!r}")
         return self._fixed_batch() or int(wanted)
 

@@ -114,7 +114,14 @@ def trusted(trust: bool = True) -> Iterator[None]:
     ----------
     trust
         If False, nothing changes.
+
+    Raises
+    ------
+    BadInput
+        If it is neither True nor False.
     """
+    if not isinstance(trust, bool):
+        raise BadInput(f"trust must be True or False, not {trust!r}")
     with environment(TRUST_VARIABLE, "1" if trust else ""):
         yield
 

@@ -21,8 +21,9 @@ from attribution.files import find_saved_model
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
-from attribution.model import _gradient_support
-from attribution.model.loader import SavedFile
+from attribution.model import _given_values, _gradient_support
+from attribution.model.batching import Expected, checked_feed
+from attribution.model.loader import SavedFile, Signature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +105,15 @@ def load(path: str | os.PathLike[str], signatures: Iterable[str] | None = None, 
     return _load(SavedFile(find_saved_model(path)), path, signatures, tensors)
 
 
-def _load(file: SavedFile, path: Any, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+def _load(
+    file: SavedFile,
+    path: Any,
+    signatures: Iterable[str] | None = None,
+    tensors: Iterable[str] = (),
+    inputs: Iterable[str] = (),
+) -> Any:
     try:
-        return file.load(signatures, tensors)
+        return file.load(signatures, tensors, inputs)
     except BadInput:
         raise
     except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
@@ -120,6 +127,7 @@ def freeze(
     inputs: Any = None,
     output: str | None = None,
     loaded: Any = None,
+    given: Any = None,
 ) -> FrozenModel:
     """Load a SavedModel and freeze one signature, or one pair of tensors, of it.
 
@@ -135,6 +143,8 @@ def freeze(
         Name of one of the signature's outputs; with ``inputs``, a tensor name such as ``"dense:0"``.
     loaded
         What ``load`` gave of the path, where it is there already; its variables count as they are now.
+    given
+        Name to value of inputs that are constants from now on.
 
     Raises
     ------
@@ -142,42 +152,123 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     _check_names(signature, inputs, output)
+    file = SavedFile(find_saved_model(path))
     if loaded is None:
-        loaded = _load_chosen(path, signature, inputs, output)
+        loaded = _load_chosen(file, path, signature, inputs, output)
+    if not hasattr(loaded, "signatures"):
+        raise BadInput(f"loaded must be what attribution.model.saved_model.load returned, not {loaded!r}")
     function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
+    name = None if inputs else _chosen_signature(loaded.signatures, path, signature)
+    declared = file.signatures.get(name, Signature({}, {}))
 
-    graph_def, weights, renamed, state = _without_variables(function)
+    placeholders = dict(zip(input_names, function.inputs, strict=False))  # what follows are variables
+    specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
+    fixed = _fixed_values(given, specs, path)
+    specs = {name: spec for name, spec in specs.items() if name not in fixed}
+    nodes = {name: placeholders[name].op.name for name in specs}
+
+    def call(*arrays: Any) -> Any:
+        values = fixed | dict(zip(specs, arrays, strict=True))
+        ordered = {name: tf.convert_to_tensor(values[name], tensor.dtype) for name, tensor in placeholders.items()}
+        return function(*ordered.values())[0] if inputs else function(**ordered)[chosen]
+
+    constants = {placeholders[name].op.name: value for name, value in fixed.items()}
+    graph_def, weights, renamed, state = _without_variables(function, constants)
     tensor = function.outputs[place].name
     tensor = renamed.get(tensor, tensor)
-    placeholders = function.inputs[: len(input_names)]
-    nodes = [placeholder.op.name for placeholder in placeholders]
-    specs = {
-        name: tf.TensorSpec(placeholder.shape, placeholder.dtype)
-        for name, placeholder in zip(input_names, placeholders, strict=True)
-    }
-    pure = pure_subgraph(graph_def, [tensor], keep=nodes)
-    by_name = () if inputs else input_names
-    _check_computes(path, pure, state, lambda: _leaves_state(function, placeholders, by_name))
+    pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
+    if _gradient_support.first_random(pure, ()):
+        pure = _given_values.without_idle_noise(pure, tensor)
+    if random := _first_random(path, pure, state, lambda: _leaves_state(function.variables, specs.values(), call)):
+        settling = _given_values.settling(graph_def, {nodes[name]: spec for name, spec in specs.items()}, tensor)
+        raise BadInput(
+            f"'{path}' gives other scores at every call, because of {random}; "
+            + _remedy({name: settling[node] for name, node in nodes.items() if node in settling})
+        )
+    _check_ranks(path, specs)
+    for node in pure.node:  # the file's placeholder may know less than its signature
+        for name, spec in specs.items():
+            if node.name == nodes[name] and node.op == "Placeholder":
+                set_placeholder(node, spec.dtype, spec.shape)
     view = GraphView(pure, weights)
-    inexact = _gradient_support.first_inexact(view, nodes, tensor)
+    inexact = _gradient_support.first_inexact(view, list(nodes.values()), tensor)
     if inexact:
         view = GraphView(pure)  # the loaded function has the weights
-
-    def as_loaded(*arrays: Any) -> Any:
-        return function(**dict(zip(by_name, arrays, strict=True)))[chosen] if by_name else function(*arrays)[0]
-
     return FrozenModel(
         graph=view,
         inputs=specs,
-        input_nodes=dict(zip(input_names, nodes, strict=True)),
+        input_nodes=nodes,
         output=tensor,
-        output_shape=function.outputs[place].shape,
+        output_shape=_output_shape(function.outputs[place], declared.outputs.get(chosen), specs.values(), call),
         aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
-        loaded=as_loaded if inexact else None,
+        loaded=call if inexact else None,
         inexact=inexact,
         numbered=_is_numbered(function, graph_def),
         held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
     )
+
+
+def _declared(tensor: Any, declared: tf.TensorSpec | None) -> tf.TensorSpec:
+    """Return shape and type of a tensor of the graph, with the sizes that the signature alone knows."""
+    if declared is not None and tensor.shape.is_compatible_with(declared.shape):
+        return tf.TensorSpec(tensor.shape.merge_with(declared.shape), tensor.dtype)
+    return tf.TensorSpec(tensor.shape, tensor.dtype)
+
+
+def _fixed_values(given: Any, specs: Mapping[str, tf.TensorSpec], path: Any) -> dict[str, np.ndarray]:
+    """Return the values of inputs that a caller fixes, in the types that the file takes."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not set(given) < set(specs):
+        raise BadInput(
+            f"given must be values of some inputs of '{path}' by name, as in given={{'training': False}}, not "
+            f"{given!r}; its inputs are {listed(specs)}"
+        )
+    fixed = {}
+    for name in given:
+        shape, dtype = specs[name].shape, specs[name].dtype.as_numpy_dtype
+        expected = Expected(dtype, shape.is_compatible_with, str(shape), is_single=True)
+        fixed |= checked_feed({name: given[name]}, {name: expected}, f"'{path}'")
+    return fixed
+
+
+def _check_ranks(path: Any, specs: Mapping[str, tf.TensorSpec]) -> None:
+    for name, spec in specs.items():
+        if spec.shape.rank is None:
+            raise BadInput(
+                f"input '{name}' of '{path}' has no declared rank; export it with its shape, as in "
+                f"tf.TensorSpec((None, 8), tf.{spec.dtype.name}), or fix its value with given= (--given=)"
+            )
+
+
+def _output_shape(
+    output: Any, declared: tf.TensorSpec | None, specs: Iterable[tf.TensorSpec], call: Callable[..., Any]
+) -> tf.TensorShape:
+    """Return an output's shape: as inferred, as the signature declares it, and else as two runs show it."""
+    shape = _declared(output, declared).shape
+    if shape.rank is not None and (shape.rank == 0 or shape[-1] is not None):
+        return shape
+    try:
+        first, second = (call(*_random_inputs(specs, rows, size)).shape for rows, size in ((2, 64), (3, 96)))
+    except (TypeError, ValueError, tf.errors.OpError):
+        return shape
+    if first.rank != second.rank:
+        return shape
+    found = tf.TensorShape([one if one == other else None for one, other in zip(first, second, strict=True)])
+    return shape.merge_with(found) if shape.is_compatible_with(found) else shape
+
+
+def _random_inputs(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list[Any]:
+    """Return numbers for inputs; ``rows`` and ``size`` are of the first axis and the others, where they are open."""
+    generator, arrays = np.random.default_rng(0), []
+    for spec in specs:
+        sizes = spec.shape.as_list() if spec.shape.rank is not None else []
+        sizes = [one or (size if axis else rows) for axis, one in enumerate(sizes)]
+        if spec.dtype.is_floating:
+            arrays.append(tf.cast(generator.normal(size=sizes), spec.dtype))
+        else:
+            arrays.append(tf.constant(np.full(sizes, b"" if spec.dtype == tf.string else 0), spec.dtype))
+    return arrays
 
 
 def _chosen_function(
@@ -197,10 +288,10 @@ def _chosen_function(
     return function, input_names, chosen, output_names.index(chosen)
 
 
-def _check_computes(
+def _first_random(
     path: Any, graph_def: tf.compat.v1.GraphDef, state: Collection[str], leaves_state: Callable[[], bool]
-) -> None:
-    """Raise ``BadInput`` for a graph that cannot be differentiated or gives other scores at every call.
+) -> str | None:
+    """Return why a graph gives other scores at every call, if it does; refuse one that cannot be differentiated.
 
     ``leaves_state`` returns whether calls leave the ``state`` as it was; it is called if nothing else is random.
     """
@@ -211,39 +302,86 @@ def _check_computes(
         )
     random = _gradient_support.first_random(graph_def, state)
     if random and not _gradient_support.first_random(graph_def, ()) and leaves_state():
-        return  # an export on JAX writes the state of a trained network back as it was
-    if random:
-        raise BadInput(
-            f"'{path}' gives other scores at every call, because of {random}; export it for inference, with dropout "
-            "and augmentation off"
-        )
+        return None  # an export on JAX writes the state of a trained network back as it was
+    return random
 
 
-def _leaves_state(function: Any, inputs: Any, names: Sequence[str]) -> bool:
-    """Tell whether calls on random inputs leave every variable of a function as it was, to the bit.
+def _remedy(settling: Mapping[str, Any]) -> str:
+    """Return what to do about a random file, of which these values of inputs leave nothing random."""
+    if not settling:
+        return "export it for inference, with dropout and augmentation off"
+    written = ",".join(f"{name}={value}" for name, value in settling.items())
+    return f"load it with given={dict(settling)!r} (--given={written}), which leaves nothing random"
 
-    Names are those of a signature's inputs; empty where they go by their place.
-    """
-    generator = np.random.default_rng(0)
-    arrays = []
-    for tensor in inputs:
-        shape = [2 if size is None else size for size in (tensor.shape if tensor.shape.rank is not None else ())]
-        if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-            return False
-        numbers = generator.normal(size=shape) if tensor.dtype.is_floating else np.zeros(shape)
-        arrays.append(tf.cast(tf.constant(numbers), tensor.dtype))
-    before = [variable.numpy() for variable in function.variables]
+
+def _leaves_state(variables: Iterable[Any], specs: Collection[tf.TensorSpec], call: Callable[..., Any]) -> bool:
+    """Tell whether calls on random inputs leave every variable as it was, to the bit."""
+    if not all(spec.dtype.is_floating or spec.dtype.is_integer for spec in specs):
+        return False
+    arrays, variables = _random_inputs(specs, 2, 2), list(variables)
+    before = [variable.numpy() for variable in variables]
     try:
         for _ in range(2):
-            function(**dict(zip(names, arrays, strict=True))) if names else function(*arrays)
+            call(*arrays)
     except (TypeError, ValueError, tf.errors.OpError):
         return False
-    after = [variable.numpy() for variable in function.variables]
+    after = [variable.numpy() for variable in variables]
     return all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def _without_variables(function: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
+def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Return a pure graph in which each column of numbers parsed from text is a node of its own, of its name."""
+    columns = {}
+    nodes = {node.name: node for node in graph_def.node}
+    for node in graph_def.node:
+        for name, number in _columns_of(node, nodes):
+            columns[f"{node.name}:{number}" if number else node.name] = (
+                name if name not in nodes else f"{node.name}/{name}"
+            )
+    if not columns:
+        return graph_def
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph_def)
+    for node in changed.node:
+        for position, tensor in enumerate(node.input):
+            node.input[position] = columns.get(tensor.removesuffix(":0"), tensor)
+    for tensor, name in columns.items():
+        identity = changed.node.add(name=name, op="Identity", input=[tensor])
+        identity.attr["T"].type = tf.float32.as_datatype_enum
+    return changed
+
+
+PARSING = ("DecodeCSV", "ParseExample", "ParseExampleV2")  # operations from text to columns
+
+
+def _columns_of(node: Any, nodes: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the columns of float32 that a node parses from text: names, and numbers of outputs."""
+    if node.op == "DecodeCSV":
+        return [(f"column_{i}", i) for i, one in enumerate(node.attr["OUT_TYPE"].list.type) if one == tf.float32]
+    if node.op == "ParseExampleV2":
+        sparse, keys = node.attr["num_sparse"].i, nodes[node_of(node.input[3])]
+        names = tf.make_ndarray(keys.attr["value"].tensor) if keys.op == "Const" else []
+    elif node.op == "ParseExample":
+        sparse, first = node.attr["Nsparse"].i, 2 + node.attr["Nsparse"].i
+        keys = [nodes[node_of(tensor)] for tensor in node.input[first : first + node.attr["Ndense"].i]]
+        names = [tf.make_ndarray(key.attr["value"].tensor).item() for key in keys if key.op == "Const"]
+    else:
+        return []
+    found = zip(names, node.attr["Tdense"].list.type, strict=False)
+    return [(name.decode(), 3 * sparse + i) for i, (name, kind) in enumerate(found) if kind == tf.float32]
+
+
+def _without_variables(
+    function: Any, constants: Mapping[str, np.ndarray]
+) -> tuple[tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
     """Take the variables and calls out of a function.
+
+    Parameters
+    ----------
+    function
+        The function.
+    constants
+        Values of its inputs, by node name.
 
     Returns
     -------
@@ -272,7 +410,10 @@ def _without_variables(function: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, 
     _retype_outputs_of_loops(graph_def)
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
-    graph_def, renamed = inline_calls(graph_def)
+    graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
+    if constants or _gradient_support.first_random(graph_def, ()):
+        graph_def, new = _given_values.take_branches(graph_def)
+        renamed = {old: new.get(name, name) for old, name in renamed.items()} | new
     _gradient_support.restore(graph_def)
     tables = {
         placeholder.op.name: handle
@@ -374,16 +515,15 @@ def _check_names(signature: Any, inputs: Any, output: Any) -> None:
         raise BadInput(f"inputs must be a list of tensors' names, such as ['input_tensor:0'], not {inputs!r}")
 
 
-def _load_chosen(path: Any, signature: str | None, inputs: Sequence[str], output: str | None) -> Any:
+def _load_chosen(file: SavedFile, path: Any, signature: str | None, inputs: Sequence[str], output: str | None) -> Any:
     """Load what a signature or some tensors need of a file; see ``freeze``."""
-    file = SavedFile(find_saved_model(path))
     if file.has_objects and not file.signatures:
         raise BadInput(f"'{path}' has no signature; export it with keras.Model.export, or with a signature")
     if file.has_objects and inputs:
         raise BadInput(f"inputs= names tensors of a TensorFlow 1 file, and '{path}' is none; leave it out")
     if inputs:
-        return _load(file, path, [], [*inputs, *([output] if output else [])])
-    return _load(file, path, [_chosen_signature(file.signatures, path, signature)], ())
+        return _load(file, path, [], [output] if output else [], inputs)
+    return _load(file, path, [_chosen_signature(file.signatures, path, signature)])
 
 
 def _chosen_signature(available: Mapping[str, Any], path: Any, name: str | None) -> str:
