@@ -43,21 +43,63 @@ def with_values(graph_def: tf.compat.v1.GraphDef, values: Mapping[str, np.ndarra
     return changed
 
 
-def take_branches(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
-    """Return a graph without the branches that its constants rule out, and the new names of tensors that are renamed.
+def take_branches(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Return a graph without the branches that its constants rule out; what is left keeps its names.
 
     Control edges must still be there: they say which constants belong to a branch of TensorFlow 1.
     """
-    renamed: dict[str, str] = {}
     while True:
         choosing = {node.name: node.input[_CHOICE[node.op]] for node in graph_def.node if node.op in _CHOICE}
         known = _known_values(graph_def, choosing.values())
         values = {name: known[tensor] for name, tensor in choosing.items() if tensor in known}
         chosen = {name: int(value) for name, value in values.items() if value.shape == () and value.dtype.kind in "biu"}
         if not chosen:
-            return graph_def, renamed
-        graph_def, new = inline_calls(_without_switches(_with_calls(graph_def, chosen), chosen))
-        renamed = {old: new.get(name, name) for old, name in renamed.items()} | new
+            return graph_def
+        graph_def, _ = inline_calls(_without_switches(_with_calls(graph_def, chosen), chosen))
+
+
+def with_branches_tied(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Return a graph whose control edges can be dropped.
+
+    A constant in a branch of TensorFlow 1 depends on the choice by a control edge alone. Where it is all that a branch
+    gives, the branch would be taken always without it.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    merges = [node for node in graph_def.node if node.op == "Merge"]
+    if not merges:
+        return graph_def
+    data = {name: [one for one in node.input if not one.startswith("^")] for name, node in nodes.items()}
+    switches = {name for name, node in nodes.items() if node.op in _SWITCHES}
+    pivots = {
+        name: node.input[0]
+        for name, node in nodes.items()
+        if node.op == "Identity" and node_of(node.input[0]) in switches
+    }
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph_def)
+    for merge in [node for node in changed.node if node.op == "Merge"]:
+        for place, tensor in enumerate(data[merge.name]):
+            above = _above(data, tensor)
+            deciding = sorted({pivots.get(one[1:], "") for name in above for one in nodes[name].input} - {""})
+            for output in deciding if not above & switches else ():
+                tied = changed.node.add()
+                tied.CopyFrom(nodes[node_of(output)])
+                tied.name = f"{merge.name}/{place}/{tied.name}"
+                tied.input[0] = merge.input[place]
+                tied.attr["T"].type = merge.attr["T"].type
+                merge.input[place] = f"{tied.name}:{output.partition(':')[2] or 0}"
+    return changed
+
+
+def _above(data: Mapping[str, list[str]], tensor: str) -> set[str]:
+    """Return the nodes that a tensor depends on; ``data`` are the inputs of nodes, without control edges."""
+    waiting, found = [tensor], set()
+    while waiting:
+        name = node_of(waiting.pop())
+        if name not in found:
+            found.add(name)
+            waiting += data[name]
+    return found
 
 
 # Operation to its deciding input. TensorFlow writes a Case as _SwitchN when it inlines calls.
@@ -67,7 +109,7 @@ _SWITCHES = ("Switch", "_SwitchN")
 
 def _with_calls(graph_def: tf.compat.v1.GraphDef, chosen: Mapping[str, int]) -> tf.compat.v1.GraphDef:
     """Return a graph that calls the chosen branch of each of some operations."""
-    changed = tf.compat.v1.GraphDef()
+    changed, calls = tf.compat.v1.GraphDef(), tf.compat.v1.GraphDef().node
     changed.CopyFrom(graph_def)
     for node in changed.node:
         if node.name in chosen and node.op not in _SWITCHES:
@@ -77,11 +119,20 @@ def _with_calls(graph_def: tf.compat.v1.GraphDef, chosen: Mapping[str, int]) -> 
             else:
                 branches = node.attr["branches"].list.func
                 branch = branches[value if 0 <= value < len(branches) else -1]
-            call = tf.compat.v1.NodeDef(name=node.name, op="PartitionedCall", input=node.input[1:])
+            # Not of the node's own name: inside the call are names that TensorFlow also gives to what is around it.
+            call = calls.add(name=f"{node.name}/taken", op="PartitionedCall", input=node.input[1:])
             call.attr["f"].func.CopyFrom(branch)
             for types in ("Tin", "Tout"):
                 call.attr[types].CopyFrom(node.attr[types])
-            node.CopyFrom(call)
+            name, outputs = node.name, list(call.attr["Tout"].list.type)
+            node.Clear()
+            node.name, node.op = name, {0: "NoOp", 1: "Identity"}.get(len(outputs), "IdentityN")
+            node.input.extend([f"{call.name}:{number}" if number else call.name for number in range(len(outputs))])
+            if len(outputs) == 1:
+                node.attr["T"].type = outputs[0]
+            elif outputs:
+                node.attr["T"].list.type.extend(outputs)
+    changed.node.extend(calls)
     return changed
 
 
@@ -246,8 +297,7 @@ def settling(graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec
     tries = [{name: value for name, value in one.items() if value is not None} for one in tries]
     for values in sorted(tries, key=len)[1:]:
         given = {name: np.array(value, specs[name].dtype.as_numpy_dtype) for name, value in values.items()}
-        fixed, renamed = take_branches(with_values(graph_def, given))
-        last = renamed.get(output, output)
-        if first_random(without_idle_noise(pure_subgraph(fixed, [last]), last), ()) is None:
+        pure = pure_subgraph(take_branches(with_values(graph_def, given)), [output])
+        if first_random(without_idle_noise(pure, output), ()) is None:
             return values
     return {}

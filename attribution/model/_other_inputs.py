@@ -42,14 +42,15 @@ def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
         op, before = graph.nodes[name].op, [tensor for tensor in graph.nodes[name].input if node_of(tensor) in on_path]
         if any(_has_floats(graph, tensor, behind) for tensor in before):
             behind.add(name)
-        elif graph.is_float(name) and op not in PARSING and (graph.shape(name).rank or -1) >= rank:
-            found.append(name)
+        elif graph.is_float(name) and op not in PARSING:
+            if graph.shape(name).rank is None or graph.shape(name).rank >= rank:
+                found.append(name)
     # A mask is made of comparisons, and its numbers say nothing of the input's.
     return [name for name in found if not _is_mask(graph, name)] or found
 
 
 def _has_floats(graph: GraphView, tensor: str, behind: Collection[str]) -> bool:
-    """Return whether a tensor has numbers of floating point, or, as one of the nodes ``behind``, their spectrum or list."""
+    """Return whether a tensor has numbers of floating point, or of the nodes ``behind`` their spectrum or list."""
     if graph.is_float(node_of(tensor)):
         return graph.nodes[node_of(tensor)].op not in PARSING
     dtype = graph.dtype(tensor)
@@ -122,12 +123,15 @@ def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
                        "gradients of the model's own inputs")  # fmt: skip
     graph, dtype = frozen.graph, frozen.graph.dtype(node)
     shape = graph.shape(node)
-    if shape.rank is None:
-        raise BadInput(f"the tensor '{node}' has no declared rank; give it its shape by tf.ensure_shape in the network")
-    nodes = {**frozen.input_nodes, name: node}
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph.graph_def)
+    if any(tensor.startswith(f"{node}:") for user in graph.uses(node) for tensor in graph.nodes[user].input):
+        new = changed.node.add(name=f"{node}/given")  # other outputs of the node are used too
+        for user in changed.node:
+            user.input[:] = [new.name if tensor in (node, f"{node}:0") else tensor for tensor in user.input]
+        node = new.name
     set_placeholder(next(one for one in changed.node if one.name == node), dtype, shape)
+    nodes = {**frozen.input_nodes, name: node}
     pure = pure_subgraph(changed, [frozen.output], keep=nodes.values())
     return dataclasses.replace(
         frozen,

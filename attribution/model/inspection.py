@@ -163,10 +163,14 @@ def main(flag_values: flags.FlagValues) -> None:
     for line in _described_model(model, explain_input):
         print_line(line)
     example = "integrated_gradients"
-    if flag_values.try_methods:
+    feed = random_feed(model)
+    untried = _why_not_computed(model, feed, explain_input) if flag_values.try_methods else ""
+    if untried:
+        print_line(f"\nno method is tried, because the model does not take random inputs: {untried}")
+    elif flag_values.try_methods:
         print_line()
         names = [name for name, method in METHODS.items() if flag_values.libraries or not method.library]
-        trials = {name: try_method(name, model, random_feed(model), explain_input) for name in names}
+        trials = {name: try_method(name, model, feed, explain_input) for name in names}
         for line in _described_methods(trials):
             print_line(line)
         apply = [name for name, trial in trials.items() if trial.applies]
@@ -184,6 +188,15 @@ def _explained(model: Model, explain_input: str = "") -> str:
     for one in together:
         model._explained_name(one)
     return ", ".join(together) or model._explained_name(name)
+
+
+def _why_not_computed(model: Model, feed: Mapping[str, np.ndarray], explain_input: str) -> str:
+    """Return why what is explained cannot be computed from a feed, such as from text that is no serialized example."""
+    try:
+        model.explaining(model.feed(feed), explain_input)
+    except BadInput as error:
+        return str(error)
+    return ""
 
 
 def _described_signatures(file: SavedFile) -> list[str]:

@@ -41,7 +41,7 @@ class FrozenModel:
     output
         Tensor name of the chosen output.
     output_shape
-        Its shape as the file says it.
+        Its shape as the file says it, or as two runs show it.
     aliases
         Names of identities of a TensorFlow 1 file, whole and by their last component, to the node whose values they
         repeat. Freezing removes identities, and TensorFlow 1 networks like to name their layers by them.
@@ -50,6 +50,8 @@ class FrozenModel:
         known to be the file's; else ``None``.
     inexact
         The operation for which they are not, as a message says it.
+    other_outputs
+        Names of the signature's other outputs.
     held
         What must live as long as the graph: tables that it looks things up in.
     numbered
@@ -64,6 +66,7 @@ class FrozenModel:
     aliases: dict[str, str]
     loaded: Callable[..., Any] | None = None
     inexact: str | None = None
+    other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
 
@@ -176,15 +179,13 @@ def freeze(
     graph_def, weights, renamed, state = _without_variables(function, constants)
     tensor = function.outputs[place].name
     tensor = renamed.get(tensor, tensor)
+    graph_def = _given_values.with_branches_tied(graph_def)
     pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
     if _gradient_support.first_random(pure, ()):
         pure = _given_values.without_idle_noise(pure, tensor)
     if random := _first_random(path, pure, state, lambda: _leaves_state(function.variables, specs.values(), call)):
         settling = _given_values.settling(graph_def, {nodes[name]: spec for name, spec in specs.items()}, tensor)
-        raise BadInput(
-            f"'{path}' gives other scores at every call, because of {random}; "
-            + _remedy({name: settling[node] for name, node in nodes.items() if node in settling})
-        )
+        _refuse_random(path, random, {name: settling[node] for name, node in nodes.items() if node in settling})
     _check_ranks(path, specs)
     for node in pure.node:  # the file's placeholder may know less than its signature
         for name, spec in specs.items():
@@ -202,6 +203,7 @@ def freeze(
         output_shape=_output_shape(function.outputs[place], declared.outputs.get(chosen), specs.values(), call),
         aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
         loaded=call if inexact else None,
+        other_outputs=tuple(name for name in declared.outputs if name != chosen),
         inexact=inexact,
         numbered=_is_numbered(function, graph_def),
         held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
@@ -264,10 +266,8 @@ def _random_inputs(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list
     for spec in specs:
         sizes = spec.shape.as_list() if spec.shape.rank is not None else []
         sizes = [one or (size if axis else rows) for axis, one in enumerate(sizes)]
-        if spec.dtype.is_floating:
-            arrays.append(tf.cast(generator.normal(size=sizes), spec.dtype))
-        else:
-            arrays.append(tf.constant(np.full(sizes, b"" if spec.dtype == tf.string else 0), spec.dtype))
+        is_float = spec.dtype.is_floating
+        arrays.append(tf.cast(generator.normal(size=sizes), spec.dtype) if is_float else tf.zeros(sizes, spec.dtype))
     return arrays
 
 
@@ -306,12 +306,18 @@ def _first_random(
     return random
 
 
-def _remedy(settling: Mapping[str, Any]) -> str:
-    """Return what to do about a random file, of which these values of inputs leave nothing random."""
-    if not settling:
-        return "export it for inference, with dropout and augmentation off"
-    written = ",".join(f"{name}={value}" for name, value in settling.items())
-    return f"load it with given={dict(settling)!r} (--given={written}), which leaves nothing random"
+def _refuse_random(path: Any, random: str, settling: Mapping[str, Any]) -> None:
+    """Raise ``BadInput`` for a file that is random, but for these values of inputs, if there are any."""
+    condition, remedy = "", "export it for inference, with dropout and augmentation off"
+    if settling:
+        others = [
+            f"'{name}' is {str(not value).lower() if isinstance(value, bool) else f'not {value}'}"
+            for name, value in settling.items()
+        ]
+        condition = f" if {' or '.join(others)}"
+        written = ",".join(f"{name}={value}" for name, value in settling.items())
+        remedy = f"load it with given={settling!r} (--given={written})"
+    raise BadInput(f"'{path}' gives other scores at every call{condition}, because of {random}; {remedy}")
 
 
 def _leaves_state(variables: Iterable[Any], specs: Collection[tf.TensorSpec], call: Callable[..., Any]) -> bool:
@@ -412,8 +418,7 @@ def _without_variables(
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
     if constants or _gradient_support.first_random(graph_def, ()):
-        graph_def, new = _given_values.take_branches(graph_def)
-        renamed = {old: new.get(name, name) for old, name in renamed.items()} | new
+        graph_def = _given_values.take_branches(graph_def)
     _gradient_support.restore(graph_def)
     tables = {
         placeholder.op.name: handle

@@ -29,8 +29,8 @@ def run(words, known=None):
 
 
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
-    tested = ("keras.Sequential", "ExportArchive", "@tf.function(input_signature=[tf.TensorSpec((None, 12)", "jax2tf",
-              "class WithWords", 'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
+    tested = ("keras.Sequential", "ExportArchive", "frozen.pb", "@tf.function(input_signature=[tf.TensorSpec((None, 12)",
+              "jax2tf", "class WithWords", 'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
               "def beside_its_question", "def batch_of_sounds")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
     assert len(EXAMPLES) == len(tested)
@@ -51,6 +51,16 @@ def test_a_keras_network_with_augmentation():
     run("ExportArchive", {"keras": keras, "network": network})
     scores = attribution.load_model("my_model").scores(image)
     np.testing.assert_allclose(scores, network.predict(image, verbose=0), atol=1e-5)
+
+
+def test_a_frozen_graph():
+    kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.compat.v1.placeholder(tf.float32, (None, 4), "input"), kernel, name="scores")
+    pathlib.Path("frozen.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    run("frozen.pb")
+    maps = attribution.explain("gradient", attribution.load_model("my_frozen_graph"), np.ones((2, 4)), 1)
+    np.testing.assert_allclose(maps[0], kernel[:, 1], rtol=1e-6)
 
 
 def test_a_table_of_columns():

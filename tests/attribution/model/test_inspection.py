@@ -181,3 +181,107 @@ def test_the_module_runs_and_hides_pythons_own_from_nobody(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and "does not exist" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name, dtype", [("training", "bool"), ("temperature", "float32"), ("k", "int32")])
+def test_a_single_value_is_fed_as_one(inspect, tmp_path, name, dtype):
+    module = tf.Module()
+    dense = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+
+    def scores(x, **single):
+        return {"scores": tf.nn.relu(x) @ dense + tf.cast(single[name], tf.float32)}
+
+    signature = {name: tf.TensorSpec((), tf.as_dtype(dtype), name), "x": tf.TensorSpec((None, 6), tf.float32, "x")}
+    module.call = tf.function(scores, autograph=False).get_concrete_function(**signature)
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    code, said = inspect(f"--model={tmp_path}")
+    apply = said.split("methods that apply: ")[1].splitlines()[0].split(", ")
+    assert code == 0 and {"gradient", "lrp_epsilon", "deeplift", "kernel_shap", "occlusion"} <= set(apply), said
+    feed = inspection.random_feed(attribution.load_model(tmp_path))
+    assert feed[name].shape == () and feed[name].dtype == dtype and not (dtype == "bool" and feed[name])
+    assert feed["x"].shape == (1, 6)
+
+
+def estimator(path):
+    """Write a network on examples of two columns with three signatures, as TensorFlow 1's estimators did."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        examples = v1.placeholder(tf.string, (None,), "examples")
+        features = {name: tf.io.FixedLenFeature((1,), tf.float32) for name in ("age", "hours")}
+        parsed = v1.io.parse_example(examples, features)
+        joined = tf.concat([parsed["age"], parsed["hours"]], 1)
+        scores = joined @ np.array([[1.0, 2.0], [-3.0, 0.5]], np.float32)
+        make = v1.saved_model.predict_signature_def
+        signatures = {
+            "serving_default": make({"inputs": examples}, {"classes": tf.argmax(scores, 1), "scores": scores}),
+            "regression": make({"inputs": examples}, {"outputs": scores[:, :1]}),
+            "predict": make({"examples": examples}, {"logits": scores, "probabilities": tf.nn.softmax(scores)}),
+        }
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    return path
+
+
+def test_the_signature_that_is_named_is_the_only_one_tried(inspect, tmp_path):
+    path = estimator(tmp_path / "model")
+    code, said = inspect(f"--model={path}", "--signature=predict")
+    tried = [line for line in said.splitlines() if line.startswith("  not with")]
+    assert code == 2 and not any("'regression'" in line or "'serving_default'" in line for line in tried)
+    last = said.splitlines()[-1]
+    assert "explain_input='age', 'hours'" in last and "choose one with output=" not in last
+    code, said = inspect(
+        f"--model={path}", "--signature=predict", "--output_tensor=logits", "--explain_input=age,hours"
+    )
+    assert code == 0 and "explained inputs: age, hours" in said
+    code, said = inspect(f"--model={path}", "--signature=other")
+    assert code == 2 and "has no signature 'other'" in said.splitlines()[-1]
+
+
+def with_defaults(path, behind):
+    """Write a frozen graph whose inputs have defaults that only ``behind`` gives, and whose dropout is in a branch."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        image = v1.placeholder_with_default(behind(), (None, 4, 4, 1), "img")
+        training = v1.placeholder_with_default(False, (), "training")
+        kernel = np.random.default_rng(0).normal(size=(3, 3, 1, 2)).astype(np.float32)
+        maps = tf.nn.conv2d(image, kernel, 1, "SAME")
+        maps = tf.cond(training, lambda: tf.nn.dropout(maps, 0.5), lambda: tf.identity(maps))
+        tf.identity(tf.ensure_shape(maps, (None, 4, 4, 2)), "prob")
+        v1.placeholder(tf.string, (), "file")
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, ["serve"])
+        builder.save()
+    return path
+
+
+def from_an_iterator():
+    data = tf.data.Dataset.from_tensor_slices(np.zeros((2, 1, 4, 4, 1), np.float32))
+    return tf.compat.v1.data.make_one_shot_iterator(data).get_next()
+
+
+def from_a_file():
+    return tf.reshape(tf.io.decode_raw(tf.io.read_file("/none"), tf.float32), (-1, 4, 4, 1))
+
+
+def from_python():
+    return tf.compat.v1.py_func(lambda: np.zeros((1, 4, 4, 1), np.float32), [], tf.float32)
+
+
+@pytest.mark.parametrize("behind", [from_an_iterator, from_a_file, from_python])
+def test_inputs_with_a_default_are_inputs(inspect, tmp_path, behind):
+    path = with_defaults(tmp_path / "model", behind)
+    code, said = inspect(f"--model={path}")
+    assert code == 0 and "in   img:0: float32 (any, 4, 4, 1)" in said and "in   training:0: bool ()" in said
+    assert "out  prob:0: float32 (any, 4, 4, 2)" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("  model = ")]
+    known = {"attribution": attribution}
+    exec(line.strip(), known)
+    assert list(known["model"].inputs) == ["img"] and known["model"].num_classes == 2
+    x = np.random.default_rng(1).random((2, 4, 4, 1), dtype=np.float32)
+    maps = attribution.explain("gradient", known["model"], x, targets=1)
+    named = ["img:0", "training:0"]
+    model = attribution.load_model(path, inputs=named, output="prob:0", position=(2, 2), given={"training": False})
+    np.testing.assert_array_equal(attribution.explain("gradient", model, x, targets=1), maps)
+    with pytest.raises(attribution.errors.BadInput, match=r"given=\{'training': False\}"):
+        attribution.load_model(path, inputs=named, output="prob:0", position=(2, 2))

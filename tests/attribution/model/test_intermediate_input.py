@@ -221,3 +221,126 @@ def test_words_behind_a_table(tmp_path):
     np.testing.assert_allclose(model.scores(words), rows.sum(axis=1), rtol=1e-6)
     found = attribution.explain("gradient_x_input", model, words, 1, explain_input="embedded")
     np.testing.assert_allclose(found, rows * [0, 1, 0], rtol=1e-6)
+
+
+def saved(path, function, spec):
+    module = tf.Module()
+    module.call = tf.function(lambda x: {"scores": function(x)}, autograph=False).get_concrete_function(spec)
+    tf.saved_model.save(module, str(path), signatures=module.call)
+    return attribution.load_model(path)
+
+
+KERNEL = np.random.default_rng(4).normal(size=(33, 3)).astype(np.float32)
+
+
+def of_a_spectrum(wave):
+    return tf.abs(tf.signal.rfft(tf.cast(wave, tf.float32))) @ KERNEL
+
+
+def of_a_complex_wave(wave):
+    wave = tf.cast(tf.cast(wave, tf.float32) / 32768, tf.complex64)
+    return tf.math.real(tf.signal.fft(wave))[:, :33] @ KERNEL
+
+
+def of_a_spectrum_and_a_loop(wave):
+    frames = tf.signal.rfft(tf.reshape(tf.cast(wave, tf.float32), (-1, 2, 32)))
+    return (
+        tf.map_fn(lambda frame: tf.reduce_sum(tf.abs(frame), 0), frames, fn_output_signature=tf.float32) @ KERNEL[:17]
+    )
+
+
+@pytest.mark.parametrize("function", [of_a_spectrum, of_a_complex_wave, of_a_spectrum_and_a_loop])
+def test_a_spectrum_is_not_what_is_explained_first(function, tmp_path):
+    model = saved(tmp_path, function, tf.TensorSpec((None, 64), tf.int16, name="wave"))
+    wave = np.random.default_rng(5).integers(-999, 999, (2, 64)).astype(np.int16)
+    x = tf.cast(wave, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        score = tf.reduce_sum(function(x)[:, 1])
+    found = attribution.explain("gradient", model, wave, targets=1)
+    expected = tape.gradient(score, x).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_where_every_number_is_complex_the_first_real_one_is_explained(tmp_path):
+    function = lambda ids: tf.abs(tf.gather(tf.complex(KERNEL, KERNEL[:, ::-1]), ids))  # noqa: E731
+    model = saved(tmp_path, function, tf.TensorSpec((None,), tf.int32, name="ids"))
+    with pytest.raises(BadInput, match="has no gradient"):  # nothing lies between it and the score
+        attribution.explain("gradient", model, np.array([1, 2], np.int32), explain_input="ids")
+
+
+def in_a_loop(size):
+    def pixels(data):
+        picture = tf.cast(tf.io.decode_jpeg(data, channels=3), tf.float32)
+        picture = tf.image.resize(picture, (4, 4))
+        return picture if size else tf.compat.v1.placeholder_with_default(picture, None)
+
+    kernel = np.random.default_rng(6).normal(size=(48, 3)).astype(np.float32)
+
+    def scores(data):
+        pictures = tf.map_fn(pixels, data, fn_output_signature=tf.TensorSpec(size, tf.float32))
+        return tf.reshape(tf.nn.relu(pictures), (-1, 48)) @ kernel
+
+    return scores
+
+
+def test_pictures_decoded_in_a_loop_say_what_to_export(tmp_path):
+    bytes_ = tf.TensorSpec((None,), tf.string, name="image_bytes")
+    model = saved(tmp_path / "known", in_a_loop((4, 4, 3)), bytes_)
+    picture = np.random.default_rng(7).integers(0, 255, (8, 8, 3)).astype(np.uint8)
+    data = np.array([tf.io.encode_jpeg(picture).numpy()] * 2, object)
+    with pytest.raises(BadInput, match=r"export a signature that takes .* decoded pixels") as refusal:
+        attribution.explain("gradient", model, data)
+    named = str(refusal.value).split("explain_input='")[1].split("'")[0]
+    assert attribution.explain("gradient", model, data, 1, explain_input=named).shape == (2, 4, 4, 3)
+    model = saved(tmp_path / "unknown", in_a_loop(None), bytes_)
+    with pytest.raises(BadInput, match=r"export a signature that takes .* decoded pixels"):
+        attribution.explain("gradient", model, data)
+
+
+def parsed_example(examples):
+    names = ("age", "hours")
+    columns = tf.io.parse_example(examples, {name: tf.io.FixedLenFeature((1,), tf.float32) for name in names})
+    return tf.concat([columns[name] for name in names], 1) @ KERNEL[:2]
+
+
+def parsed_single_values(examples):
+    features = {name: tf.io.FixedLenFeature((), tf.float32) for name in ("age", "hours")}
+    features |= {"kind": tf.io.FixedLenFeature((), tf.int64), "words": tf.io.VarLenFeature(tf.string)}
+    columns = tf.io.parse_example(examples, features)
+    kind = tf.cast(columns["kind"], tf.float32)[:, tf.newaxis]
+    return tf.stack([columns["age"], columns["hours"]], 1) @ KERNEL[:2] + 0 * kind
+
+
+def parsed_csv(lines):
+    age, hours, _ = tf.io.decode_csv(lines, [[0.0], [0.0], ["none"]])
+    return tf.stack([age, hours], 1) @ KERNEL[:2]
+
+
+@pytest.mark.parametrize(
+    "function, names",
+    [
+        (parsed_example, ("age", "hours")),
+        (parsed_single_values, ("age", "hours")),
+        (parsed_csv, ("column_0", "column_1")),
+    ],
+)
+def test_each_column_parsed_from_text_is_offered_and_explained(function, names, tmp_path):
+    model = saved(tmp_path, function, tf.TensorSpec((None,), tf.string, name="examples"))
+    rows = np.random.default_rng(8).normal(size=(3, 2)).astype(np.float32).round(3)
+
+    def example(row):
+        numbers = lambda *values: tf.train.Feature(float_list=tf.train.FloatList(value=values))  # noqa: E731
+        kind = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+        feature = {"age": numbers(row[0]), "hours": numbers(row[1]), "kind": kind}
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+    texts = [f"{age},{hours},x" for age, hours in rows] if function is parsed_csv else list(map(example, rows))
+    texts = np.array(texts, object)
+    with pytest.raises(BadInput, match=f"explain_input='.*{names[0]}', '{names[1]}'"):
+        attribution.explain("gradient", model, texts)
+    for column, name in enumerate(names):
+        maps = attribution.explain("gradient_x_input", model, texts, 2, explain_input=name)
+        np.testing.assert_allclose(maps.ravel(), rows[:, column] * KERNEL[column, 2], rtol=1e-4)
+    maps = attribution.explain("gradient_x_input", model, texts, 2, explain_input=",".join(names))
+    np.testing.assert_allclose(sum(each.ravel() for each in maps.values()), rows @ KERNEL[:2, 2], rtol=1e-4, atol=1e-6)

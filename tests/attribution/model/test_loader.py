@@ -379,6 +379,68 @@ def test_a_ragged_input_is_refused_by_name(tmp_path):
         attribution.load_model(tmp_path)
 
 
+def test_only_the_signature_that_takes_a_ragged_or_sparse_tensor_is_refused(tmp_path):
+    dense, ragged = tf.TensorSpec((None, 4), tf.float32), tf.RaggedTensorSpec((None, None), tf.float32, 1)
+    kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+    class Several(tf.Module):
+        @tf.function(input_signature=[ragged])
+        def train(self, rows):
+            return {"loss": tf.reduce_sum(rows, 1)}
+
+        @tf.function(input_signature=[dense, dense])
+        def two(self, x, x_1):
+            """Its inputs are named as the parts of a ragged tensor are, and it makes one itself."""
+            total = self.train(tf.RaggedTensor.from_tensor(x))["loss"]
+            return {"scores": (x + 2 * x_1) @ kernel + 0 * total[:, tf.newaxis]}
+
+        @tf.function(input_signature=[dense, tf.SparseTensorSpec((None, 4), tf.float32)])
+        def sparse(self, a, rows):
+            return {"scores": a @ kernel + tf.sparse.sparse_dense_matmul(rows, kernel)}
+
+        @tf.function(input_signature=[ragged, dense])
+        def mixed(self, z, a):
+            return {"scores": tf.reduce_sum(z, 1, keepdims=True) + a @ kernel}
+
+    module = Several()
+    names = ("train", "two", "sparse", "mixed")
+    for folder in ("saved", "saved again"):
+        tf.saved_model.save(
+            module, str(tmp_path / folder), signatures={name: getattr(module, name, None) for name in names}
+            if folder == "saved" else module.signatures,
+        )  # fmt: skip
+        model = attribution.load_model(tmp_path / folder, signature="two")
+        x = np.eye(4, dtype=np.float32)
+        np.testing.assert_allclose(model.scores({"x": x, "x_1": x}), 3 * kernel, rtol=1e-5)
+        for name, part in {"train": "rows", "sparse": "rows", "mixed": "z"}.items():
+            with pytest.raises(BadInput, match=f"'{name}' of .* takes the ragged or sparse tensor '{part}'"):
+                attribution.load_model(tmp_path / folder, signature=name)
+        module = tf.saved_model.load(str(tmp_path / folder))
+
+
+def test_a_named_tensor_cuts_off_what_computes_it(tmp_path):
+    """A data set's iterator of pictures and labels, a file that is read and decoded, and Python: none of them runs."""
+    v1 = tf.compat.v1
+    kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    with tf.Graph().as_default(), v1.Session() as session:
+        rows = tf.data.Dataset.from_tensor_slices((np.zeros((2, 1, 4), np.float32), np.zeros((2, 1), np.int32)))
+        picture, label = v1.data.make_one_shot_iterator(rows).get_next()
+        read = tf.reshape(tf.io.decode_raw(tf.io.read_file("/none"), tf.float32), (-1, 4), "read")
+        python = tf.ensure_shape(v1.py_func(lambda: np.zeros((1, 4)), [], tf.float64), (None, 4))
+        python = tf.cast(python, tf.float32, "python")
+        with tf.control_dependencies([label, python]):
+            tf.identity((picture + 2 * read + 3 * python) @ kernel, "scores")
+        builder = v1.saved_model.Builder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(session, ["serve"])
+        builder.save()
+    inputs = ["IteratorGetNext:0", "read:0", "python:0"]
+    model = attribution.load_model(tmp_path / "model", inputs=inputs, output="scores:0")
+    x = np.eye(4, dtype=np.float32)
+    np.testing.assert_allclose(model.scores(dict.fromkeys(model.inputs, x)), 6 * kernel, rtol=1e-5)
+    with pytest.raises(BadInput, match="'ReadFile'"):
+        attribution.load_model(tmp_path / "model", inputs=[*inputs[:1], inputs[2]], output="scores:0")
+
+
 def test_a_file_without_the_tag_serve_says_which_tags_it_has(tmp_path):
     message = saved_model_pb2.SavedModel()
     message.meta_graphs.add().meta_info_def.tags.extend(["serve", "tpu"])

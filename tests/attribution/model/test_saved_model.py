@@ -152,3 +152,84 @@ def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):
         v1.enable_control_flow_v2()
     with pytest.raises(BadInput, match="has a loop of TensorFlow 1's control flow"):
         attribution.load_model(tmp_path / "loop")
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("a.keras", r"network = keras.saving.load_model\('.*a.keras'\); network.export\('a'\)"),
+        ("b.h5", r"keras.models.load_model\('.*b.h5', compile=False\).*tf_keras.*save_format='tf'"),
+        ("c.HDF5", r"keras.models.load_model\('.*c.HDF5', compile=False\)"),
+        ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
+        ("d.tflite", r"which keras.Model.export or tf.saved_model.save writes"),
+    ],
+)
+def test_a_file_of_another_format_says_how_it_becomes_a_saved_model(name, words, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(BadInput, match=f"'.*{name}' is a file; a SavedModel is a directory.*{words}"):
+        attribution.load_model(tmp_path / name)
+
+
+def test_the_graph_of_a_saved_model_is_no_frozen_graph(exported):
+    with pytest.raises(BadInput, match=r"is a file; a SavedModel is a directory: name '"):
+        attribution.load_model(saved_model.find_saved_model(exported["signal"]) / "saved_model.pb")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"model": "x" * 5000}, "File name too long"),
+        ({"model": "x\0y"}, "null byte|does not exist"),
+        ({"loaded": 3}, "loaded must be what"),
+        ({"jit_compile": "maybe"}, "jit_compile must be True or False, not 'maybe'"),
+        ({"jit_compile": 1}, "jit_compile must be True or False"),
+        ({"trust": "no"}, "trust must be True or False, not 'no'"),
+        ({"explain_input": 3}, "explain_input must be the name"),
+        ({"score": ["logits"]}, "no score"),
+        ({"signature": 3}, "signature must be a name"),
+        ({"position": "here"}, "position must be whole numbers"),
+        ({"given": 3}, "given must be values"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments, words, exported):
+    with pytest.raises(BadInput, match=words):
+        attribution.load_model(**{"model": exported["signal"]} | arguments)
+
+
+@pytest.mark.parametrize("size", [True, 0, 1.5, "8"])
+def test_a_batch_size_is_a_number(size, models):
+    with pytest.raises(BadInput, match="batch_size must be a whole number"):
+        models["signal"].batch_size(size)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "half, double",
+    [
+        (lambda: tf.constant(0.5), lambda: tf.constant(2.0)),
+        (lambda: tf.constant(0.5), lambda: tf.reduce_sum(tf.constant([0.5, 1.5]))),
+        (
+            lambda: tf.cond(tf.constant(2.0) > tf.reduce_sum(HALF), lambda: tf.constant(0.5), lambda: HALF),
+            lambda: HALF * 4,
+        ),
+    ],
+    ids=["constants", "computed", "nested"],
+)
+def test_a_branch_that_is_a_constant_is_taken_only_if_it_is_chosen(version, half, double, tmp_path):
+    v1 = tf.compat.v1
+    (v1.disable_control_flow_v2 if version == 1 else v1.enable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            x, small = v1.placeholder(tf.float32, (None, 3), "x"), v1.placeholder(tf.bool, (), "small")
+            inputs = {"x": x, "small": small}
+            v1.saved_model.simple_save(session, str(tmp_path / "m"), inputs, {"s": x * v1.cond(small, half, double)})
+    finally:
+        v1.enable_control_flow_v2()
+    model, x = attribution.load_model(tmp_path / "m"), np.ones((2, 3), np.float32)
+    for small, factor in ((True, 0.5), (False, 2)):
+        feed = {"x": x, "small": small}
+        np.testing.assert_array_equal(model.scores(feed), factor * x)
+        np.testing.assert_array_equal(attribution.explain("gradient", model, feed, 0), x * factor * [1, 0, 0])
+
+
+HALF = np.float32(0.5)

@@ -1,0 +1,142 @@
+"""Shapes that a file does not declare are learned where that is possible, and asked for in one line where it is not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import attribution
+from attribution import cli
+from attribution.errors import BadInput
+from attribution.explain import __main__ as explaining
+from attribution.model import inspection
+
+v1 = tf.compat.v1
+KERNEL = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+X = np.random.default_rng(1).normal(size=(4, 8)).astype(np.float32)
+
+
+def save(path, function, **shapes):
+    module = tf.Module()
+    specs = {name: tf.TensorSpec(shape, tf.float32, name=name) for name, shape in shapes.items()}
+    module.call = tf.function(lambda **inputs: {"scores": function(**inputs)}, autograph=False).get_concrete_function(
+        **specs
+    )
+    tf.saved_model.save(module, str(path), signatures=module.call)
+    return path
+
+
+@pytest.mark.parametrize(
+    "function, shapes, name",
+    [
+        (lambda x: tf.reshape(x, (-1, 8)) @ KERNEL, {"x": None}, "x"),
+        (lambda x, extra: x @ KERNEL + tf.reduce_sum(extra), {"x": (None, 8), "extra": None}, "extra"),
+        (lambda wave: tf.reduce_mean(tf.abs(wave)) * KERNEL[:1], {"wave": None}, "wave"),
+    ],
+)
+def test_an_input_of_unknown_rank_is_refused_in_one_line(function, shapes, name, tmp_path, capsys):
+    path = save(tmp_path / "model", function, **shapes)
+    line = rf"input '{name}' of '.*' has no declared rank; export it with its shape, as in tf.TensorSpec\(\(None, 8\)"
+    with pytest.raises(BadInput, match=line):
+        attribution.load_model(path)
+    np.save(tmp_path / "x.npy", X)
+    for command, arguments in (
+        (inspection, []),
+        (explaining, [f"--image={tmp_path}/x.npy", f"--maps={tmp_path}/maps.npz"]),
+    ):
+        code = cli.execute(command.main, command.FLAGS, command.__doc__, ["command", f"--model={path}", *arguments])
+        said = capsys.readouterr()
+        assert code == 2 and said.err.count("\n") == 1 and "has no declared rank" in said.err, said
+
+
+def hidden(tensor):
+    """Return a tensor of whose shape nothing is known."""
+    return tf.ensure_shape(v1.placeholder_with_default(tensor, shape=None), None)
+
+
+def by_a_branch(x):
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: x @ KERNEL, lambda: (x @ KERNEL)[:, :, tf.newaxis][..., 0] * 1.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: hidden(x @ KERNEL),
+        lambda x: tf.cond(tf.reduce_sum(x) > 0, lambda: hidden(x @ KERNEL), lambda: 2 * hidden(x @ KERNEL)),
+        lambda x: tf.reshape(x @ KERNEL, tf.concat([tf.shape(x)[:1], hidden(tf.constant([3]))], 0)),
+        lambda x: hidden(tf.nn.softmax(x @ KERNEL)),
+    ],
+    ids=["placeholder", "branch", "reshape", "softmax"],
+)
+def test_the_shape_of_an_output_is_learned(function, tmp_path):
+    model = attribution.load_model(save(tmp_path, function, x=(None, 8)))
+    assert model.num_classes == 3
+    expected = tf.function(function)(X).numpy()
+    np.testing.assert_allclose(model.scores(X) if model.score != "logits" else expected, expected, rtol=1e-5)
+    maps = attribution.explain("gradient", model, X, targets=1)
+    assert maps.shape == X.shape and np.abs(maps).max() > 0
+
+
+def test_a_position_of_an_output_of_unknown_rank(tmp_path):
+    """As of a network of pictures whose shape is lost in a branch."""
+    kernel = np.random.default_rng(2).normal(size=(1, 1, 1, 2)).astype(np.float32)
+
+    def segment(x):
+        y = tf.nn.conv2d(x, kernel, 1, "SAME")
+        return hidden(tf.cond(tf.reduce_mean(x) > 0, lambda: hidden(y), lambda: hidden(2 * y)))
+
+    path = save(tmp_path, segment, x=(None, 10, 10, 1))
+    x = np.random.default_rng(3).random((2, 10, 10, 1)).astype(np.float32)
+    for position in ((3, 4), "per_row"):
+        model = attribution.load_model(path, position=position)
+        assert model.num_classes == 2
+        inputs = x if position != "per_row" else {"x": x, "position": np.array([[3, 4], [3, 4]])}
+        scores = model.scores(inputs)
+        np.testing.assert_allclose(scores, x[:, 3, 4] * kernel[0, 0, 0], rtol=1e-5)
+        maps = attribution.explain("gradient", model, inputs, targets=1)
+        np.testing.assert_allclose(maps[:, 3, 4, 0], kernel[0, 0, 0, 1], rtol=1e-5)
+    with pytest.raises(BadInput, match=r"shape \(any, 10, 10, 2\)"):
+        attribution.load_model(path)
+
+
+def test_an_output_whose_rank_cannot_be_learned_is_refused_by_that_reason(tmp_path):
+    def fails(x):  # with an input of another size than 5
+        return hidden(tf.reshape(x, (-1, 5)) @ KERNEL[:5])
+
+    path = save(tmp_path, fails, x=(None, None))
+    with pytest.raises(BadInput, match=r"does not declare the shape of its output.*tf.ensure_shape") as refusal:
+        attribution.load_model(path)
+    assert "several outputs" not in str(refusal.value)
+
+
+def test_what_the_signature_alone_declares_counts(tmp_path):
+    """A policy with an action (batch, 1) whose graph has forgotten the 1."""
+
+    def policy(x):
+        size = tf.cast(tf.reduce_sum(x[:0]), tf.int32) + 1
+        return tf.reshape(x @ KERNEL[:, :1], [-1, size])
+
+    save(tmp_path, policy, x=(None, 8))
+    path = tmp_path / "saved_model.pb"
+    message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    (output,) = message.meta_graphs[0].signature_def["serving_default"].outputs.values()
+    assert [size.size for size in output.tensor_shape.dim] == [-1, -1]
+    output.tensor_shape.dim[1].size = 1
+    path.write_bytes(message.SerializeToString())
+    model = attribution.load_model(tmp_path)
+    np.testing.assert_allclose(model.scores(X), X @ KERNEL[:, :1], rtol=1e-5)
+    np.testing.assert_allclose(attribution.explain("gradient", model, X, targets=0), KERNEL[:, :1].T.repeat(4, 0))
+
+
+def test_an_input_of_which_the_signature_alone_knows_the_rank(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, name="x")
+        scores = tf.reshape(x, (-1, 8)) @ KERNEL
+        v1.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"scores": scores})
+    path = tmp_path / "model" / "saved_model.pb"
+    message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    shape = message.meta_graphs[0].signature_def["serving_default"].inputs["x"].tensor_shape
+    shape.CopyFrom(tf.TensorShape([None, 8]).as_proto())
+    path.write_bytes(message.SerializeToString())
+    model = attribution.load_model(tmp_path / "model")
+    np.testing.assert_allclose(attribution.explain("gradient", model, X, targets=2), KERNEL[:, 2:].T.repeat(4, 0))
