@@ -80,7 +80,10 @@ def with_branches_tied(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDe
     for merge in [node for node in changed.node if node.op == "Merge"]:
         for place, tensor in enumerate(data[merge.name]):
             above = _above(data, tensor)
-            deciding = sorted({pivots.get(one[1:], "") for name in above for one in nodes[name].input} - {""})
+            controls = {one for name in above for one in nodes[name].input if one.startswith("^")}
+            while idle := {one for one in controls if nodes[one[1:]].op == "NoOp"}:
+                controls = (controls - idle).union(*(nodes[one[1:]].input for one in idle))
+            deciding = sorted(pivots[one[1:]] for one in controls if one[1:] in pivots)
             for output in deciding if not above & switches else ():
                 tied = changed.node.add()
                 tied.CopyFrom(nodes[node_of(output)])

@@ -233,3 +233,17 @@ def test_a_branch_that_is_a_constant_is_taken_only_if_it_is_chosen(version, half
 
 
 HALF = np.float32(0.5)
+
+
+def test_of_several_constants_the_chosen_one_is_taken(tmp_path):
+    module = tf.Module()
+    cases = [lambda: tf.constant(1.0), lambda: tf.constant([2.0, 2.0, 2.0]) * 1, lambda: tf.constant(3.0)]
+    module.call = tf.function(lambda x, k: {"s": x * tf.switch_case(k, cases)}, autograph=False).get_concrete_function(
+        tf.TensorSpec((None, 3), tf.float32, name="x"), tf.TensorSpec((), tf.int32, name="k")
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    model, x = attribution.load_model(tmp_path), np.ones((2, 3), np.float32)
+    for k in range(3):
+        np.testing.assert_array_equal(model.scores({"x": x, "k": k}), (k + 1) * x)
+        alone = attribution.load_model(tmp_path, given={"k": k})
+        np.testing.assert_array_equal(attribution.explain("gradient", alone, x, 0), x * (k + 1) * [1, 0, 0])
