@@ -65,43 +65,35 @@ def with_branches_tied(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDe
     gives, the branch would be taken always without it.
     """
     nodes = {node.name: node for node in graph_def.node}
-    merges = [node for node in graph_def.node if node.op == "Merge"]
-    if not merges:
-        return graph_def
-    data = {name: [one for one in node.input if not one.startswith("^")] for name, node in nodes.items()}
     switches = {name for name, node in nodes.items() if node.op in _SWITCHES}
-    pivots = {
-        name: node.input[0]
-        for name, node in nodes.items()
-        if node.op == "Identity" and node_of(node.input[0]) in switches
-    }
+    ends = switches | {name for name, node in nodes.items() if node.op == "Merge"}
+    everything = {name: list(node.input) for name, node in nodes.items()}
+    data = {name: [one for one in inputs if not one.startswith("^")] for name, inputs in everything.items()}
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph_def)
     for merge in [node for node in changed.node if node.op == "Merge"]:
         for place, tensor in enumerate(data[merge.name]):
-            above = _above(data, tensor)
-            controls = {one for name in above for one in nodes[name].input if one.startswith("^")}
-            while idle := {one for one in controls if nodes[one[1:]].op == "NoOp"}:
-                controls = (controls - idle).union(*(nodes[one[1:]].input for one in idle))
-            deciding = sorted(pivots[one[1:]] for one in controls if one[1:] in pivots)
-            for output in deciding if not above & switches else ():
-                tied = changed.node.add()
-                tied.CopyFrom(nodes[node_of(output)])
-                tied.name = f"{merge.name}/{place}/{tied.name}"
-                tied.input[0] = merge.input[place]
-                tied.attr["T"].type = merge.attr["T"].type
-                merge.input[place] = f"{tied.name}:{output.partition(':')[2] or 0}"
+            if any(node_of(one) in switches for one in _reached(data, tensor, ends)):
+                continue
+            for output in sorted(_reached(everything, tensor, ends)):
+                if node_of(output) in switches and not output.startswith("^"):
+                    tied = changed.node.add()
+                    tied.CopyFrom(nodes[node_of(output)])
+                    tied.name = f"{merge.name}/{place}/{output.replace(':', '_')}"
+                    tied.input[0] = merge.input[place]
+                    tied.attr["T"].type = merge.attr["T"].type
+                    merge.input[place] = f"{tied.name}:{output.partition(':')[2] or 0}"
     return changed
 
 
-def _above(data: Mapping[str, list[str]], tensor: str) -> set[str]:
-    """Return the nodes that a tensor depends on; ``data`` are the inputs of nodes, without control edges."""
+def _reached(inputs: Mapping[str, list[str]], tensor: str, ends: set[str]) -> set[str]:
+    """Return the tensors that a tensor is computed from, up to those of some nodes; ``inputs`` are those of nodes."""
     waiting, found = [tensor], set()
     while waiting:
-        name = node_of(waiting.pop())
-        if name not in found:
-            found.add(name)
-            waiting += data[name]
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += inputs[node_of(one)] if node_of(one) not in ends else ()
     return found
 
 
@@ -198,7 +190,8 @@ def _known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> d
     users = collections.defaultdict(list)
     for node in graph_def.node:
         for tensor in node.input:
-            users[node_of(tensor)].append(node.name)
+            if not tensor.startswith("^"):
+                users[node_of(tensor)].append(node.name)
     waiting = [node.name for node in graph_def.node if node.op == "Placeholder" or not _is_plain(node)]
     unknown: set[str] = set()
     while waiting:
@@ -292,9 +285,12 @@ def _is_idle(noise: Any, users: Mapping[str, list[Any]], known: Mapping[str, np.
 def settling(graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], output: str) -> dict[str, Any]:
     """Return values of single inputs, by node name, that leave nothing random in a graph; empty if there are none."""
     single = {name: spec for name, spec in specs.items() if spec.shape.rank in (None, 0)}
-    options = {name: [None, False, True] for name, spec in single.items() if spec.dtype.is_bool}
-    options |= {name: [None, 1.0, 0.0] for name, spec in single.items() if spec.dtype.is_floating}
-    if len(options) > 4:  # a choice of so many is the user's
+    options: dict[str, list[Any]] = {
+        name: [None, False, True] if spec.dtype.is_bool else [None, 1.0, 0.0]
+        for name, spec in single.items()
+        if spec.dtype.is_bool or spec.dtype.is_floating
+    }
+    if len(options) > 3:  # each takes 3 times as many tries
         return {}
     tries = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
     tries = [{name: value for name, value in one.items() if value is not None} for one in tries]

@@ -411,8 +411,10 @@ def _cut_at(nodes: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     cut = dict(nodes)
     for name in names:
         node = nodes.get(name)
-        outputs = outputs_of(node) if node is not None and node.op not in _PLACEHOLDERS else []
-        if not outputs or any(not kind or shape is None or shape.unknown_rank for kind, shape in outputs):
+        if node is None or node.op in _PLACEHOLDERS:
+            continue
+        outputs = outputs_of(node)
+        if not all(kind and shape is not None and not shape.unknown_rank for kind, shape in outputs):
             continue
         if len(outputs) == 1:
             cut[name] = _placeholder(type(node), name, *outputs[0])

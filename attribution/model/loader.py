@@ -129,10 +129,11 @@ class SavedFile:
         used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
         found = {}
         for name in [name for name in nodes if name not in used and name not in inputs]:
-            spec, above = _first_output(nodes[name]), _used_parts.ancestors(nodes, [name], ends=inputs)
-            needed = [f"{one}:0" for one in inputs if one in above - optional]
-            if needed and spec.dtype.is_floating and spec.shape.rank not in (0, 1):
-                found[f"{name}:0"] = spec, needed
+            spec = _first_output(nodes[name])
+            if spec.dtype.is_floating and spec.shape.rank not in (0, 1):
+                above = _used_parts.ancestors(nodes, [name], ends=inputs)
+                if needed := [f"{one}:0" for one in inputs if one in above - optional]:
+                    found[f"{name}:0"] = spec, needed
         return found
 
     def load(

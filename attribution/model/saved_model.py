@@ -155,16 +155,19 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     _check_names(signature, inputs, output)
-    file = SavedFile(find_saved_model(path))
+    file = None
     if loaded is None:
+        file = SavedFile(find_saved_model(path))
         loaded = _load_chosen(file, path, signature, inputs, output)
     if not hasattr(loaded, "signatures"):
         raise BadInput(f"loaded must be what attribution.model.saved_model.load returned, not {loaded!r}")
     function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
-    name = None if inputs else _chosen_signature(loaded.signatures, path, signature)
-    declared = file.signatures.get(name, Signature({}, {}))
-
     placeholders = dict(zip(input_names, function.inputs, strict=False))  # what follows are variables
+    result, declared = function.outputs[place], Signature({}, {})
+    ranks = [tensor.shape.rank for tensor in placeholders.values()]
+    if not inputs and (file is not None or None in ranks or not _shows_classes(result.shape)):
+        file = file or SavedFile(find_saved_model(path))
+        declared = file.signatures[_chosen_signature(loaded.signatures, path, signature)]
     specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
     fixed = _fixed_values(given, specs, path)
     specs = {name: spec for name, spec in specs.items() if name not in fixed}
@@ -177,9 +180,9 @@ def freeze(
 
     constants = {placeholders[name].op.name: value for name, value in fixed.items()}
     graph_def, weights, renamed, state = _without_variables(function, constants)
-    tensor = function.outputs[place].name
-    tensor = renamed.get(tensor, tensor)
-    graph_def = _given_values.with_branches_tied(graph_def)
+    tensor = renamed.get(result.name, result.name)
+    if any(node.op == "Merge" for node in graph_def.node):
+        graph_def = _given_values.with_branches_tied(graph_def)
     pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
     if _gradient_support.first_random(pure, ()):
         pure = _given_values.without_idle_noise(pure, tensor)
@@ -187,10 +190,10 @@ def freeze(
         settling = _given_values.settling(graph_def, {nodes[name]: spec for name, spec in specs.items()}, tensor)
         _refuse_random(path, random, {name: settling[node] for name, node in nodes.items() if node in settling})
     _check_ranks(path, specs)
-    for node in pure.node:  # the file's placeholder may know less than its signature
-        for name, spec in specs.items():
-            if node.name == nodes[name] and node.op == "Placeholder":
-                set_placeholder(node, spec.dtype, spec.shape)
+    unknown = {nodes[name]: spec for name, spec in specs.items() if placeholders[name].shape.rank is None}
+    for node in pure.node:
+        if node.name in unknown:  # the signature knows it
+            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
     view = GraphView(pure, weights)
     inexact = _gradient_support.first_inexact(view, list(nodes.values()), tensor)
     if inexact:
@@ -200,7 +203,7 @@ def freeze(
         inputs=specs,
         input_nodes=nodes,
         output=tensor,
-        output_shape=_output_shape(function.outputs[place], declared.outputs.get(chosen), specs.values(), call),
+        output_shape=_output_shape(result, declared.outputs.get(chosen), specs.values(), call),
         aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
         loaded=call if inexact else None,
         other_outputs=tuple(name for name in declared.outputs if name != chosen),
@@ -248,7 +251,7 @@ def _output_shape(
 ) -> tf.TensorShape:
     """Return an output's shape: as inferred, as the signature declares it, and else as two runs show it."""
     shape = _declared(output, declared).shape
-    if shape.rank is not None and (shape.rank == 0 or shape[-1] is not None):
+    if _shows_classes(shape):
         return shape
     try:
         first, second = (call(*_random_inputs(specs, rows, size)).shape for rows, size in ((2, 64), (3, 96)))
@@ -258,6 +261,10 @@ def _output_shape(
         return shape
     found = tf.TensorShape([one if one == other else None for one, other in zip(first, second, strict=True)])
     return shape.merge_with(found) if shape.is_compatible_with(found) else shape
+
+
+def _shows_classes(shape: tf.TensorShape) -> bool:
+    return shape.rank == 0 or (shape.rank is not None and shape[-1] is not None)
 
 
 def _random_inputs(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list[Any]:
@@ -417,7 +424,8 @@ def _without_variables(
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
-    if constants or _gradient_support.first_random(graph_def, ()):
+    merges = any(node.op == "Merge" for node in graph_def.node)
+    if constants or merges or _gradient_support.first_random(graph_def, ()):
         graph_def = _given_values.take_branches(graph_def)
     _gradient_support.restore(graph_def)
     tables = {
@@ -574,7 +582,8 @@ def _prune(loaded: Any, path: Any, inputs: list[str], output: str | None) -> tup
         raise BadInput(
             f"'{path}': {_gist(error)}; its placeholders are {listed(names)}, inputs= names those needed"
         ) from error
-    return function, [name.split(":")[0] for name in inputs], [output]
+    nodes = [name.split(":")[0] for name in inputs]
+    return function, nodes if len(set(nodes)) == len(nodes) else inputs, [output]
 
 
 def _identities(imported: Any) -> dict[str, str]:
