@@ -20,6 +20,7 @@ from attribution.graph.view import constant, functions_of, inline_calls, node_of
 from attribution.model._gradient_support import first_random
 
 _BITS = {tf.float16: 10, tf.bfloat16: 7, tf.float32: 23, tf.float64: 52}  # of a uniform number in [0, 1)
+_MOST_TRIES = 40  # of values that an error message could recommend
 _NOISE = ("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
 # Operations that rise or fall with one operand while the other, if any, is one number.
 _MONOTONE: dict[str, Callable[..., Any]] = {
@@ -284,17 +285,13 @@ def _is_idle(noise: Any, users: Mapping[str, list[Any]], known: Mapping[str, np.
 
 def settling(graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], output: str) -> dict[str, Any]:
     """Return values of single inputs, by node name, that leave nothing random in a graph; empty if there are none."""
-    single = {name: spec for name, spec in specs.items() if spec.shape.rank in (None, 0)}
-    options: dict[str, list[Any]] = {
-        name: [None, False, True] if spec.dtype.is_bool else [None, 1.0, 0.0]
-        for name, spec in single.items()
-        if spec.dtype.is_bool or spec.dtype.is_floating
-    }
-    if len(options) > 3:  # each takes 3 times as many tries
-        return {}
-    tries = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
-    tries = [{name: value for name, value in one.items() if value is not None} for one in tries]
-    for values in sorted(tries, key=len)[1:]:
+    options: list[tuple[str, Any]] = []
+    for name, spec in specs.items():
+        if spec.shape.rank in (None, 0) and (spec.dtype.is_bool or spec.dtype.is_floating or spec.dtype.is_integer):
+            values = (False, True) if spec.dtype.is_bool else (1.0, 0.0) if spec.dtype.is_floating else (0, 1)
+            options += [(name, value) for value in values]
+    tries = itertools.chain.from_iterable(itertools.combinations(options, size) for size in (1, 2, 3))
+    for values in map(dict, itertools.islice(tries, _MOST_TRIES)):
         given = {name: np.array(value, specs[name].dtype.as_numpy_dtype) for name, value in values.items()}
         pure = pure_subgraph(take_branches(with_values(graph_def, given)), [output])
         if first_random(without_idle_noise(pure, output), ()) is None:

@@ -102,6 +102,17 @@ def test_dropout_by_an_input_is_off_at_its_value(function, save):
             attribution.load_model(path, given={"keep_prob": kept})
 
 
+def test_a_mode_among_other_single_values(save):
+    def by_mode(x, mode, a, b, c):
+        return tf.cond(tf.equal(mode, 0), lambda: x, lambda: tf.nn.dropout(x, 0.5)) @ KERNEL * a * b * c
+
+    path = save(by_mode, mode="int32", a="float32", b="float32", c="float32")
+    with pytest.raises(BadInput, match=r"if 'mode' is not 0, .* load it with given=\{'mode': 0\}"):
+        attribution.load_model(path)
+    model = attribution.load_model(path, given={"mode": 0})
+    np.testing.assert_allclose(model.scores({"x": X, "a": 1, "b": 2, "c": 1}), 2 * X @ KERNEL, rtol=1e-5, atol=1e-5)
+
+
 def test_noise_that_counts_is_never_taken_for_idle(save):
     """Half of it is ruled out, and it is used a second time."""
 
