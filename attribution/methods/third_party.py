@@ -83,7 +83,7 @@ def take(
     """
     import keras
 
-    from attribution.model.inspection import random_feed
+    from attribution.model._loading_checks import random_feed
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1

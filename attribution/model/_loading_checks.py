@@ -11,6 +11,7 @@ import tensorflow as tf
 from attribution.errors import BadInput
 
 if TYPE_CHECKING:
+    from attribution.methods.protocols import ScoredModel
     from attribution.model.compiled import CompiledGraph
     from attribution.model.model import Model
 
@@ -18,6 +19,35 @@ ANY_SIZE = 64  # of an axis whose size the file leaves open
 _SAMPLES = 20_000  # of a signal that may be longer than a window of its network
 # Rows of the same pass give the same scores but for rounding; passes of other sizes may use other kernels.
 _SAME_PASS, _OTHER_PASS = 1e-4, 1e-2
+
+
+def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> dict[str, np.ndarray]:
+    """Return random inputs of a model: numbers in [0, 1] of floating point, True for truth values, else zeros.
+
+    A single truth value, such as ``training``, is False.
+
+    Parameters
+    ----------
+    model
+        The model.
+    rows
+        Their number, where the file leaves it open.
+    any_size
+        Size of an axis that the file leaves open.
+    """
+    rows = model.batch_size(rows)
+    generator = np.random.default_rng(0)
+    feed = {}
+    for name, spec in model.inputs.items():
+        sizes = spec.shape.as_list()
+        shape = (rows, *(size or any_size for size in sizes[1:])) if sizes else ()
+        dtype = spec.dtype.as_numpy_dtype
+        if spec.dtype.is_floating:
+            feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
+        else:
+            value = b"" if dtype is object else spec.dtype.is_bool and shape != ()
+            feed[name] = np.full(shape, value, dtype)
+    return feed
 
 
 def check_rows(model: Model) -> np.ndarray:
@@ -43,15 +73,14 @@ def check_rows(model: Model) -> np.ndarray:
     compiled = model._compiled
     if model._jit_compile:  # XLA would compile for these sizes alone
         compiled = model._compiled_as(jit_compile=False, position=model._position)
-    rows = model.batch_size(2)
-    feeds = [_feed(model, rows, changed) for changed in (False, True)]
-    outputs = [_scores(compiled, feed) for feed in feeds]
-    if outputs[0] is None and len(feeds[0]) == 1 and next(iter(feeds[0].values())).ndim == 1:
-        rows = model.batch_size(_SAMPLES)
-        outputs = [_scores(compiled, _feed(model, rows, False))] * 2
-    together, changed = outputs
+    feed = random_feed(model, 2)
+    together = _scores(compiled, feed)
+    if together is None and [array.ndim for array in feed.values()] == [1]:
+        feed = random_feed(model, _SAMPLES)
+        together = _scores(compiled, feed)
     if together is None:
         return np.empty((0, model.num_classes), np.float32)
+    rows = max((len(array) for array in feed.values() if array.ndim), default=len(together))
     if len(together) != rows:
         raise BadInput(
             f"the model gives {len(together)} rows of scores for {rows} inputs, so that the first axis of its inputs "
@@ -59,26 +88,32 @@ def check_rows(model: Model) -> np.ndarray:
             "lambda x: tf.map_fn(network, x)"
         )
     found = [together]
-    if changed is not None and rows > 1:
-        found.append(changed)
-        _compare(together, changed, _SAME_PASS)
-    if model._fixed_batch() is None and rows == 2:
-        alone = _scores(compiled, {name: array[:1] if array.ndim else array for name, array in feeds[0].items()})
-        if alone is not None:
-            _compare(together, alone, _OTHER_PASS)
+    if rows > 1:
+        found.append(_compared(together, _scores(compiled, _with_other_rows(feed)), _SAME_PASS))
+    if rows > 1 and model._fixed_batch() is None:
+        alone = {name: array[:1] if array.ndim else array for name, array in feed.items()}
+        _compared(together, _scores(compiled, alone), _OTHER_PASS)
     return np.concatenate(found)
 
 
-def _compare(scores: np.ndarray, others: np.ndarray, tolerance: float) -> None:
-    """Raise ``BadInput`` where the first row differs: its input is the same."""
-    first, other = scores[0], others[0]
+def _compared(scores: np.ndarray, others: np.ndarray | None, tolerance: float) -> np.ndarray:
+    """Return other scores, none where there are none.
+
+    Raises
+    ------
+    BadInput
+        If the first row differs: its input is the same.
+    """
+    if others is None:
+        return scores[:0]
     with np.errstate(invalid="ignore", over="ignore"):
-        if len(others) and np.abs(first - other).max() > tolerance * np.abs(first).max():
+        if np.abs(scores[0] - others[0]).max() > tolerance * np.abs(scores[0]).max():
             raise BadInput(
                 "the scores of an input depend on the other inputs of its batch, so that no map explains one of them; "
                 "export the model for inference, with batch normalization off training mode and no operation over "
                 "the batch"
             )
+    return others
 
 
 def _scores(compiled: CompiledGraph, feed: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -89,21 +124,13 @@ def _scores(compiled: CompiledGraph, feed: Mapping[str, np.ndarray]) -> np.ndarr
         return None
 
 
-def _feed(model: Model, rows: int, changed: bool) -> dict[str, np.ndarray]:
-    """Return random inputs; changed, all but the first row have other values, of floating point 100 times larger."""
-    generator = np.random.default_rng(0)
-    feed = {}
-    for name, spec in model.inputs.items():
-        shape = tuple(size or ANY_SIZE for size in (spec.shape.as_list()[1:] if spec.shape.rank else ()))
-        shape = (rows, *shape) if spec.shape.rank else ()
-        dtype = spec.dtype.as_numpy_dtype
-        if spec.dtype.is_floating:
-            array = generator.random(shape, dtype=np.float32)
-            others = 100 * generator.normal(size=shape)
-        else:  # the smallest identifiers exist in every vocabulary
-            array = np.full(shape, b"", object) if dtype is object else np.zeros(shape, dtype)
-            others = array if dtype is object else np.ones(shape, dtype)
-        if array.ndim and changed:
-            array[1:] = others[1:]
-        feed[name] = array.astype(dtype)
-    return feed
+def _with_other_rows(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a feed with other values in all rows but the first, of floating point 100 times larger."""
+    changed = {name: array.copy() for name, array in feed.items()}
+    generator = np.random.default_rng(1)
+    for array in changed.values():
+        if array.ndim and array.dtype.kind in "iu":
+            array[1:] = 1  # the smallest identifiers exist in every vocabulary
+        elif array.ndim and array.dtype.kind not in "bO":
+            array[1:] = 100 * generator.normal(size=array[1:].shape)
+    return changed

@@ -31,6 +31,7 @@ _WITHIN = (
 _WEIGHTED = (
     "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum", "MatMul",
 )  # fmt: skip
+_SELECTIONS = ("ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2")
 _SUMS = ("Add", "AddN", "AddV2", "Sub")
 # Operations whose values have no bound.
 _UNBOUNDED = (*_WEIGHTED, "BiasAdd", "Elu", "LeakyRelu", "Relu", "Selu", "Softplus")
@@ -161,31 +162,38 @@ def _largest(graph: GraphView, tensor: str, known: dict[str, float | None]) -> f
 def _largest_of(graph: GraphView, node: Any, known: dict[str, float | None]) -> float | None:
     if node.op in ("Softmax", "Sigmoid") or _exponentials_over_their_sum(graph, node):
         return 1.0
-    inputs = node.input[:1] if node.op in _WITHIN else node.input[:-1] if node.op == "ConcatV2" else node.input
-    inputs = inputs[1:] if node.op in ("Select", "SelectV2") else inputs
-    constants = [graph.constant(tensor) for tensor in inputs]
+    operands = [(graph.constant(tensor), tensor) for tensor in _operands(node)]
+    constants = [value for value, _ in operands]
     if node.op in _WEIGHTED and any(value is not None for value in constants):
         return None
-    found = [
-        _largest(graph, tensor, known) if value is None else _range_of(value)
-        for tensor, value in zip(inputs, constants, strict=True)
-    ]
-    computed = [largest for largest, value in zip(found, constants, strict=True) if value is None]
-    if all(largest is None for largest in computed):
+    bounds = [_largest(graph, one, known) if value is None else _range_of(value) for value, one in operands]
+    computed = [bound for bound, value in zip(bounds, constants, strict=True) if value is None]
+    if all(bound is None for bound in computed):
         return None
-    bounds = [np.inf if largest is None else largest for largest in found]
-    if node.op in (*_WITHIN, "ConcatV2", "Pack", "Select", "SelectV2", "Maximum", "Minimum"):
-        return max(bounds)
-    if None in computed:
-        return None
-    if node.op in _SUMS[:3]:
-        return sum(bounds)
-    if node.op == "Mul":
+    if node.op in (*_WITHIN, *_SELECTIONS):
+        return max(np.inf if bound is None else bound for bound in bounds)
+    return None if None in computed else _combined(node.op, bounds, constants)
+
+
+def _operands(node: Any) -> Sequence[str]:
+    """Return the inputs of an operation that hold values, without axes and conditions."""
+    if node.op in _WITHIN or node.op == "ConcatV2":
+        return node.input[:1] if node.op in _WITHIN else node.input[:-1]
+    return node.input[1:] if node.op in ("Select", "SelectV2") else node.input
+
+
+def _combined(op: str, bounds: Sequence[Any], constants: Sequence[np.ndarray | None]) -> float:
+    """Return a bound of an operation's values from those of its operands."""
+    first, last = constants[0], constants[-1]
+    if op in _SUMS[:3]:
+        return float(sum(bounds))
+    if op == "Mul":
         return float(np.prod(bounds))
-    if node.op == "RealDiv" and constants[1] is not None and (constants[1] > 0).all():
-        return bounds[0] / float(constants[1].min())
-    complement = node.op == "Sub" and constants[0] is not None and constants[0].min() >= bounds[1]
-    return bounds[0] if complement else np.inf
+    if op == "RealDiv" and last is not None and (last > 0).all():
+        return float(bounds[0] / last.min())
+    if op == "Sub" and first is not None and first.min() >= bounds[1]:
+        return float(bounds[0])
+    return np.inf
 
 
 def _is_unbounded(graph: GraphView, tensor: str, seen: set[str]) -> bool:

@@ -22,7 +22,6 @@ from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text, shortened
 from attribution.explain import with_parameters
 from attribution.files import find_saved_model
-from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from attribution.model.loader import SavedFile
     from attribution.model.model import Model
-
-ANY_SIZE = 64  # of an axis whose size the file leaves open
 
 FLAGS = flags.FlagValues()
 define_loading_flags(FLAGS)
@@ -105,42 +102,13 @@ def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_
     return Trial(True)
 
 
-def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> dict[str, np.ndarray]:
-    """Return random inputs of a model: numbers in [0, 1] of floating point, True for truth values, else zeros.
-
-    A single truth value, such as ``training``, is False.
-
-
-    Parameters
-    ----------
-    model
-        The model.
-    rows
-        Their number, where the file leaves it open.
-    any_size
-        Size of an axis that the file leaves open.
-    """
-    rows = model.batch_size(rows)
-    generator = np.random.default_rng(0)
-    feed = {}
-    for name, spec in model.inputs.items():
-        sizes = spec.shape.as_list()
-        shape = (rows, *(size or any_size for size in sizes[1:])) if sizes else ()
-        dtype = spec.dtype.as_numpy_dtype
-        if spec.dtype.is_floating:
-            feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
-        else:
-            value = b"" if dtype is object else spec.dtype.is_bool and shape != ()
-            feed[name] = np.full(shape, value, dtype)
-    return feed
-
-
 def main(flag_values: flags.FlagValues) -> None:
     """Print the description of the file."""
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
     directory = find_saved_model(flag_values.model)
     from attribution import load_model
+    from attribution.model._loading_checks import random_feed
     from attribution.model.loader import SavedFile
 
     file = SavedFile(directory)

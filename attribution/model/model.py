@@ -210,26 +210,32 @@ class Model:
         frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
         self._positions_end = _output_head.limits(frozen) if per_row else None
         frozen = _output_head.with_position(frozen) if per_row else frozen
-        head = _output_head.find_head(frozen.graph, frozen.output)
-        # The scores of a network with other weights are those of the original.
-        self.score_names = head.names or ((score,) if loaded is not None and score else ())
-        if self.score_names:
-            self.score = self._chosen_score(score, frozen, head)
-        self._take(frozen)
-        self.num_classes = self._number_of_classes()
-        if loaded is None or not self.score_names:
-            outputs = _loading_checks.check_rows(self)
-            if not self.score_names:
-                self.score_names = _output_head.names_by_values(self.graph, head, outputs)
-                self.score = self._chosen_score(score, frozen, head)
-                if self.score == PROBABILITIES and LOGITS in self.score_names:  # else they are the output's values
-                    self._take(frozen)
+        self._take_score(frozen, score, has_other_weights=loaded is not None)
         self._default: str | None = None
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
                 if self._explained_name(name) not in self.inputs:
                     _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
         self._default = explain_input
+
+    def _take_score(self, frozen: FrozenModel, wanted: str | None, has_other_weights: bool) -> None:
+        """Choose the score to explain, and check that it is one row for each input."""
+        head = _output_head.find_head(frozen.graph, frozen.output)
+        # The scores of a network with other weights are those of the original.
+        self.score_names = head.names or ((wanted,) if has_other_weights and wanted else ())
+        if self.score_names:
+            self.score = self._chosen_score(wanted, frozen, head)
+        self._take(frozen)
+        self.num_classes = self._number_of_classes()
+        if has_other_weights and self.score_names:
+            return
+        outputs = _loading_checks.check_rows(self)
+        if self.score_names:
+            return
+        self.score_names = _output_head.names_by_values(self.graph, head, outputs)
+        self.score = self._chosen_score(wanted, frozen, head)
+        if self.score == PROBABILITIES and LOGITS in self.score_names:  # else they are the output's values
+            self._take(frozen)
 
     def _take(self, frozen: FrozenModel) -> None:
         """Compute with a frozen model from now on."""

@@ -29,7 +29,7 @@ def run(words, known=None):
 
 
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
-    tested = ("keras.Sequential", "ExportArchive", "frozen.pb", "@tf.function(input_signature=[tf.TensorSpec((None, 12)",
+    tested = ("keras.Sequential", "ExportArchive", "frozen.pb", "@tf.function(input_signature=[tf.TensorSpec((None, 12",
               "jax2tf", "class WithWords", 'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
               "def beside_its_question", "def batch_of_sounds")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)

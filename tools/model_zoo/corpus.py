@@ -122,9 +122,10 @@ def examine(path: pathlib.Path) -> dict:
 def _cells(path, model, options, explain_input) -> dict[str, dict]:
     """Return the status of each method, compared with its oracle where it has one."""
     from attribution.model import inspection
+    from attribution.model._loading_checks import random_feed
     from tools.model_zoo import measure
 
-    feed = inspection.random_feed(model, _ROWS, _ANY_SIZE)
+    feed = random_feed(model, _ROWS, _ANY_SIZE)
     cells, compared = {}, None
     if explain_input in model.inputs and "inputs" not in options:
         compared = _Compared(path, model, options, explain_input, feed)

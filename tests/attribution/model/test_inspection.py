@@ -13,6 +13,7 @@ import tensorflow as tf
 import attribution
 from attribution import cli
 from attribution.model import inspection
+from attribution.model._loading_checks import random_feed
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_tokens_are_explained_at_their_embedding(inspect, tmp_path):
 def test_a_trial_ends_with_its_first_pass(models):
     """A method of thousands of passes costs a handful."""
     model = models["image"]
-    feed = inspection.random_feed(model)
+    feed = random_feed(model)
     for name in ("rise", "score_cam", "occlusion", "smoothgrad", "integrated_gradients"):
         model.counts.clear()
         assert inspection.try_method(name, model, feed).applies
@@ -100,7 +101,7 @@ def test_a_crash_is_a_reason(models, monkeypatch):
     def broken(passes):
         raise RuntimeError("some\nlines")
 
-    trial = inspection.try_method(broken, models["image"], inspection.random_feed(models["image"]))
+    trial = inspection.try_method(broken, models["image"], random_feed(models["image"]))
     assert (trial.applies, trial.reason) == (False, "RuntimeError: some lines")
 
 
@@ -197,7 +198,7 @@ def test_a_single_value_is_fed_as_one(inspect, tmp_path, name, dtype):
     code, said = inspect(f"--model={tmp_path}")
     apply = said.split("methods that apply: ")[1].splitlines()[0].split(", ")
     assert code == 0 and {"gradient", "lrp_epsilon", "deeplift", "kernel_shap", "occlusion"} <= set(apply), said
-    feed = inspection.random_feed(attribution.load_model(tmp_path))
+    feed = random_feed(attribution.load_model(tmp_path))
     assert feed[name].shape == () and feed[name].dtype == dtype and not (dtype == "bool" and feed[name])
     assert feed["x"].shape == (1, 6)
 
