@@ -36,7 +36,7 @@ LEAST = {  # commands on a page
 }
 # Why commands are left out -> how they begin.
 LEFT_OUT = {
-    "makes an environment, which .ci/run does": ["python3 -m venv", ".venv/bin/pip", "pip "],
+    "makes an environment, as .ci/run does": ["python3 -m venv", ".venv/bin/pip", "pip "],
     "tests/test_wheel.py builds and installs a wheel": ["pip wheel", "pip install dist/"],
     "needs Docker": ["docker run", "attribution-benchmarks serve$", "bash scripts/serve.sh$"],
     "downloads, or needs what was downloaded": [
@@ -46,11 +46,11 @@ LEFT_OUT = {
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
     ],
     "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
-    "all methods of SVEA: 90 CPU seconds a network": ["python -m svea.benchmark$", "python -m svea.benchmark --models"],
-    "22 exports: 110 CPU seconds; tests/scripts/test_serve.py does it with two": [
+    "five networks of SVEA: 4 CPU minutes": ["python -m svea.benchmark --models"],
+    "22 exports: 2 to 3 CPU minutes; tests/scripts/test_serve.py does it with two": [
         "attribution-benchmarks serve --stand_in$", "bash scripts/serve.sh --",
     ],
-    "asks a server of all models; tests/attribution_benchmarks/serving and tests/bim do it": [
+    "needs a server of all models; tests/attribution_benchmarks/serving and tests/bim do it": [
         "python scripts/compare_served_models.py", "python -m bim.metrics --metrics=MCS,IDR,IIR,RMCS --server",
     ],
     "renders for minutes to hours": [".venv/bin/python scripts/generate", "python scripts/generate", "G=", "$G "],
