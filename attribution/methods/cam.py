@@ -281,7 +281,7 @@ def gradient_rollout(queries: ModelQueries, *, token: int | str | None = None, r
     return _on_positions(queries, rolled - identity, token, resize)
 
 
-def _attention(queries: ModelQueries) -> list[tuple[np.ndarray, np.ndarray]]:
+def _attention(queries: ModelQueries) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Return each layer's attention and its gradient, ``(N, heads, tokens, tokens)``."""
     nodes = queries.attention_nodes()
     if not nodes:

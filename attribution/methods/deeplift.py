@@ -62,7 +62,8 @@ def deeplift(queries: ModelQueries, *, baseline: Any = 0.0) -> np.ndarray:
 
     Products of two variables, maxima and softmax follow SHAP's DeepExplainer (Lundberg and Lee 2017): a product's
     multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials. Normalization
-    and other quotients follow the formula at the head of this module. f is the logit.
+    and other quotients follow the formula at the head of this module. f is the logit. What the network computes is
+    distributed, whatever custom gradients its file has; rounding is refused.
 
     Parameters
     ----------

@@ -523,6 +523,24 @@ def test_a_picture_and_a_vector_have_a_figure_each(run, typed, tmp_path):
         np.testing.assert_allclose(found.sum(), other[f"kernel_shap/{name}"].sum(), rtol=1e-3)
 
 
+def test_what_methods_of_masks_remove_by_default_is_printed(run, from_function):
+    def notes(shape, *options):
+        model = from_function(lambda x: tf.reshape(x, (-1, np.prod(shape))) @ tf.ones((np.prod(shape), 2)), *shape)
+        np.save("x.npy", np.ones((1, *shape), np.float32))
+        code, _, err = run(f"--model={model.path}", "--image=x.npy", "--maps=m.npz", *options)
+        assert code == 0
+        return err
+
+    chooses = "; --parameters=groups=features, patches or superpixels chooses"
+    for method in ("lime", "occlusion", "rise"):
+        assert f"note: '{method}' removes each of 60 features{chooses}\n" in notes((60,), f"--methods={method}")
+    patches = notes((16, 8, 1), "--methods=kernel_shap,rise,gradient")
+    assert patches == f"note: 'kernel_shap' removes each of 64 patches, an eighth of each axis{chooses}\n"
+    assert "each of 40 positions" in notes((40, 1), "--methods=lime")
+    assert notes((60,), "--methods=lime", "--parameters=groups=patches") == ""
+    assert notes((60,), "--methods=occlusion", "--parameters=patch=3") == ""
+
+
 def test_a_csv_file_of_a_vector_names_its_features(run, from_function, tmp_path):
     model = from_function(lambda x: x @ tf.ones((3, 2)), 3)
     (tmp_path / "rows.csv").write_text("age,size,pH\n1,2,3\n4,5,6\n")
