@@ -401,7 +401,7 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         If a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception is its cause. An
         exception of a method of this project is raised unchanged.
     """
-    given = {name: read_only(one) if isinstance(one, np.ndarray) else one for name, one in parameters.items()}
+    given = {name: read_only(one) if type(one) is np.ndarray else one for name, one in parameters.items()}
     try:
         with user_code():
             return method.function(queries, **given)
