@@ -19,7 +19,7 @@ from attribution_benchmarks.core import fingerprint, manifest
 
 _CODE = tuple(
     f"{os.path.realpath(folder)}{os.sep}"
-    for folder in (*sysconfig.get_paths().values(), *fingerprint.FOLDERS, "/dev", "/proc", "/sys")
+    for folder in [*sysconfig.get_paths().values(), *map(str, fingerprint.FOLDERS), "/dev", "/proc", "/sys"]
 )
 _ELSEWHERE = {
     "socket.connect",

@@ -76,8 +76,8 @@ class Explainer:
             code = Code(name, definition_of(control.maps or control.disturb), control.depends_on)
             self._control_codes[name] = code
             if callable(code.function):  # a user's
-                kind = "maps" if control.maps else "disturb"
-                self.controls[name] = dataclasses.replace(control, **{kind: code.function})
+                changed: dict[str, Any] = {"maps" if control.maps else "disturb": code.function}
+                self.controls[name] = dataclasses.replace(control, **changed)
 
         def under(control: Control) -> list[str]:
             wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled

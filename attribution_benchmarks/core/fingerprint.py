@@ -212,8 +212,8 @@ class _Identity:
             raise Unidentified(f"it holds a {kind.__qualname__} of {kind.__module__.partition('.')[0]}")
         yield kind
         try:
-            reduce = copyreg.dispatch_table.get(kind, kind.__reduce_ex__)
-            reduced = reduce(value, 4) if reduce is kind.__reduce_ex__ else reduce(value)
+            registered: Any = copyreg.dispatch_table.get(kind)
+            reduced = registered(value) if registered else value.__reduce_ex__(4)
             if isinstance(reduced, str):  # the name of a global
                 reduced = (_pickled(value),)
         except Exception:
@@ -275,8 +275,8 @@ def _named(function: types.FunctionType) -> Iterator[Any]:
     steps = [step for code in codes for step in dis.get_instructions(code)]
     for name in sorted({step.argval for step in steps if "GLOBAL" in step.opname or step.opname == "LOAD_NAME"}):
         value = function.__globals__.get(name, vars(builtins).get(name))
-        if getattr(value, "__name__", "") in _OPEN_ENDED:
-            raise Unidentified(f"{function.__qualname__} uses {value.__name__}")
+        if (known_as := str(getattr(value, "__name__", ""))) in _OPEN_ENDED:
+            raise Unidentified(f"{function.__qualname__} uses {known_as}")
         yield [name, value]
         if isinstance(value, types.ModuleType) and _origin(value.__name__):
             yield from _put_into(value, names, set())
