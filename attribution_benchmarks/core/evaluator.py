@@ -79,8 +79,8 @@ class Evaluator:
         self.measures = tuple(
             dataclasses.replace(measure, function=self._measured[measure.name].function) for measure in measures
         )
-        asked = [prediction_filter.query, prediction_filter.judge] if prediction_filter else []
-        self._prepared = Code(str(key.get("benchmark", "")), [*code, *map(definition_of, asked)])
+        choosing = [prediction_filter.query, prediction_filter.judge] if prediction_filter else []
+        self._prepared = Code(str(key.get("benchmark", "")), [*code, *map(definition_of, choosing)])
         if self._prepared.why_not_stored():
             self.store = self._memory
         prepared = {**key, "versions": manifest.versions(), "prepared": self._prepared.digest}

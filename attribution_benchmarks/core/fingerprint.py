@@ -54,14 +54,14 @@ _OPEN_ENDED = frozenset(
 
 
 class Unidentified(ValueError):
-    """Custom code of which no fingerprint tells whether it has changed; the message says why."""
+    """Custom code whose changes no fingerprint shows; the message says why."""
 
 
 def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike[str]] = ()) -> str:
     """Return the SHA-256, in hexadecimal digits, of the code behind some objects and of some data files.
 
     Objects are functions, classes, instances, modules, ``"module"`` or ``"module:name"``; ``ValueError`` if there is
-    no such module, ``Unidentified`` if custom code cannot be told from a changed one. ``files`` are data that the code
+    no such module, ``Unidentified`` if no fingerprint shows a change of custom code. ``files`` are data that the code
     reads: files, and folders with all their files.
     """
     named = [_module_named(each) if isinstance(each, str) else each for each in objects]
@@ -74,7 +74,7 @@ def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike[str]] = ()
 def identify(value: Any) -> tuple[str, bool]:
     """Return the SHA-256 of an object and of the code behind it, and whether a part of that is a user's.
 
-    Raises ``Unidentified`` if custom code cannot be told from a changed one.
+    Raises ``Unidentified`` if no fingerprint shows a change of custom code.
     """
     identity = _Identity()
     try:
@@ -369,7 +369,7 @@ def _origin_of(file: str, module: str) -> str | None:
 
 @functools.cache
 def _installed(distribution: str) -> str:
-    """Return a hash of the hashes of a distribution's Python files; it may be installed anew under one version."""
+    """Return a hash of the hashes of a distribution's Python files; another may be installed under the same version."""
     lines = (importlib.metadata.distribution(distribution).read_text("RECORD") or "").splitlines()
     return hashlib.sha256("\n".join(sorted(line for line in lines if ".py,sha256" in line)).encode()).hexdigest()
 
