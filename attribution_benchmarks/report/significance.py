@@ -204,7 +204,7 @@ def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord
         label, wrong = one.column.label, one.wrong_class(method)
         if one.passes(method):
             passed.append(label)
-        if one.against(method) and one.mark(method) != NOT_COMPARED:
+        if one.against(method) and not one.not_compared(method):
             compared.append(label)
         if wrong is not None and np.isfinite(wrong.share):
             kept[label] = wrong.share

@@ -89,7 +89,7 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: A
     counts = matrix.rank_counts()
     ranks = [f"{rank(matrix.ranks[name, one.key])} of {counts[one.key]} on {one.label}" for one in ends]
     text = f"Best rank: {'; worst: '.join(ranks)}."
-    if not record.compared:
+    if not any(one.has_power() for one in tests.values() if name in one.tested):
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
     return f"{names(name)} {describe_record(record)}", text
 
