@@ -170,7 +170,7 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
-    for method, parameters in methods.values():
+    for method, parameters in () if model.explained_together(explain_input) else methods.values():
         if method.name in METHODS and not method.library and parameters.get("layer"):
             model.layer(parameters["layer"], explain_input)
     inputs = _inputs(flag_values, model, read, table)
