@@ -246,3 +246,16 @@ def test_random_numbers_of_a_specimen_are_its_own():
     state = np.random.get_state()[1].tolist()  # noqa: NPY002
     attribution.check_method("gradient", show=False)
     assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
+
+
+@pytest.mark.parametrize("wrong", ["--allow=no_such_check", "file.py:no_such_method", "no_such_method"])
+def test_all_names_are_checked_before_the_model_is_loaded(wrong, monkeypatch, capsys, tmp_path):
+    (tmp_path / "file.py").write_text("def method(queries):\n    return queries.inputs\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["check_method", "file.py:method", wrong, "--model=x"])
+    monkeypatch.setattr(cli, "run", lambda *command: sys.exit(cli.execute(*command, sys.argv)))
+    monkeypatch.setattr(attribution, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(SystemExit, match="2"):
+        run_command()
+    said = capsys.readouterr()
+    assert said.out == "" and "no_such" in said.err and said.err.count("\n") == 1
