@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import cli
 from attribution.errors import BadInput
+from attribution.model import inspection
 
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
@@ -53,15 +55,16 @@ def batch_normalized(x, axis):
 
 
 @pytest.mark.parametrize("place", ["after a dense layer", "channels first", "in the middle"])
-def test_batch_normalization_in_training_mode_is_refused(place):
+def test_batch_normalization_in_training_mode_is_refused(place, tmp_path):
     inputs = keras.Input((6,)) if place == "after a dense layer" else keras.Input((4, 5, 2))
     if place == "after a dense layer":
         outputs = batch_normalized(keras.layers.Dense(2)(inputs), -1)
     else:
         normalized = batch_normalized(inputs, 1 if place == "channels first" else -1)
         outputs = keras.layers.Dense(3)(keras.layers.GlobalMaxPooling2D()(keras.layers.ReLU()(normalized)))
+    keras.Model(inputs, outputs).export(tmp_path, verbose=False)
     with pytest.raises(BadInput, match="batch normalization off training mode"):
-        attribution.load_model(keras.Model(inputs, outputs))
+        attribution.load_model(tmp_path)
 
 
 APART = {
@@ -146,14 +149,12 @@ def test_outputs_that_are_no_real_scores_are_refused(kind, tmp_path):
 
 
 def test_inspect_offers_outputs_with_scores_alone(tmp_path, capsys):
-    from attribution.model import inspection
-
     path = save(
         tmp_path,
         lambda x: {"label": tf.argmax(tf.matmul(x, WEIGHTS), 1), "scores": tf.matmul(x, WEIGHTS)},
         spec(None, 6),
     )
-    inspection.FLAGS(["inspect", f"--model={path}", "--notry_methods"])
-    inspection.main(inspection.FLAGS)
+    command = ["inspect", f"--model={path}", "--notry_methods"]
+    assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
     ways = [line for line in capsys.readouterr().out.splitlines() if "attribution.load_model(" in line]
     assert len(ways) == 1 and "output='scores'" in ways[0]
