@@ -48,8 +48,8 @@ class Head:
     probabilities
         Tensor of the probabilities; ``None`` where the graph does not compute them.
     names
-        Which of ``SCORES`` the file gives, the default first; empty where the output's values decide
-        (``names_by_values``).
+        Which of ``SCORES`` the file gives, the default first, if it has more than one class; empty where the output's
+        values decide (``names_by_values``).
     derived
         Whether the output is computed from probabilities.
     """
@@ -82,23 +82,24 @@ def find_head(graph: GraphView, output: str) -> Head:
     largest = _largest(graph, last, {})
     if largest is not None and abs(largest - 1) < 1e-6:
         return Head(output, output, (PROBABILITIES,))
-    return Head(output, None, (), derived=largest is not None)
+    unbounded = largest is None and _is_unbounded(graph, output, set())
+    return Head(output, None, (LOGITS, PROBABILITIES) if unbounded else (), derived=largest is not None)
 
 
-def names_by_values(graph: GraphView, head: Head, outputs: np.ndarray) -> tuple[str, ...]:
+def names_by_values(head: Head, outputs: np.ndarray) -> tuple[str, ...]:
     """Return which of ``SCORES`` an output gives whose operations do not say it.
 
     Parameters
     ----------
-    graph, head
-        As given to and returned by ``find_head``.
+    head
+        As ``find_head`` returns it.
     outputs
         ``(N, classes)``: its values for random inputs, NaN where it has none.
     """
     finite = outputs[np.isfinite(outputs).all(axis=1)]
     outside = len(finite) > 0 and (finite.min() < 0 or finite.max() > 1 + 1e-3)
-    if not head.derived and (outside or _is_unbounded(graph, head.logits, set())):
-        return (LOGITS, PROBABILITIES) if outputs.shape[1] > 1 else (LOGITS,)
+    if outside and not head.derived:
+        return (LOGITS, PROBABILITIES)
     sums_to_one = len(finite) > 0 and not outside and np.abs(finite.sum(axis=1) - 1).max() < 1e-2
     return (PROBABILITIES,) if sums_to_one and outputs.shape[1] > 1 else (OUTPUT,)
 

@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import inspect
 import numbers
 import os
 import pathlib
@@ -114,6 +115,11 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
     # A subclassed model can be built and yet not know the shape of its inputs.
     if not network.built or not (hasattr(network, "inputs") or network._called):
         raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
+    if name := _always_trained(network):
+        raise BadInput(
+            f"layer '{name}' of the Keras model '{network.name}' is called with training=True, which its call obeys "
+            "and its predict ignores; export the model, and load the file that is to be explained"
+        )
     directory = tempfile.TemporaryDirectory(prefix="attribution_")
     try:
         _export(network, directory.name)
@@ -128,6 +134,19 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
         network = keras.Model(inputs, network(inputs, training=False))
     model.live_source = functools.partial(third_party.take, network=network)
     return model
+
+
+def _always_trained(network: Any) -> str | None:
+    """Return the name of a layer that a functional model, or a model in it, calls with training=True."""
+    for layer in getattr(network, "layers", ()):
+        calls = getattr(layer, "_inbound_nodes", ())
+        default = inspect.signature(layer.call).parameters.get("training")
+        by_itself = default is not None and default.default is True  # a layer of augmentation
+        if not by_itself and any(call.arguments.kwargs.get("training") is True for call in calls):
+            return str(layer.name)
+        if name := _always_trained(layer):
+            return name
+    return None
 
 
 def _export(network: keras.Model, path: str) -> None:
@@ -221,20 +240,19 @@ class Model:
     def _take_score(self, frozen: FrozenModel, wanted: str | None, has_other_weights: bool) -> None:
         """Choose the score to explain, and check that it is one row for each input."""
         head = _output_head.find_head(frozen.graph, frozen.output)
-        # The scores of a network with other weights are those of the original.
-        self.score_names = head.names or ((wanted,) if has_other_weights and wanted else ())
-        if self.score_names:
-            self.score = self._chosen_score(wanted, frozen, head)
+        # The scores of a network with other weights are those of the original; its rows are, too.
+        known = (wanted,) if has_other_weights and wanted in (LOGITS, OUTPUT) else head.names
+        self.score_names = known
+        self.score = self._chosen_score(wanted, frozen, head) if known else OUTPUT
         self._take(frozen)
         self.num_classes = self._number_of_classes()
-        if has_other_weights and self.score_names:
-            return
-        outputs = _loading_checks.check_rows(self)
-        if self.score_names:
-            return
-        self.score_names = _output_head.names_by_values(self.graph, head, outputs)
+        if not (known and has_other_weights):
+            outputs = _loading_checks.check_rows(self)
+            self.score_names = known or _output_head.names_by_values(head, outputs)
+        if self.num_classes == 1 and head.probabilities is None and LOGITS in self.score_names:
+            self.score_names = (LOGITS,)
         self.score = self._chosen_score(wanted, frozen, head)
-        if self.score == PROBABILITIES and LOGITS in self.score_names:  # else they are the output's values
+        if not known and self.score == PROBABILITIES and LOGITS in self.score_names:  # their softmax
             self._take(frozen)
 
     def _take(self, frozen: FrozenModel) -> None:

@@ -242,7 +242,7 @@ MUTATIONS = [
          "raise", "test_a_reader_that_has_read_enough_ends_a_command_quietly"),
         ("SystemExit of user code", "if isinstance(error, SystemExit) and", "if False and",
          "test_code_that_ends_the_program_is_one_line"),
-        ("deleted working directory", "    _check_working_directory()\n    rest", "    rest",
+        ("deleted working directory", "    _check_working_directory()\n    try:", "    try:",
          "test_a_deleted_working_directory_is_one_line"),
         ("numbers are finite", "    _check_numbers(flag_values)\n    cache", "    cache",
          "test_numbers_that_are_none_are_refused"),

@@ -69,7 +69,7 @@ class Cell:
         another one. ``"complete"``: the map has the sum that it must have. ``"rounding"``: the difference is
         larger, but the same network in float64 has none. ``"differs"``: it has, or a map changes with the other inputs
         of its batch. ``"rows"``: no oracle and no sum; maps are finite and do not change with the other inputs.
-        ``"unverified"``: not even that is known. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
+        ``"refused"``: by name, in one line. ``"crashes"``: anything else.
     against, difference
         The oracle, and the difference from it as a share of its largest value.
     in_double, of_oracle
@@ -168,8 +168,7 @@ class Subject:
             return _failed(error)
         if max(changes, default=0) > ROW_TOLERANCE:
             return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
-        note = "" if self.exchanged else "the network's own scores change with the other inputs"
-        note = note if np.abs(maps).max() > 0 else "all zero"
+        note = "" if np.abs(maps).max() > 0 else "all zero"
         for status, against in self._laws(name):
             with contextlib.suppress(oracles.NoOracle):
                 return self._compared(name, options, maps, Cell(status, against, note=note))
@@ -177,7 +176,7 @@ class Subject:
         if shares is not None and (difference := np.abs(shares - 1).max()) <= TOLERANCE:
             return Cell("complete", "the logit", difference, note=note)
         share = "" if shares is None else f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
-        return Cell("rows" if self.exchanged else "unverified", note=note or share)
+        return Cell("rows", note=note or share)
 
     def _options(self, name):
         options = dict(FEW.get(name, {}))
@@ -258,21 +257,13 @@ class Subject:
 
     @functools.cached_property
     def exchanged(self) -> list:
-        """Batches in which maps must not change; see ``attribution.check_method.exchanges``.
-
-        There are none for a network whose own scores of an input change with the other inputs.
-        """
+        """Batches in which maps must not change; see ``attribution.check_method.exchanges``."""
         found = []
         for order, kept in exchanges(len(self.targets)):
             single = not isinstance(self.inputs, dict)
             others = self.inputs[order] if single else {name: array[order] for name, array in self.inputs.items()}
             found.append((order, others, kept))
-        try:
-            scores = self.model.scores(self.inputs)
-            changes = [_difference(self.model.scores(others)[kept], scores[kept]) for _, others, kept in found]
-        except Exception:  # the methods will report it, in their cells
-            return []
-        return [] if max(changes, default=0) > ROW_TOLERANCE else found
+        return found
 
     def _laws(self, name) -> Iterator[tuple[str, str]]:
         """Yield the status of a method's maps where they are as ``_expected``, and by what, the strongest first."""

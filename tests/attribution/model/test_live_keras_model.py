@@ -113,6 +113,31 @@ def test_a_model_with_augmentation_is_explained_as_it_predicts(kind, tmp_path):
     assert set(model.inputs) == set(exported.structured_input_signature[1])
 
 
+def in_training(layer):
+    inputs = keras.Input((8, 8, 3))
+    return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(layer(inputs, training=True))))
+
+
+ALWAYS_TRAINED = {
+    "normalization": lambda: in_training(keras.layers.BatchNormalization(name="always")),
+    "dropout": lambda: in_training(keras.layers.Dropout(0.5, name="always")),
+    "a network inside": lambda: in_training(
+        keras.Sequential([keras.Input((8, 8, 3)), keras.layers.RandomFlip()], name="always")
+    ),
+    "inside a network": lambda: keras.Sequential([in_training(keras.layers.GaussianNoise(0.1, name="always"))]),
+}
+
+
+@pytest.mark.parametrize("kind", ALWAYS_TRAINED)
+def test_a_layer_called_with_training_is_refused_because_call_and_predict_differ(kind):
+    network = ALWAYS_TRAINED[kind]()
+    network.build((None, 8, 8, 3))
+    x = np.random.default_rng(0).normal(2, 3, (6, 8, 8, 3)).astype(np.float32)
+    assert np.abs(network.predict(x, verbose=0) - network(x)).max() > 0.1
+    with pytest.raises(BadInput, match=r"layer 'always' .* is called with training=True, .* export the model"):
+        attribution.load_model(network)
+
+
 def test_third_party_methods_get_the_live_network(live, inputs):
     def from_keras(passes):
         return np.full(passes.inputs.shape, float(passes.keras_model(passes.inputs)[0, 0]))
