@@ -176,7 +176,7 @@ def _largest_of(graph: GraphView, node: Any, known: dict[str, float | None]) -> 
     return None if None in computed else _combined(node.op, bounds, constants)
 
 
-def _operands(node: Any) -> Sequence[str]:
+def _operands(node: Any) -> Any:
     """Return the inputs of an operation that hold values, without axes and conditions."""
     if node.op in _WITHIN or node.op == "ConcatV2":
         return node.input[:1] if node.op in _WITHIN else node.input[:-1]
