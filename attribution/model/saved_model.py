@@ -7,6 +7,7 @@ The interface of this project is the SavedModel directory, not a Keras object: w
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import re
@@ -159,58 +160,40 @@ def freeze(
     if loaded is None:
         file = SavedFile(find_saved_model(path))
         loaded = _load_chosen(file, path, signature, inputs, output)
-    if not hasattr(loaded, "signatures"):
-        raise BadInput(f"loaded must be what attribution.model.saved_model.load returned, not {loaded!r}")
-    function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
-    placeholders = dict(zip(input_names, function.inputs, strict=False))  # what follows are variables
-    result, declared = function.outputs[place], Signature({}, {})
-    ranks = [tensor.shape.rank for tensor in placeholders.values()]
-    if not inputs and (file is not None or None in ranks or not _shows_classes(result.shape)):
-        file = file or SavedFile(find_saved_model(path))
-        declared = file.signatures[_chosen_signature(loaded.signatures, path, signature)]
-    specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
-    fixed = _fixed_values(given, specs, path)
-    specs = {name: spec for name, spec in specs.items() if name not in fixed}
+    function, placeholders, chosen, result = _chosen_function(loaded, path, signature, inputs, output)
+    declared = Signature({}, {}) if inputs else _declaration(file, loaded, path, signature, placeholders, result)
+    specs, fixed = _open_and_fixed(path, placeholders, declared, given)
     nodes = {name: placeholders[name].op.name for name in specs}
-
-    def call(*arrays: Any) -> Any:
-        values = fixed | dict(zip(specs, arrays, strict=True))
-        ordered = {name: tf.convert_to_tensor(values[name], tensor.dtype) for name, tensor in placeholders.items()}
-        return function(*ordered.values())[0] if inputs else function(**ordered)[chosen]
-
+    call = _caller(function, placeholders, fixed, chosen, by_name=not inputs)
     constants = {placeholders[name].op.name: value for name, value in fixed.items()}
     graph_def, weights, renamed, state = _without_variables(function, constants)
     tensor = renamed.get(result.name, result.name)
-    if any(node.op == "Merge" for node in graph_def.node):
-        graph_def = _given_values.with_branches_tied(graph_def)
     pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
-    if _gradient_support.first_random(pure, ()):
-        pure = _given_values.without_idle_noise(pure, tensor)
-    if random := _first_random(path, pure, state, lambda: _leaves_state(function.variables, specs.values(), call)):
-        settling = _given_values.settling(graph_def, {nodes[name]: spec for name, spec in specs.items()}, tensor)
-        _refuse_random(path, random, {name: settling[node] for name, node in nodes.items() if node in settling})
+    pure = _given_values.without_idle_noise(pure, tensor)
+    leaves_state = functools.partial(_leaves_state, function.variables, specs.values(), call)
+    if random := _first_random(path, pure, state, leaves_state):
+        _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
     _check_ranks(path, specs)
-    unknown = {nodes[name]: spec for name, spec in specs.items() if placeholders[name].shape.rank is None}
-    for node in pure.node:
-        if node.name in unknown:  # the signature knows it
-            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
+    _declare_ranks(pure, specs, placeholders)
     view = GraphView(pure, weights)
     inexact = _gradient_support.first_inexact(view, list(nodes.values()), tensor)
-    if inexact:
-        view = GraphView(pure)  # the loaded function has the weights
     return FrozenModel(
-        graph=view,
+        graph=GraphView(pure) if inexact else view,  # the loaded function has the weights
         inputs=specs,
         input_nodes=nodes,
         output=tensor,
         output_shape=_output_shape(result, declared.outputs.get(chosen), specs.values(), call),
-        aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
+        aliases=_identities(loaded),
         loaded=call if inexact else None,
         other_outputs=tuple(name for name in declared.outputs if name != chosen),
         inexact=inexact,
         numbered=_is_numbered(function, graph_def),
-        held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
+        held=loaded if inexact or _has_tables(view) else None,
     )
+
+
+def _has_tables(graph: GraphView) -> bool:
+    return any(weight.dtype == tf.resource for weight in graph.weights.values())
 
 
 def _declared(tensor: Any, declared: tf.TensorSpec | None) -> tf.TensorSpec:
@@ -220,10 +203,38 @@ def _declared(tensor: Any, declared: tf.TensorSpec | None) -> tf.TensorSpec:
     return tf.TensorSpec(tensor.shape, tensor.dtype)
 
 
-def _fixed_values(given: Any, specs: Mapping[str, tf.TensorSpec], path: Any) -> dict[str, np.ndarray]:
-    """Return the values of inputs that a caller fixes, in the types that the file takes."""
+def _declaration(
+    file: SavedFile | None, loaded: Any, path: Any, signature: str | None, placeholders: Mapping[str, Any], result: Any
+) -> Signature:
+    """Return a signature as its file declares it; without a ``file``, only where the tensors leave shapes open."""
+    is_open = any(tensor.shape.rank is None for tensor in placeholders.values()) or not _shows_classes(result.shape)
+    if file is None and not is_open:
+        return Signature({}, {})
+    file = file or SavedFile(find_saved_model(path))
+    return file.signatures[_chosen_signature(loaded.signatures, path, signature)]
+
+
+def _caller(
+    function: Any, placeholders: Mapping[str, Any], fixed: Mapping[str, Any], output: str, by_name: bool
+) -> Callable[..., Any]:
+    """Return the function from the inputs that are not fixed to an output."""
+    open_ = [name for name in placeholders if name not in fixed]
+
+    def call(*arrays: Any) -> Any:
+        values = {**fixed, **dict(zip(open_, arrays, strict=True))}
+        ordered = {name: tf.convert_to_tensor(values[name], tensor.dtype) for name, tensor in placeholders.items()}
+        return function(**ordered)[output] if by_name else function(*ordered.values())[0]
+
+    return call
+
+
+def _open_and_fixed(
+    path: Any, placeholders: Mapping[str, Any], declared: Signature, given: Any
+) -> tuple[dict[str, tf.TensorSpec], dict[str, np.ndarray]]:
+    """Return the inputs that stay, and the values of those that a caller fixes, in the types that the file takes."""
+    specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
     if given is None:
-        return {}
+        return specs, {}
     if not isinstance(given, Mapping) or not set(given) < set(specs):
         raise BadInput(
             f"given must be values of some inputs of '{path}' by name, as in given={{'training': False}}, not "
@@ -234,7 +245,7 @@ def _fixed_values(given: Any, specs: Mapping[str, tf.TensorSpec], path: Any) -> 
         shape, dtype = specs[name].shape, specs[name].dtype.as_numpy_dtype
         expected = Expected(dtype, shape.is_compatible_with, str(shape), is_single=True)
         fixed |= checked_feed({name: given[name]}, {name: expected}, f"'{path}'")
-    return fixed
+    return {name: spec for name, spec in specs.items() if name not in fixed}, fixed
 
 
 def _check_ranks(path: Any, specs: Mapping[str, tf.TensorSpec]) -> None:
@@ -244,6 +255,15 @@ def _check_ranks(path: Any, specs: Mapping[str, tf.TensorSpec]) -> None:
                 f"input '{name}' of '{path}' has no declared rank; export it with its shape, as in "
                 f"tf.TensorSpec((None, 8), tf.{spec.dtype.name}), or fix its value with given= (--given=)"
             )
+
+
+def _declare_ranks(graph_def: Any, specs: Mapping[str, tf.TensorSpec], placeholders: Mapping[str, Any]) -> None:
+    """Give the placeholders of unknown rank the shapes that the signature knows."""
+    inputs = [(placeholders[name], spec) for name, spec in specs.items()]
+    unknown = {placeholder.op.name: spec for placeholder, spec in inputs if placeholder.shape.rank is None}
+    for node in graph_def.node:
+        if node.name in unknown:
+            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
 
 
 def _output_shape(
@@ -280,8 +300,10 @@ def _random_inputs(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list
 
 def _chosen_function(
     loaded: Any, path: Any, signature: str | None, inputs: Any, output: str | None
-) -> tuple[Any, list[str], str, int]:
-    """Return a concrete function, the names of its inputs, and the name and place of the output to explain."""
+) -> tuple[Any, dict[str, Any], str, Any]:
+    """Return a concrete function, the tensors of its inputs by name, and the name and tensor of its output."""
+    if not hasattr(loaded, "signatures"):
+        raise BadInput(f"loaded must be what attribution.model.saved_model.load returned, not {loaded!r}")
     if inputs:
         function, input_names, output_names = _prune(loaded, path, list(inputs), output)
     else:
@@ -292,7 +314,8 @@ def _chosen_function(
     chosen = output or output_names[0]
     if chosen not in output_names:
         raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")
-    return function, input_names, chosen, output_names.index(chosen)
+    placeholders = dict(zip(input_names, function.inputs, strict=False))  # what follows are variables
+    return function, placeholders, chosen, function.outputs[output_names.index(chosen)]
 
 
 def _first_random(
@@ -409,37 +432,48 @@ def _without_variables(
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
-    arrays = {name for name, variable in captured.items() if variable is not None and _is_array(variable)}
-    converted = _converter(function, kept=arrays)
+    converted, kept, written = _conversion(function, captured)
     sources = _identity_sources(converted.graph_def)
-    # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
-    # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
-    written, used_otherwise = _written_and_used(converted.graph_def, sources)
-    written &= set(captured)
-    kept = (arrays - used_otherwise) | written
-    if kept != arrays:
-        converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     _retype_outputs_of_loops(graph_def)
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
-    merges = any(node.op == "Merge" for node in graph_def.node)
-    if constants or merges or _gradient_support.first_random(graph_def, ()):
+    if constants or _has_choices(graph_def):
         graph_def = _given_values.take_branches(graph_def)
     _gradient_support.restore(graph_def)
-    tables = {
-        placeholder.op.name: handle
-        for handle, placeholder in function.graph.captures
-        if captured[placeholder.op.name] is None and handle.dtype == tf.resource
-    }
-    read = {
-        node.name: sources(node.input[0])
+    reads = {
+        node.name: variable
         for node in graph_def.node
-        if node.op == "ReadVariableOp" and sources(node.input[0]) in kept
+        if node.op == "ReadVariableOp" and (variable := sources(node.input[0])) in kept
     }
-    weights = _take_weights(graph_def, {name: captured[variable] for name, variable in read.items()})
-    return graph_def, tables | weights, renamed, {name for name in read if read[name] in written}
+    weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
+    return graph_def, _tables(function, captured) | weights, renamed, {name for name in reads if reads[name] in written}
+
+
+def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[str], set[str]]:
+    """Return TensorFlow's converter of a function to constants, the variables it keeps, and those written to.
+
+    What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
+    conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
+    """
+    arrays = {name for name, variable in captured.items() if variable is not None and _is_array(variable)}
+    converted = _converter(function, kept=arrays)
+    written, used_otherwise = _written_and_used(converted.graph_def, _identity_sources(converted.graph_def))
+    written &= set(captured)
+    kept = (arrays - used_otherwise) | written
+    return converted if kept == arrays else _converter(function, kept=kept), kept, written
+
+
+def _has_choices(graph_def: tf.compat.v1.GraphDef) -> bool:
+    """Return whether a graph has branches of TensorFlow 1, or something random that a branch could rule out."""
+    return any(node.op == "Merge" for node in graph_def.node) or bool(_gradient_support.first_random(graph_def, ()))
+
+
+def _tables(function: Any, captured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables that a function captures, and no variables, by node name."""
+    handles = {placeholder.op.name: handle for handle, placeholder in function.graph.captures}
+    return {name: one for name, one in handles.items() if captured[name] is None and one.dtype == tf.resource}
 
 
 def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
@@ -586,10 +620,10 @@ def _prune(loaded: Any, path: Any, inputs: list[str], output: str | None) -> tup
     return function, nodes if len(set(nodes)) == len(nodes) else inputs, [output]
 
 
-def _identities(imported: Any) -> dict[str, str]:
-    """Return name -> node behind it, for every identity of a graph."""
-    aliases = {}
-    for operation in imported.get_operations():
+def _identities(loaded: Any) -> dict[str, str]:
+    """Return name -> node behind it, for every identity of a TensorFlow 1 file; none of another file."""
+    aliases: dict[str, str] = {}
+    for operation in loaded.graph.get_operations() if hasattr(loaded, "prune") else ():
         behind = operation
         while behind.type == "Identity":
             behind = behind.inputs[0].op
