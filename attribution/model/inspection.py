@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,41 +112,52 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution.model.loader import SavedFile
 
     file = SavedFile(directory)
-    for line in [f"{directory}  ({_size(directory)})", "", *_described_signatures(file)]:
-        print_line(line)
+    _print([f"{directory}  ({_size(directory)})", "", *_described_signatures(file)])
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
         explain_input = _explained(model, flag_values.explain_input)
     except BadInput as error:
-        ways, reasons = _ways_to_load(flag_values.model, file, options)
-        final = str(error) if ways or not reasons or str(error) in reasons.values() else next(iter(reasons.values()))
-        others = [line for line, reason in reasons.items() if reason != final]
-        choose = ["", f"cannot be explained without a choice: {error}"] if ways else []
-        for line in [*choose, *(["", "tried to load it:", *ways, *others] if ways or others else [])]:
-            print_line(line)
-        if not ways:
-            raise BadInput(final) from error
+        _print_ways_to_load(flag_values.model, file, options, error)
         return
-    for line in _described_model(model, explain_input):
-        print_line(line)
+    _print(_described_model(model, explain_input))
     example = "integrated_gradients"
-    feed = random_feed(model)
-    untried = _why_not_computed(model, feed, explain_input) if flag_values.try_methods else ""
-    if untried:
-        print_line(f"\nno method is tried, because the model does not take random inputs: {untried}")
-    elif flag_values.try_methods:
-        print_line()
-        names = [name for name, method in METHODS.items() if flag_values.libraries or not method.library]
-        trials = {name: try_method(name, model, feed, explain_input) for name in names}
-        for line in _described_methods(trials):
-            print_line(line)
-        apply = [name for name, trial in trials.items() if trial.applies]
-        example = next(iter(apply), example) if example not in apply else example
+    if flag_values.try_methods:
+        apply = _print_trials(model, random_feed(model), explain_input, flag_values.libraries)
+        example = apply[0] if apply and example not in apply else example
     print_text("\nto load it:\n\n")
     print_line(_loading_line(flag_values.model, options))
     given = f", explain_input={explain_input!r}" if list(model.inputs) != [explain_input] else ""
     print_line(f'maps = attribution.explain("{example}", model, inputs{given})')
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print_line(line)
+
+
+def _print_ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], error: BadInput) -> None:
+    """Print what loads a file that leaves a choice; raise ``BadInput`` where nothing does."""
+    ways, reasons = _ways_to_load(path, file, options)
+    final = str(error) if ways or not reasons or str(error) in reasons.values() else next(iter(reasons.values()))
+    tried = [*ways, *(line for line, reason in reasons.items() if reason != final)]
+    if ways:
+        _print(["", f"cannot be explained without a choice: {error}"])
+    if tried:
+        _print(["", "tried to load it:", *tried])
+    if not ways:
+        raise BadInput(final) from error
+
+
+def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str, libraries: bool) -> list[str]:
+    """Print which methods can explain a model, and return them."""
+    if untried := _why_not_computed(model, feed, explain_input):
+        print_line(f"\nno method is tried, because the model does not take random inputs: {untried}")
+        return []
+    names = [name for name, method in METHODS.items() if libraries or not method.library]
+    trials = {name: try_method(name, model, feed, explain_input) for name in names}
+    _print(["", *_described_methods(trials)])
+    return [name for name, trial in trials.items() if trial.applies]
 
 
 def _explained(model: Model, explain_input: str = "") -> str:
@@ -191,38 +202,45 @@ def _any(size: int | None) -> str:
 
 
 def _described_model(model: Model, explain_input: str) -> list[str]:
-    from attribution.graph.view import node_of
+    """Return lines on what is explained, the score, the scale of pixels and the layers."""
     from attribution.preprocessing import likely_preprocessing
 
-    names, logits, found = model.score_names, model.logits, model._compiled.probabilities
-    operation = model.graph.nodes[node_of(logits)].op
     together = model.explained_together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
-    if "logits" in names:
-        lines.append(f"logits: {logits} ({operation})")
-    if "probabilities" in names:
-        lines.append(f"probabilities: {found or ('not in the file; softmax of the logits' if names[1:] else logits)}")
-    if names == ("output",):
-        lines.append(f"output: {logits} ({operation}); not known to be logits or probabilities")
+    lines += _described_score(model)
     if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
             f"pixels: {preprocessing.name} is assumed, because {reason}; --preprocessing= of attribution.explain "
             "chooses another scale"
         )
-    if together:
-        return lines
+    return lines if together else lines + _described_layers(model, explain_input)
+
+
+def _described_score(model: Model) -> list[str]:
+    from attribution.graph.view import node_of
+
+    names, logits, found = model.score_names, model.logits, model._compiled.probabilities
+    operation = model.graph.nodes[node_of(logits)].op
+    if names == ("output",):
+        return [f"output: {logits} ({operation}); not known to be logits or probabilities"]
+    probabilities = found or ("not in the file; softmax of the logits" if names[1:] else logits)
+    lines = {"logits": f"logits: {logits} ({operation})", "probabilities": f"probabilities: {probabilities}"}
+    return [line for name, line in lines.items() if name in names]
+
+
+def _described_layers(model: Model, explain_input: str) -> list[str]:
     try:
         layers = model.layers(explain_input)
     except BadInput as error:
-        return [*lines, f"layers for class activation maps: none; {error}"]
-    lines.append(f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
+        return [f"layers for class activation maps: none; {error}"]
+    lines = [f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else "")]
+    shown, default = layers[-8:], None
     try:
         default = model.layer(None, explain_input)
+        shown += [default] if default not in shown else []
     except BadInput as error:
-        default = None
         lines.append(f"  no default: {error}")
-    shown = layers[-8:] + ([default] if default and default not in layers[-8:] else [])
     for name in shown:
         shape = ", ".join(_any(size) for size in model.graph.shape(name).as_list()[1:])
         lines.append(f"  {name}  ({shape}){'  default' if name == default else ''}")
