@@ -81,23 +81,26 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
     BadInput
         If there is none of floating point between the inputs and the score.
     """
-    graph = frozen.graph
     floats = _floats_inside(frozen, target)
     wanted = node_of(explain_input)
     if wanted in floats:
         return wanted
-    inside = [name for name in floats if graph.shape(name).rank != 1]
-    chosen = [name for name in inside if graph.nodes[name].op not in _PASSING]
+    graph = frozen.graph
+    chosen = [name for name in floats if graph.shape(name).rank != 1 and graph.nodes[name].op not in _PASSING]
     found = _in_keras_layer(frozen, chosen, wanted) or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
     if not found:
-        sources = [node for node in frozen.input_nodes.values() if not graph.is_float(node)]
-        first = [one for source in sources for one in first_floats(frozen, source, target)]
         raise BadInput(
             f"the model has no input '{explain_input}'; its inputs are {listed(frozen.inputs)}, and no tensor of "
-            "floating point between input and score has that name"
-            + (f"; the first of them are {listed(dict.fromkeys(first))}" if first else "")
+            f"floating point between input and score has that name{_first_of_them(frozen, target)}"
         )
     return found[-1]
+
+
+def _first_of_them(frozen: FrozenModel, target: str) -> str:
+    """Return, as the end of a sentence on tensors inside a model, the first of floating point behind other inputs."""
+    sources = [node for node in frozen.input_nodes.values() if not frozen.graph.is_float(node)]
+    first = [one for source in sources for one in first_floats(frozen, source, target)]
+    return f"; the first of them are {listed(dict.fromkeys(first))}" if first else ""
 
 
 def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:

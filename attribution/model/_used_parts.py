@@ -167,28 +167,37 @@ def composite_inputs(graph: Any) -> dict[str, set[int]]:
 
     A signature takes such a tensor apart and passes the parts on to a function that takes the whole.
     """
-    objects, library = graph.object_graph_def, graph.graph_def.library
-    functions = {function.signature.name: function for function in library.function}
-    found: dict[str, set[int]] = {}
-
-    def parts(name: str) -> set[int]:
-        if name in found or name not in functions:
-            return found.get(name, set())
-        found[name] = set()
-        if name in objects.concrete_functions:
-            flat = _are_parts(objects.concrete_functions[name].canonicalized_input_signature)
-            found[name].update(place for place, is_part in enumerate(flat) if is_part)
-        places = {argument.name: place for place, argument in enumerate(functions[name].signature.input_arg)}
-        for node in functions[name].node_def:
-            for called in _functions_in(node.attr.values()) if node.op in CALLS else ():
-                passed = [node.input[place] for place in parts(called) if place < len(node.input)]
-                found[name] |= {places[tensor] for tensor in passed if tensor in places}
-        return found[name]
-
+    objects, found = graph.object_graph_def, {}
+    functions = {function.signature.name: function for function in graph.graph_def.library.function}
     of_root = _children(objects.nodes[0]) if objects.nodes else {}
     signatures = _children(objects.nodes[of_root["signatures"]]) if "signatures" in of_root else {}
     names = {name: objects.nodes[number].bare_concrete_function for name, number in signatures.items()}
-    return {name: parts(function.concrete_function_name) for name, function in names.items()}
+    return {
+        name: _parts(function.concrete_function_name, functions, objects.concrete_functions, found)
+        for name, function in names.items()
+    }
+
+
+def _parts(
+    name: str, functions: Mapping[str, Any], concrete: Mapping[str, Any], found: dict[str, set[int]]
+) -> set[int]:
+    """Return which arguments of a function are parts of a ragged or sparse tensor; ``found`` keeps the answers."""
+    if name in found or name not in functions:
+        return found.get(name, set())
+    flat = _are_parts(concrete[name].canonicalized_input_signature) if name in concrete else ()
+    found[name] = set(itertools.compress(itertools.count(), flat))
+    places = {argument.name: place for place, argument in enumerate(functions[name].signature.input_arg)}
+    for inputs, called in _calls(functions[name].node_def):
+        passed = _parts(called, functions, concrete, found)
+        found[name] |= {places[tensor] for i, tensor in enumerate(inputs) if i in passed and tensor in places}
+    return found[name]
+
+
+def _calls(nodes: Iterable[Any]) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the inputs of each call, and the name of the function that it calls."""
+    for node in nodes:
+        if node.op in CALLS:
+            yield from ((node.input, name) for name in _functions_in(node.attr.values()))
 
 
 def _are_parts(value: Any) -> Iterator[bool]:
@@ -197,23 +206,30 @@ def _are_parts(value: Any) -> Iterator[bool]:
     if kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
         yield False
     elif kind == "type_spec_value":
-        spec = value.type_spec_value
-        if spec.type_spec_class == spec.SPARSE_TENSOR_SPEC:
-            yield from [True] * 3  # indices, values, shape
-        elif spec.type_spec_class == spec.RAGGED_TENSOR_SPEC:
-            ranks = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
-            yield from [True] * (1 + min([*ranks, _MOST_AXES]))  # values, and a partition for each ragged axis
-        else:
-            yield False
-    elif kind == "dict_value":
-        for _, inner in sorted(value.dict_value.fields.items()):
+        count = _number_of_parts(value.type_spec_value)
+        yield from [True] * count or [False]
+    else:
+        for inner in _inner(kind, value):
             yield from _are_parts(inner)
-    elif kind == "named_tuple_value":
-        for pair in value.named_tuple_value.values:
-            yield from _are_parts(pair.value)
-    elif kind in ("tuple_value", "list_value"):
-        for inner in getattr(value, kind).values:
-            yield from _are_parts(inner)
+
+
+def _number_of_parts(spec: Any) -> int:
+    """Return of how many tensors a ragged or sparse tensor consists; 0 of any other type."""
+    if spec.type_spec_class == spec.SPARSE_TENSOR_SPEC:
+        return 3  # indices, values, shape
+    if spec.type_spec_class != spec.RAGGED_TENSOR_SPEC:
+        return 0
+    ranks = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
+    return 1 + min([*ranks, _MOST_AXES])  # values, and a partition for each ragged axis
+
+
+def _inner(kind: str | None, value: Any) -> list[Any]:
+    """Return what a structure of types consists of."""
+    if kind == "dict_value":
+        return [inner for _, inner in sorted(value.dict_value.fields.items())]
+    if kind == "named_tuple_value":
+        return [pair.value for pair in value.named_tuple_value.values]
+    return list(getattr(value, kind).values) if kind in ("tuple_value", "list_value") else []
 
 
 def _children(node: Any) -> dict[str, int]:
@@ -341,21 +357,14 @@ def copy_used_nodes(
         nodes = _with_given_inputs(nodes, *target.signature_def.values())
     inputs = list(inputs)
     nodes = _cut_at(nodes, {node_of(tensor) for tensor in inputs})
-    roots = [tensor for definition in target.signature_def.values() for tensor in _tensors(definition)]
+    roots = itertools.chain.from_iterable(map(_tensors, target.signature_def.values()))
     run = ancestors(nodes, [*roots, *tensors, *inputs, *_copy_initializers(source, target)])
     restoring = ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
     kept = run | restoring | ancestors(nodes, [asset.tensor_info.name for asset in assets])
     kept |= _copy_variables(source, nodes, kept, target)
     kept |= _identities_of(nodes.values(), kept)
-    for node in nodes.values():
-        if node.name in kept:
-            copy = target.graph_def.node.add()
-            copy.CopyFrom(node)
-            copy.attr.pop("_class", None)  # colocation with nodes that may be gone
     own = _paths_of_own_assets(assets, nodes, directory)
-    for copy in target.graph_def.node:
-        if copy.name in own:  # TensorFlow feeds the path to initializers only
-            copy.attr["value"].tensor.string_val[:] = [own[copy.name]]
+    _copy_nodes((node for node in nodes.values() if node.name in kept), own, target.graph_def.node)
     used = _Used(source)
     used.add(used.add_called_by(target.graph_def.node))
     _copy_library(source, used, target)
@@ -363,12 +372,21 @@ def copy_used_nodes(
     if source.HasField("saver_def"):
         target.saver_def.CopyFrom(source.saver_def)
     checkpoint = node_of(source.saver_def.filename_tensor_name)
-    return {
-        (IN_GRAPH, name)
-        for name in kept
-        if _reads_one_of(nodes[name], own)
-        or (name not in run and nodes[name].op in _RESTORES and node_of(nodes[name].input[0]) == checkpoint)
-    }
+    restores = [name for name in kept - run if _restores_from(nodes[name], checkpoint)]
+    return {(IN_GRAPH, name) for name in kept if name in restores or _reads_one_of(nodes[name], own)}
+
+
+def _copy_nodes(nodes: Iterable[Any], own: Mapping[str, bytes], target: Any) -> None:
+    """Copy nodes, of which constants get the paths of ``own`` assets: TensorFlow feeds these to initializers only."""
+    target.extend(nodes)
+    for copy in target:
+        copy.attr.pop("_class", None)  # colocation with nodes that may be gone
+        if copy.name in own:
+            copy.attr["value"].tensor.string_val[:] = [own[copy.name]]
+
+
+def _restores_from(node: Any, checkpoint: str) -> bool:
+    return node.op in _RESTORES and node_of(node.input[0]) == checkpoint
 
 
 def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, Any]:
@@ -377,7 +395,7 @@ def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, A
     A signature can name any tensor as its input, such as the next element of a data set's iterator or an example that
     was parsed. What computes it never runs, and may not be allowed or not load. The signature is changed to match.
     """
-    given: dict[str, Any] = {}
+    given = {}
     for info in definition.inputs.values():
         node = nodes.get(node_of(info.name))
         if node is not None and node.op not in _PLACEHOLDERS and info.WhichOneof("encoding") == "name":
@@ -387,20 +405,24 @@ def _with_given_inputs(nodes: Mapping[str, Any], definition: Any) -> dict[str, A
     if not given:
         return dict(nodes)
     changed = {placeholder.name: placeholder for placeholder in given.values()}
-    replaced = {f"^{node_of(tensor)}" for tensor in given}
-    for name, node in nodes.items():
-        kept = [tensor for tensor in node.input if tensor not in replaced]
-        new = [given[full].name if (full := _full(tensor)) in given else tensor for tensor in kept]
-        if new != list(node.input):
-            copy = type(node)()
-            copy.CopyFrom(node)
-            copy.input[:] = new
-            node = copy
-        changed[name] = node
+    new_names = {tensor: placeholder.name for tensor, placeholder in given.items()}
+    changed |= {name: _with_inputs_from(node, new_names) for name, node in nodes.items()}
     for info in [*definition.inputs.values(), *definition.outputs.values()]:
         if _full(info.name) in given:
-            info.name = f"{given[_full(info.name)].name}:0"
+            info.name = f"{new_names[_full(info.name)]}:0"
     return changed
+
+
+def _with_inputs_from(node: Any, new_names: Mapping[str, str]) -> Any:
+    """Return a node that takes some tensors from elsewhere and does not wait for the nodes that computed them."""
+    replaced = {f"^{node_of(tensor)}" for tensor in new_names}
+    inputs = [new_names.get(_full(tensor), tensor) for tensor in node.input if tensor not in replaced]
+    if inputs == list(node.input):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.input[:] = inputs
+    return copy
 
 
 def _cut_at(nodes: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -123,17 +123,13 @@ class SavedFile:
         """
         nodes = {node.name: node for node in self._graph.graph_def.node}
         inputs = {node_of(name): spec for name, spec in self.placeholders().items()}
-        optional = {
-            name for name, spec in inputs.items() if nodes[name].op == _used_parts.WITH_DEFAULT and spec.shape.rank == 0
-        }
-        used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
+        needed = [name for name, spec in inputs.items() if not _is_optional(nodes[name], spec)]
+        ends = {name: _first_output(nodes[name]) for name in _unused(nodes) if name not in inputs}
         found = {}
-        for name in [name for name in nodes if name not in used and name not in inputs]:
-            spec = _first_output(nodes[name])
-            if spec.dtype.is_floating and spec.shape.rank not in (0, 1):
-                above = _used_parts.ancestors(nodes, [name], ends=inputs)
-                if needed := [f"{one}:0" for one in inputs if one in above - optional]:
-                    found[f"{name}:0"] = spec, needed
+        for name, spec in ends.items():
+            above = _used_parts.ancestors(nodes, [name], ends=inputs) if _can_be_score(spec) else set()
+            if above.intersection(needed):
+                found[f"{name}:0"] = spec, [f"{one}:0" for one in needed if one in above]
         return found
 
     def load(
@@ -184,6 +180,22 @@ class SavedFile:
                 "functions"
             )
         return loaded
+
+
+def _unused(nodes: Mapping[str, Any]) -> list[str]:
+    """Return the nodes whose values no other node uses."""
+    used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
+    return [name for name in nodes if name not in used]
+
+
+def _is_optional(node: Any, spec: tf.TensorSpec) -> bool:
+    """Return whether an input is a single value with a default."""
+    return node.op == _used_parts.WITH_DEFAULT and spec.shape.rank == 0
+
+
+def _can_be_score(spec: tf.TensorSpec) -> bool:
+    """Return whether a tensor has rows of floating point."""
+    return spec.dtype.is_floating and spec.shape.rank not in (0, 1)
 
 
 def _without_patterns(directory: pathlib.Path) -> str:
