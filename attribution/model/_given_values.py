@@ -72,9 +72,15 @@ def _with_branches_tied(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphD
     changed.CopyFrom(graph_def)
     for merge in [node for node in changed.node if node.op == "Merge"]:
         for place in range(merge.attr["N"].i):
-            if not _choices_above(nodes, merge.input[place]):
-                for output in _choices_above(nodes, merge.input[place], by_control=True):
-                    _tie(merge, place, output, changed.node.add(), nodes[node_of(output)])
+            if _choices_above(nodes, merge.input[place]):
+                continue
+            for output in _choices_above(nodes, merge.input[place], by_control=True):
+                tied = changed.node.add()
+                tied.CopyFrom(nodes[node_of(output)])
+                tied.name = f"{merge.name}/{place}/{output.replace(':', '_')}"
+                tied.input[0] = merge.input[place]
+                tied.attr["T"].type = merge.attr["T"].type
+                merge.input[place] = f"{tied.name}:{output.partition(':')[2] or 0}"
     return changed
 
 
@@ -87,15 +93,6 @@ def _choices_above(nodes: Mapping[str, Any], tensor: str, by_control: bool = Fal
             found.add(one)
             waiting += nodes[node_of(one)].input if nodes[node_of(one)].op not in ("Merge", *_SWITCHES) else ()
     return sorted(one for one in found if nodes[node_of(one)].op in _SWITCHES and not one.startswith("^"))
-
-
-def _tie(merge: Any, place: int, output: str, tied: Any, switch: Any) -> None:
-    """Make an input of a merge pass through a new node ``tied``, a copy of a switch, by the same output of it."""
-    tied.CopyFrom(switch)
-    tied.name = f"{merge.name}/{place}/{output.replace(':', '_')}"
-    tied.input[0] = merge.input[place]
-    tied.attr["T"].type = merge.attr["T"].type
-    merge.input[place] = f"{tied.name}:{output.partition(':')[2] or 0}"
 
 
 def _with_calls(graph_def: tf.compat.v1.GraphDef, chosen: Mapping[str, int]) -> tf.compat.v1.GraphDef:

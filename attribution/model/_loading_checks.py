@@ -73,11 +73,7 @@ def check_rows(model: Model) -> np.ndarray:
     compiled = model._compiled
     if model._jit_compile:  # XLA would compile for these sizes alone
         compiled = model._compiled_as(jit_compile=False, position=model._position)
-    feed = random_feed(model, 2)
-    together = _scores(compiled, feed)
-    if together is None and [array.ndim for array in feed.values()] == [1]:
-        feed = random_feed(model, _SAMPLES)
-        together = _scores(compiled, feed)
+    feed, together = _computed(model, compiled)
     if together is None:
         return np.empty((0, model.num_classes), np.float32)
     rows = max((len(array) for array in feed.values() if array.ndim), default=len(together))
@@ -87,13 +83,23 @@ def check_rows(model: Model) -> np.ndarray:
             "is no batch; export a function of several inputs that gives one row for each, such as "
             "lambda x: tf.map_fn(network, x)"
         )
-    found = [together]
-    if rows > 1:
-        found.append(_compared(together, _scores(compiled, _with_other_rows(feed)), _SAME_PASS))
-    if rows > 1 and model._fixed_batch() is None:
+    if rows < 2:
+        return together
+    others = _compared(together, _scores(compiled, _with_other_rows(feed)), _SAME_PASS)
+    if model._fixed_batch() is None:
         alone = {name: array[:1] if array.ndim else array for name, array in feed.items()}
         _compared(together, _scores(compiled, alone), _OTHER_PASS)
-    return np.concatenate(found)
+    return np.concatenate([together, others])
+
+
+def _computed(model: Model, compiled: CompiledGraph) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+    """Return random inputs and their scores: of two rows, or of a long signal where the only input is one."""
+    feed = random_feed(model, 2)
+    together = _scores(compiled, feed)
+    if together is None and [array.ndim for array in feed.values()] == [1]:
+        feed = random_feed(model, _SAMPLES)
+        together = _scores(compiled, feed)
+    return feed, together
 
 
 def _compared(scores: np.ndarray, others: np.ndarray | None, tolerance: float) -> np.ndarray:

@@ -219,7 +219,7 @@ def _number_of_parts(spec: Any) -> int:
         return 3  # indices, values, shape
     if spec.type_spec_class != spec.RAGGED_TENSOR_SPEC:
         return 0
-    ranks = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
+    ranks: list[int] = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
     return 1 + min([*ranks, _MOST_AXES])  # values, and a partition for each ragged axis
 
 
@@ -364,7 +364,7 @@ def copy_used_nodes(
     kept |= _copy_variables(source, nodes, kept, target)
     kept |= _identities_of(nodes.values(), kept)
     own = _paths_of_own_assets(assets, nodes, directory)
-    _copy_nodes((node for node in nodes.values() if node.name in kept), own, target.graph_def.node)
+    _copy_nodes(nodes, kept, own, target.graph_def.node)
     used = _Used(source)
     used.add(used.add_called_by(target.graph_def.node))
     _copy_library(source, used, target)
@@ -372,13 +372,13 @@ def copy_used_nodes(
     if source.HasField("saver_def"):
         target.saver_def.CopyFrom(source.saver_def)
     checkpoint = node_of(source.saver_def.filename_tensor_name)
-    restores = [name for name in kept - run if _restores_from(nodes[name], checkpoint)]
+    restores = {name for name in kept - run if _restores_from(nodes[name], checkpoint)}
     return {(IN_GRAPH, name) for name in kept if name in restores or _reads_one_of(nodes[name], own)}
 
 
-def _copy_nodes(nodes: Iterable[Any], own: Mapping[str, bytes], target: Any) -> None:
-    """Copy nodes, of which constants get the paths of ``own`` assets: TensorFlow feeds these to initializers only."""
-    target.extend(nodes)
+def _copy_nodes(nodes: Mapping[str, Any], kept: Collection[str], own: Mapping[str, bytes], target: Any) -> None:
+    """Copy the kept nodes; constants get the paths of ``own`` assets, which TensorFlow feeds to initializers only."""
+    target.extend(node for name, node in nodes.items() if name in kept)
     for copy in target:
         copy.attr.pop("_class", None)  # colocation with nodes that may be gone
         if copy.name in own:

@@ -190,7 +190,7 @@ def _unused(nodes: Mapping[str, Any]) -> list[str]:
 
 def _is_optional(node: Any, spec: tf.TensorSpec) -> bool:
     """Return whether an input is a single value with a default."""
-    return node.op == _used_parts.WITH_DEFAULT and spec.shape.rank == 0
+    return spec.shape.rank == 0 and bool(node.op == _used_parts.WITH_DEFAULT)
 
 
 def _can_be_score(spec: tf.TensorSpec) -> bool:

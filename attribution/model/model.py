@@ -815,28 +815,29 @@ class Model:
                 "them, or choose another output with output= (--output_tensor=)"
             )
         shape = self._compiled.output_shape
-        classes = _output_head.classes_of(shape, self._position)
         if shape.rank is None:
             raise BadInput(
                 "the file does not declare the shape of its output, which random inputs do not show either; give it by "
                 "tf.ensure_shape in the network"
             )
-        if classes is None and self._position:
-            raise BadInput(
-                f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
-                "number for each axis between batch and classes"
-            )
+        classes = _output_head.classes_of(shape, self._position)
         if classes is None:
-            more = "; where it has positions, choose one with position=" if (shape.rank or 0) > 2 else ""
-            if others := self._frozen.other_outputs:
-                more += f"; or choose another output with output= (--output_tensor=): {listed(others)}"
-            raise BadInput(
-                f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}"
-            )
+            raise BadInput(self._why_no_classes(shape))
         for index, size in zip(self._position, shape[1:], strict=False):
             if index < 0 or (size is not None and index >= size):
                 raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
         return classes
+
+    def _why_no_classes(self, shape: tf.TensorShape) -> str:
+        if self._position:
+            return (
+                f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
+                "number for each axis between batch and classes"
+            )
+        more = "; where it has positions, choose one with position=" if shape.rank > 2 else ""
+        if others := self._frozen.other_outputs:
+            more += f"; or choose another output with output= (--output_tensor=): {listed(others)}"
+        return f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}"
 
     def _chosen_score(self, wanted: str | None, frozen: FrozenModel, head: Head) -> str:
         """Return the score to explain.
