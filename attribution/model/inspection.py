@@ -152,7 +152,7 @@ def _print_ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], 
 def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str, libraries: bool) -> list[str]:
     """Print which methods can explain a model, and return them."""
     if untried := _why_not_computed(model, feed, explain_input):
-        print_line(f"\nno method is tried, because the model does not take random inputs: {untried}")
+        _print(["", f"no method is tried, because the model does not take random inputs: {untried}"])
         return []
     names = [name for name, method in METHODS.items() if libraries or not method.library]
     trials = {name: try_method(name, model, feed, explain_input) for name in names}
