@@ -235,6 +235,7 @@ def test_the_signature_that_is_named_is_the_only_one_tried(inspect, tmp_path):
         f"--model={path}", "--signature=predict", "--output_tensor=logits", "--explain_input=age,hours"
     )
     assert code == 0 and "explained inputs: age, hours" in said
+    assert "\n\nno method is tried, because the model does not take random inputs: " in said
     code, said = inspect(f"--model={path}", "--signature=other")
     assert code == 2 and "has no signature 'other'" in said.splitlines()[-1]
 
