@@ -23,6 +23,7 @@ import os
 import pathlib
 import pickle
 import platform
+import re
 import sys
 import sysconfig
 import types
@@ -266,27 +267,40 @@ _PARTS: dict[Any, _Parts] = {
 
 def _named(function: types.FunctionType) -> Iterator[Any]:
     """Yield what a custom function names: globals, what it imports, and what others have put into libraries."""
-    codes = [function.__code__]
-    for code in codes:
-        codes += filter(lambda each: isinstance(each, types.CodeType), code.co_consts)
+    codes = _codes_in(function.__code__)
     names = {name for code in codes for name in (*code.co_names, *code.co_consts) if isinstance(name, str)}
-    if found := names & _OPEN_ENDED:
-        raise Unidentified(f"{function.__qualname__} uses {min(found)}")
-    steps = [step for code in codes for step in dis.get_instructions(code)]
-    for name in sorted({step.argval for step in steps if "GLOBAL" in step.opname or step.opname == "LOAD_NAME"}):
+    _check_known(function, names)
+    for name in _operands(codes, "GLOBAL|LOAD_NAME"):
         value = function.__globals__.get(name, vars(builtins).get(name))
-        if (known_as := str(getattr(value, "__name__", ""))) in _OPEN_ENDED:
-            raise Unidentified(f"{function.__qualname__} uses {known_as}")
+        _check_known(function, {str(getattr(value, "__name__", ""))})
         yield [name, value]
         if isinstance(value, types.ModuleType) and _origin(value.__name__):
             yield from _put_into(value, names, set())
-    modules = []  # all are imported before one is looked into, since a package holds its modules then
-    for name in sorted({step.argval for step in steps if step.opname == "IMPORT_NAME"}):
-        # A relative import has no leading dots here; it names a module of the function's package.
-        package = function.__globals__.get("__package__") or ""
-        for parent in dict.fromkeys(["", *itertools.accumulate(package.split("."), "{}.{}".format)]):
-            modules += _imported(f"{parent}.{name}".strip("."), names)
-    yield modules
+    # A relative import has no leading dots here; it names a module of the function's package.
+    package = function.__globals__.get("__package__") or ""
+    parents = dict.fromkeys(["", *itertools.accumulate(package.split("."), "{}.{}".format)])
+    imports = itertools.product(_operands(codes, "IMPORT_NAME"), parents)
+    # All are imported before one is looked into, since a package holds its modules then.
+    yield [module for name, parent in imports for module in _imported(f"{parent}.{name}".strip("."), names)]
+
+
+def _codes_in(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code of a function and of all that it defines."""
+    codes = [code]
+    for one in codes:
+        codes += (each for each in one.co_consts if isinstance(each, types.CodeType))
+    return codes
+
+
+def _operands(codes: Iterable[types.CodeType], operation: str) -> list[str]:
+    """Return the names on which code applies the operations that a pattern matches."""
+    steps = itertools.chain.from_iterable(map(dis.get_instructions, codes))
+    return sorted({step.argval for step in steps if re.search(operation, step.opname)})
+
+
+def _check_known(function: types.FunctionType, names: Set[str]) -> None:
+    if found := names & _OPEN_ENDED:
+        raise Unidentified(f"{function.__qualname__} uses {min(found)}")
 
 
 def _put_into(module: types.ModuleType, names: Set[str], seen: set[int]) -> Iterator[Any]:
