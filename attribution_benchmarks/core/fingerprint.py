@@ -27,7 +27,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -208,28 +208,30 @@ class _Identity:
     def _instance(self, value: Any) -> Iterator[Any]:
         """Yield the state of an object, by what pickles would hold, and of a custom class by its attributes too."""
         kind = type(value)
-        libraries = [each for each in kind.__mro__ if (_origin(each.__module__) or "").startswith(_LIBRARY)]
-        if (callable(value) and libraries) or kind.__module__ in ("ctypes", "_ctypes") or value is os.environ:
+        if _is_opaque(value):
             raise Unidentified(f"it holds a {kind.__qualname__} of {kind.__module__.partition('.')[0]}")
         yield kind
-        try:
-            registered: Any = copyreg.dispatch_table.get(kind)
-            reduced = registered(value) if registered else value.__reduce_ex__(4)
-            if isinstance(reduced, str):  # the name of a global
-                reduced = (_pickled(value),)
-        except Exception:
-            raise Unidentified(f"it holds a {kind.__qualname__}, whose state cannot be read") from None
-        yield [list(part) if isinstance(part, Iterator) else part for part in reduced]
+        yield [list(part) if isinstance(part, Iterator) else part for part in _reduced(value)]
         if not _reference(kind):
             yield getattr(value, "__dict__", {})
             slots = (slot for each in kind.__mro__ for slot in vars(each).values() if isinstance(slot, _SLOT))
             yield [slot.__get__(value) for slot in slots if hasattr(value, slot.__name__)]
 
 
-def _pickled(value: Any) -> bytes:
-    """Return the pickle of an object that a module defines; ``Unidentified`` for another."""
+def _is_opaque(value: Any) -> bool:
+    """Return whether what an object does is not in its attributes, such as a library's that can be called."""
+    kind = type(value)
+    if kind.__module__ in ("ctypes", "_ctypes") or value is os.environ:
+        return True
+    return callable(value) and any((_origin(each.__module__) or "").startswith(_LIBRARY) for each in kind.__mro__)
+
+
+def _reduced(value: Any) -> Sequence[Any]:
+    """Return what a pickle of an object holds."""
     try:
-        return pickle.dumps(value)
+        registered: Any = copyreg.dispatch_table.get(type(value))
+        reduced = registered(value) if registered else value.__reduce_ex__(4)
+        return (pickle.dumps(value),) if isinstance(reduced, str) else reduced  # a text is the name of a global
     except Exception:
         raise Unidentified(f"it holds a {type(value).__qualname__}, whose state cannot be read") from None
 
@@ -253,7 +255,7 @@ _PARTS: dict[Any, _Parts] = {
     types.BuiltinFunctionType: _Identity._builtin,
     types.MethodWrapperType: _Identity._builtin,
     types.CellType: _Identity._cell,
-    np.ufunc: lambda _, function: [_pickled(function)],
+    np.ufunc: lambda _, function: _reduced(function),
     types.MappingProxyType: lambda _, values: [dict(values)],
     functools.partial: lambda _, call: [call.func, call.args, call.keywords, call.__dict__],
     functools.cached_property: lambda _, each: [each.func],
