@@ -21,15 +21,7 @@ _CODE = tuple(
     f"{os.path.realpath(folder)}{os.sep}"
     for folder in [*sysconfig.get_paths().values(), *map(str, fingerprint.FOLDERS), "/dev", "/proc", "/sys"]
 )
-_ELSEWHERE = {
-    "socket.connect",
-    "sqlite3.connect",
-    "subprocess.Popen",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.fork",
-}
+_ELSEWHERE = set("os.system os.exec os.fork os.posix_spawn subprocess.Popen socket.connect sqlite3.connect".split())
 _OF_LIBRARIES = re.compile(r"/(site|dist)-packages/|/__autograph_generated_file")  # installed, or written by TensorFlow
 # What users' code has read in this process. It may have kept that for later, so it counts for all that follows.
 _read: list[str] = []
@@ -59,7 +51,8 @@ class Code:
     """
 
     def __init__(self, name: str, function: Any, *others: Any):
-        self.name, self._objects, self._why, self._ran = name, (function, others), "", False
+        self.name, self._objects, self._why = name, (function, others), ""
+        self._ran = self._is_compared = False
         try:
             self.digest, self._is_custom = fingerprint.identify(self._objects)
         except fingerprint.Unidentified as error:
@@ -71,9 +64,8 @@ class Code:
         if self._is_custom and not self._why:
             if _read:
                 self._why = f"it may depend on {_read[0]}, which a method or metric of yours has read"
-            elif self._ran:
-                self._ran = False  # compared after its first batch alone
-                self._why = self._change()
+            elif self._ran and not self._is_compared:  # after its first batch alone
+                self._is_compared, self._why = True, self._change()
         return self._why
 
     def _change(self) -> str:
@@ -85,7 +77,6 @@ class Code:
 
     def _watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
         _install()
-        self._first = True
 
         @functools.wraps(function)
         def noticing(*arguments: Any, **named: Any) -> Any:
@@ -95,7 +86,7 @@ class Code:
                 return function(*arguments, **named)
             finally:
                 _running -= 1
-                self._ran, self._first = self._ran or self._first, False
+                self._ran = True
 
         return noticing
 

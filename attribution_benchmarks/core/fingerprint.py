@@ -95,11 +95,9 @@ def definition_of(function: Any) -> Any:
 
     For functions that come with a description of that.
     """
-    space = getattr(function, "__globals__", {})
-    origin = _origin(space["__name__"]) if _is_module(space) else None
-    if not origin or not origin.startswith(_PROJECT):
-        return function
-    return _module_named(f"{space['__name__']}:{function.__qualname__}")
+    if (_maker(function) or "").startswith(_PROJECT):
+        return _module_named(f"{function.__globals__['__name__']}:{function.__qualname__}")
+    return function
 
 
 def code_and_versions(function: Any) -> str:
@@ -147,13 +145,10 @@ class _Identity:
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
         """Yield the parts of a function; of one that a library or the project has made, no globals."""
-        space = function.__globals__
-        origin = _origin(space["__name__"]) if _is_module(space) else None
-        wrapped = getattr(function, "__wrapped__", None)
-        if origin:
+        if origin := _maker(function):
             yield origin
-            if wrapped is not None and origin.startswith(_PROJECT):
-                yield wrapped  # such as a memory of the last result, which changes nothing
+            if origin.startswith(_PROJECT) and getattr(function, "__wrapped__", None) is not None:
+                yield function.__wrapped__  # such as a memory of the last result, which changes nothing
                 return
         yield function.__code__
         yield [function.__defaults__, function.__kwdefaults__, function.__dict__]
@@ -180,10 +175,6 @@ class _Identity:
         yield module.__name__
         yield from _files(getattr(module, "__file__", None))
         yield {name: value for name, value in sorted(vars(module).items()) if not name.startswith("__")}
-
-    def _builtin(self, function: Any) -> Iterator[Any]:
-        yield function.__name__
-        yield function.__self__  # of a function of a module that module
 
     def _array(self, array: np.ndarray) -> Iterator[Any]:
         yield [str(array.dtype.descr), array.shape, getattr(array, "__dict__", {})]
@@ -252,8 +243,8 @@ _PARTS: dict[Any, _Parts] = {
     type: _Identity._class,
     np.ndarray: _Identity._array,
     types.MethodType: lambda _, method: [method.__func__, method.__self__],
-    types.BuiltinFunctionType: _Identity._builtin,
-    types.MethodWrapperType: _Identity._builtin,
+    # A function of a module has that as ``__self__``.
+    (types.BuiltinFunctionType, types.MethodWrapperType): lambda _, each: [each.__name__, each.__self__],
     types.CellType: _Identity._cell,
     np.ufunc: lambda _, function: _reduced(function),
     types.MappingProxyType: lambda _, values: [dict(values)],
@@ -314,7 +305,7 @@ def _put_into(module: types.ModuleType, names: Set[str], seen: set[int]) -> Iter
             if id(value) not in seen:
                 yield from _put_into(value, names, seen)
         elif isinstance(value, types.FunctionType):
-            if not _is_module(value.__globals__) or not _origin(value.__globals__["__name__"]):
+            if not _maker(value):
                 yield value
         elif isinstance(value, (list, *_PLAIN)) or (isinstance(value, type) and not _origin(value.__module__)):
             yield value
@@ -353,9 +344,11 @@ def _reference(value: Any) -> str | None:
     return f"{module}:{name} {origin}" if origin else None
 
 
-def _is_module(space: Mapping[str, Any]) -> bool:
-    """Return whether a function's globals are those of the imported module of their name."""
-    return getattr(sys.modules.get(space.get("__name__", "")), "__dict__", None) is space
+def _maker(function: Any) -> str | None:
+    """Return what identifies the module of the project or a library that has made a function; None if a user has."""
+    space = getattr(function, "__globals__", {})
+    name = space.get("__name__", "")
+    return _origin(name) if getattr(sys.modules.get(name), "__dict__", None) is space else None
 
 
 @functools.cache
@@ -370,17 +363,14 @@ def _origin(module: str) -> str | None:
 def _origin_of(file: str, module: str) -> str | None:
     """Return what identifies a file of the project or a library, such as its version; None for a user's."""
     path, library = pathlib.Path(file).resolve(), module.partition(".")[0]
-    top = path.relative_to(_TOP).parts[0] if file and path.is_relative_to(_TOP) and path != _TOP else ""
-    if top in PACKAGES:
-        return " ".join([_PROJECT, *map(_package, dict.fromkeys([*_FRAMEWORK, top]))])
+    if file and (package := next((folder.name for folder in FOLDERS if path.is_relative_to(folder)), None)):
+        return " ".join([_PROJECT, *map(_package, dict.fromkeys([*_FRAMEWORK, package]))])
     if {"site-packages", "dist-packages"} & set(path.parts):
         distributions = sorted(_distributions().get(library, ()))
         versions = [f"{one} {importlib.metadata.version(one)} {_installed(one)}" for one in distributions]
         return " ".join([_LIBRARY, library, *versions]) if versions else None
-    standard = library in sys.stdlib_module_names and (
-        path.is_relative_to(_STANDARD) or file in ("", "built-in", "frozen")
-    )
-    return f"python {platform.python_version()}" if standard and module != "__main__" else None
+    is_there = file in ("", "built-in", "frozen") or path.is_relative_to(_STANDARD)
+    return f"python {platform.python_version()}" if is_there and library in sys.stdlib_module_names else None
 
 
 @functools.cache
