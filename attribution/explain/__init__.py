@@ -17,7 +17,7 @@ import numpy as np
 
 from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
 from attribution.methods import resizing
-from attribution.methods.method import Method, Residuals
+from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method
@@ -204,12 +204,7 @@ def explain_many(
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
-    if isinstance(batch_size, bool):
-        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
-    if not isinstance(resize, bool | np.bool_):
-        raise BadInput(f"resize must be True or False, not {resize!r}")
-    if not hasattr(model, "feed"):
-        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
+    _check_types(model, batch_size, resize)
     feed = model.feed(inputs)
     explained = None
     if hasattr(model, "explaining"):
@@ -226,22 +221,33 @@ def explain_many(
     required = functools.reduce(operator.or_, queries, RequiredQueries())
     size, channels_first = model.batch_size(batch_size), explained is not None and explained.channels_first
 
-    def queries_of(rows: slice) -> ModelQueries:
+    def batch_from(start: int) -> tuple[slice, ModelQueries]:
+        rows = slice(start, start + size)
         batch = {name: array[rows] if array.ndim else array for name, array in feed.items()}
         position = BatchPosition(rows, total, channels_first)
         given = None if targets is None else targets[rows]
-        return ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
+        return rows, ModelQueries(model, batch, name, given, size, seed, keys[rows], required, position)
 
     starts: Iterable[int] = range(0, total, size)
     if progress:
         import tqdm
 
         starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
-    batches = ((rows, queries_of(rows)) for rows in (slice(start, start + size) for start in starts))
-    maps, residuals = _run(chosen, batches, feed[name].shape, resize, return_residuals)
+    maps, residuals = _run(chosen, map(batch_from, starts), feed[name].shape, resize, return_residuals)
+    if not return_residuals:
+        _warn_of_missed_sums(residuals, chosen)
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
     return (maps, residuals) if return_residuals else maps
+
+
+def _check_types(model: Any, batch_size: Any, resize: Any) -> None:
+    if isinstance(batch_size, bool):
+        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
+    if not isinstance(resize, bool | np.bool_):
+        raise BadInput(f"resize must be True or False, not {resize!r}")
+    if not hasattr(model, "feed"):
+        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
 
 
 def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
@@ -285,10 +291,9 @@ def _run(
     resize: bool,
     with_residuals: bool,
 ) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
-    """Return the maps of all batches of inputs of some shape, and the residuals where they are requested."""
+    """Return the maps of all batches of inputs of some shape, and the residuals that are requested or take no pass."""
     maps: dict[str, np.ndarray] = {}
-    laws = {label: method.sum_law for label, (method, _) in chosen.items() if method.sum_law}
-    parts: dict[str, list[Residuals]] = {label: [] for label in laws}
+    parts: dict[str, list[Residuals]] = {label: [] for label, (method, _) in chosen.items() if method.sum_law}
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
             queries.ends = None
@@ -296,17 +301,27 @@ def _run(
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
-            if queries.ends is not None and label in laws:
-                parts[label].append(Residuals.of(maps[label][rows], *queries.ends))
-            elif with_residuals and label in laws:
-                parts[label].append(laws[label].residuals(queries, parameters, maps[label][rows]))
+            if law := method.sum_law:
+                parts[label] += _residuals(law, queries, parameters, maps[label][rows], with_residuals)
     if not shape[0]:
         maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
-    residuals = {label: Residuals.joined(some) for label, some in parts.items()}
-    for label, residual in () if with_residuals else residuals.items():
-        if warning := residual.warning(label, laws[label]):
+    return maps, {label: Residuals.joined(some) for label, some in parts.items()}
+
+
+def _residuals(
+    law: SumLaw, queries: ModelQueries, parameters: Mapping[str, Any], maps: np.ndarray, requested: bool
+) -> list[Residuals]:
+    """Return the residuals of a batch; none where nobody has requested them and they take a pass of their own."""
+    if queries.ends is not None:
+        return [Residuals.of(maps, *queries.ends)]
+    return [law.residuals(queries, parameters, maps)] if requested else []
+
+
+def _warn_of_missed_sums(residuals: Mapping[str, Residuals], chosen: _Chosen) -> None:
+    for label, residual in residuals.items():
+        law = chosen[label][0].sum_law
+        if law and (warning := residual.warning(label, law)):
             warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=4)
-    return maps, residuals
 
 
 def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any], resize: bool) -> np.ndarray:
@@ -417,12 +432,16 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         file = _file(method)
         if file and any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
             raise
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        where = f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
         words = described(error)
         is_write = "read-only" in words or "WRITEABLE" in words
         hint = "; all methods share the inputs: copy what you change" if is_write else ""
-        raise BrokenContract(f"method '{method.name}' failed{where}: {words}{hint}") from error
+        raise BrokenContract(f"method '{method.name}' failed{_place(error, file)}: {words}{hint}") from error
+
+
+def _place(error: BaseException, file: str | None) -> str:
+    """Return where in the file of a method an error was raised, to follow "failed"; empty where that is not known."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
 
 
 def _file(method: Method) -> str | None:
@@ -437,21 +456,8 @@ def _file(method: Method) -> str | None:
 def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     """Return a method's result as float32; refuse an invalid one."""
     with_channels, given = queries.inputs.shape, type(maps).__name__
-    if isinstance(maps, Coroutine | Generator | AsyncGenerator):
-        if isinstance(maps, Coroutine):
-            maps.close()  # else Python warns after the error that it was never awaited
-        raise BrokenContract(f"method '{method.name}' is written with 'async' or 'yield'; return an array of maps")
-    if isinstance(maps, np.ma.MaskedArray):
-        raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
-    try:
-        maps = np.asarray(maps)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # lists of different lengths, or an object that cannot be converted
-        raise BrokenContract(
-            f"method '{method.name}' returned a {given} that is no array; numbers of shape "
-            f"{with_channels} or {with_channels[:-1]} are needed, one map per input"
-        ) from error
+    needed = f"numbers of shape {with_channels} or {with_channels[:-1]} are needed, one map per input"
+    maps = _as_array(method, maps, needed)
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed; not even that if
     # the layer's positions are no axes of the input.
     has_rows = maps.shape[:1] == with_channels[:1]
@@ -459,10 +465,7 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     fits = maps.shape == with_channels or (has_rows and (any_axes or maps.ndim == len(with_channels) - 1))
     if not fits or maps.dtype.kind not in "fiub":
         what = f"{maps.dtype} of shape {maps.shape}" if maps.ndim or given == "ndarray" else f"a {given}"
-        raise BrokenContract(
-            f"method '{method.name}' returned {what}; numbers of shape {with_channels} "
-            f"or {with_channels[:-1]} are needed, one map per input"
-        )
+        raise BrokenContract(f"method '{method.name}' returned {what}; {needed}")
     with np.errstate(over="ignore"):
         single: np.ndarray = maps.astype(np.float32)
     if not np.isfinite(single).all():
@@ -470,3 +473,20 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
         wrong = "values too large for float32" if np.isfinite(maps[row]).all() else "NaN or infinite values"
         raise BrokenContract(f"method '{method.name}' returned {wrong} for input {queries.keys[row]}")
     return single
+
+
+def _as_array(method: Method, maps: Any, needed: str) -> np.ndarray:
+    """Return what a method has returned as an array; refuse what is none, by what is ``needed``."""
+    if isinstance(maps, Coroutine | Generator | AsyncGenerator):
+        if isinstance(maps, Coroutine):
+            maps.close()  # else Python warns after the error that it was never awaited
+        raise BrokenContract(f"method '{method.name}' is written with 'async' or 'yield'; return an array of maps")
+    if isinstance(maps, np.ma.MaskedArray):
+        raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
+    try:
+        return np.asarray(maps)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # lists of different lengths, or an object that cannot be converted
+        what = f"a {type(maps).__name__} that is no array"
+        raise BrokenContract(f"method '{method.name}' returned {what}; {needed}") from error

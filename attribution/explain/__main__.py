@@ -150,9 +150,7 @@ flags.DEFINE_boolean("list_layers", False, "list the layers for class activation
 def main(flag_values: flags.FlagValues) -> None:
     """Check the flags, then explain, or list methods or layers."""
     if flag_values.list_methods:
-        width = max(map(len, METHODS))
-        for name, method in METHODS.items():
-            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
+        _print_methods()
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
@@ -170,9 +168,8 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
-    for method, parameters in () if model.explained_together(explain_input) else methods.values():
-        if method.name in METHODS and not method.library and parameters.get("layer"):
-            model.layer(parameters["layer"], explain_input)
+    if not model.explained_together(explain_input):
+        _check_layers(methods, model, explain_input)
     inputs = _inputs(flag_values, model, read, table)
     _explain(flag_values, methods, model, inputs, names, classes, explain_input, suffix)
 
@@ -276,28 +273,7 @@ def _explain(
     if targets is None:
         targets = np.asarray(np.argmax(scores, axis=1), np.int32)
     _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
-    if not flag_values.methods:
-        if together:  # no note: without --methods, nobody chose these
-            methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = _applicable(methods, model, inputs.feed, targets, explain_input)
-
-    def explained(methods: _Chosen) -> Any:
-        return explain_many(
-            methods, model, inputs.feed, targets, explain_input=explain_input, batch_size=flag_values.batch_size,
-            seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
-        )  # fmt: skip
-
-    try:
-        maps, residuals = explained(methods)
-    except BrokenContract:
-        raise
-    except BadInput:
-        kept = _applicable(methods, model, inputs.feed, targets, explain_input) if len(methods) > 1 else methods
-        if len(kept) == len(methods):  # an input or a parameter is wrong
-            raise
-        _note(f"python -m attribution.inspect --model={model.path} lists the methods that apply")
-        methods = kept
-        maps, residuals = explained(methods)
+    methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets, explain_input)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
     if explain_input in inputs.feed:
@@ -316,6 +292,35 @@ def _explain(
         atomic_write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
+
+
+def _explained(
+    flag_values: flags.FlagValues,
+    methods: _Chosen,
+    model: Model,
+    inputs: _Inputs,
+    targets: np.ndarray,
+    explain_input: str,
+) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
+    """Return the methods that apply to the model, their maps and their residuals."""
+    if not flag_values.methods:
+        if model.explained_together(explain_input):  # no note: without --methods, nobody chose these
+            methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
+        methods = _applicable(methods, model, inputs.feed, targets, explain_input)
+    explain = functools.partial(
+        explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=explain_input,
+        batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
+    )  # fmt: skip
+    try:
+        return methods, *explain(methods)
+    except BrokenContract:
+        raise
+    except BadInput:
+        kept = _applicable(methods, model, inputs.feed, targets, explain_input) if len(methods) > 1 else methods
+        if len(kept) == len(methods):  # an input or a parameter is wrong
+            raise
+        _note(f"python -m attribution.inspect --model={model.path} lists the methods that apply")
+        return kept, *explain(kept)
 
 
 def _arrays_by_name(
@@ -362,12 +367,24 @@ def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> 
     return figures
 
 
+def _print_methods() -> None:
+    width = max(map(len, METHODS))
+    for name, method in METHODS.items():
+        print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
+
+
 def _print_layers(model: Model, explain_input: str) -> None:
     names = model.layers(explain_input)
     default = model.layer(None, explain_input) if names else None
     for name in names:
         sizes = ", ".join("any" if size is None else str(size) for size in model.graph.shape(name).as_list()[1:])
         print_line(f"{name}  ({sizes}){'  default' * (name == default)}")
+
+
+def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
+    for method, parameters in methods.values():
+        if method.name in METHODS and not method.library and parameters.get("layer"):
+            model.layer(parameters["layer"], explain_input)
 
 
 def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
