@@ -205,8 +205,7 @@ def explain_many(
     """
     chosen = with_parameters(methods)
     _check_types(model, batch_size, resize)
-    feed = model.feed(inputs)
-    explained = None
+    feed, explained = model.feed(inputs), None
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)
         model, feed, name = explained.model, explained.feed, explained.explain_input
@@ -270,7 +269,7 @@ def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
     return listed_keys
 
 
-def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any) -> Any:
+def _for_inputs(chosen: _Chosen, joined: Any) -> _Chosen:
     """Return methods with their parameters for inputs that are explained together; refuse methods of one input."""
     if joined is None:
         return chosen
@@ -285,11 +284,7 @@ def _for_inputs(chosen: Mapping[str, tuple[Method, dict[str, Any]]], joined: Any
 
 
 def _run(
-    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
-    batches: Iterable[tuple[slice, ModelQueries]],
-    shape: tuple[int, ...],
-    resize: bool,
-    with_residuals: bool,
+    chosen: _Chosen, batches: Iterable[tuple[slice, ModelQueries]], shape: Sequence[int], resize: bool, requested: bool
 ) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
     """Return the maps of all batches of inputs of some shape, and the residuals that are requested or take no pass."""
     maps: dict[str, np.ndarray] = {}
@@ -302,7 +297,7 @@ def _run(
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
             if law := method.sum_law:
-                parts[label] += _residuals(law, queries, parameters, maps[label][rows], with_residuals)
+                parts[label] += _residuals(law, queries, parameters, maps[label][rows], requested)
     if not shape[0]:
         maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
     return maps, {label: Residuals.joined(some) for label, some in parts.items()}
@@ -332,7 +327,7 @@ def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
     return maps
 
 
-def _no_maps(method: Method, shape: tuple[int, ...]) -> np.ndarray:
+def _no_maps(method: Method, shape: Sequence[int]) -> np.ndarray:
     """Return the maps of no inputs, an array of the shape ``(0, ...)``."""
     return np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
 
@@ -346,7 +341,7 @@ def _resolve(method: Any) -> Method:
     return resolve_method(method)
 
 
-def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
+def with_parameters(methods: Any) -> _Chosen:
     """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
     if not isinstance(methods, Iterable):
         raise BadInput(f"methods are of type {type(methods).__name__}; give a list, or a mapping from label to method")
@@ -421,27 +416,27 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
         with user_code():
             return method.function(queries, **given)
     except NotFiniteVariant as error:
-        start = next((name for name in ("baseline", "references", "max_sigma") if name in parameters), None)
+        start = next(filter(parameters.__contains__, _STARTS), None)
         if start is None:
             raise
-        where = f"at the {_STARTS[start]} or on the path from it; choose another {start}="
-        raise NotFiniteVariant(where) from error
+        raise NotFiniteVariant(f"at the {_STARTS[start]} or on the path from it; choose another {start}=") from error
     except (BadInput, KeyboardInterrupt):
         raise
     except BaseException as error:
         file = _file(method)
         if file and any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
             raise
-        words = described(error)
-        is_write = "read-only" in words or "WRITEABLE" in words
-        hint = "; all methods share the inputs: copy what you change" if is_write else ""
-        raise BrokenContract(f"method '{method.name}' failed{_place(error, file)}: {words}{hint}") from error
+        raise BrokenContract(f"method '{method.name}' failed{_failure(error, file)}") from error
 
 
-def _place(error: BaseException, file: str | None) -> str:
-    """Return where in the file of a method an error was raised, to follow "failed"; empty where that is not known."""
+def _failure(error: BaseException, file: str | None) -> str:
+    """Return where in the file of a method an exception was raised, what it says, and what may help."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
+    where = f" at {file}, line {lines[-1]}" if lines else f" at {file}" if file else ""
+    words = described(error)
+    is_write = "read-only" in words or "WRITEABLE" in words
+    hint = "; all methods share the inputs: copy what you change" if is_write else ""
+    return f"{where}: {words}{hint}"
 
 
 def _file(method: Method) -> str | None:

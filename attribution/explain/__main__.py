@@ -45,7 +45,6 @@ from attribution.explain import BrokenContract, explain_many, with_flags, with_p
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
-from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
@@ -154,9 +153,9 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
-    suffix = _suffix("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
+    _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
-        _suffix("maps", flag_values.maps, (".npz",))
+        _check_output("maps", flag_values.maps, (".npz",))
     methods = with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     table = _table(flag_values.image)
     names = _checked_files(flag_values, table)
@@ -170,8 +169,8 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
-    inputs = _inputs(flag_values, model, read, table)
-    _explain(flag_values, methods, model, inputs, names, classes, explain_input, suffix)
+    inputs = _inputs(flag_values, model, read, explain_input, table)
+    _explain(flag_values, methods, model, inputs, names, classes)
 
 
 def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:
@@ -214,8 +213,8 @@ class _Inputs:
 
     Attributes
     ----------
-    read
-        Name of the first input that is explained, or lies before what is explained.
+    read, explain_input
+        Name of the first input that is explained, or lies before what is; and what is, see ``_read_and_explained``.
     labels
         N names.
     feed
@@ -229,6 +228,7 @@ class _Inputs:
     """
 
     read: str
+    explain_input: str
     labels: list[str]
     feed: dict[str, np.ndarray]
     shown: dict[str, np.ndarray]
@@ -236,11 +236,13 @@ class _Inputs:
     features: list[str] | None = None
 
 
-def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathlib.Path | None) -> _Inputs:
+def _inputs(
+    flag_values: flags.FlagValues, model: Model, read: str, explain_input: str, table: pathlib.Path | None
+) -> _Inputs:
     if table is None:
         labels, inputs, shown, preprocessing = _read(flag_values, model, read)
         feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
-        return _Inputs(read, labels, feed, {read: shown}, preprocessing)
+        return _Inputs(read, explain_input, labels, feed, {read: shown}, preprocessing)
     if flag_values.other_inputs:
         raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
     specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
@@ -248,7 +250,7 @@ def _inputs(flag_values: flags.FlagValues, model: Model, read: str, table: pathl
     _note_limit(len(feed[read]), flag_values.limit)
     feed = {name: array[: flag_values.limit] for name, array in feed.items()}
     labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
-    return _Inputs(read, labels, feed, {}, None, features)
+    return _Inputs(read, explain_input, labels, feed, {}, None, features)
 
 
 def _explain(
@@ -258,11 +260,9 @@ def _explain(
     inputs: _Inputs,
     names: Sequence[str] | None,
     classes: Sequence[int],
-    explain_input: str,
-    suffix: str,
 ) -> None:
-    """Print predictions, write the figures and, on request, the maps; see ``_read_and_explained``."""
-    together = model.explained_together(explain_input)
+    """Print predictions, write the figures and, on request, the maps."""
+    together = model.explained_together(inputs.explain_input)
     shown = inputs.feed | inputs.shown
     figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
     for path in figures:
@@ -273,11 +273,11 @@ def _explain(
     if targets is None:
         targets = np.asarray(np.argmax(scores, axis=1), np.int32)
     _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
-    methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets, explain_input)
+    methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
-    if explain_input in inputs.feed:
-        _note_groups(methods, maps, inputs.feed[explain_input].ndim)
+    if inputs.explain_input in inputs.feed:
+        _note_groups(methods, maps, inputs.feed[inputs.explain_input].ndim)
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
@@ -289,26 +289,21 @@ def _explain(
             channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
             feature_names=features,
         )  # fmt: skip
-        atomic_write(path, functools.partial(figure.savefig, format=suffix.lstrip(".")))
+        atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
 
 
 def _explained(
-    flag_values: flags.FlagValues,
-    methods: _Chosen,
-    model: Model,
-    inputs: _Inputs,
-    targets: np.ndarray,
-    explain_input: str,
+    flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: _Inputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
     if not flag_values.methods:
-        if model.explained_together(explain_input):  # no note: without --methods, nobody chose these
+        if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = _applicable(methods, model, inputs.feed, targets, explain_input)
+        methods = _applicable(methods, model, inputs, targets)
     explain = functools.partial(
-        explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=explain_input,
+        explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=inputs.explain_input,
         batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
     )  # fmt: skip
     try:
@@ -316,7 +311,7 @@ def _explained(
     except BrokenContract:
         raise
     except BadInput:
-        kept = _applicable(methods, model, inputs.feed, targets, explain_input) if len(methods) > 1 else methods
+        kept = _applicable(methods, model, inputs, targets) if len(methods) > 1 else methods
         if len(kept) == len(methods):  # an input or a parameter is wrong
             raise
         _note(f"python -m attribution.inspect --model={model.path} lists the methods that apply")
@@ -400,13 +395,10 @@ def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -
     return names
 
 
-def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
-    """Return the suffix of a file to write, in lower case; refuse a file that could not be written."""
-    suffix = pathlib.Path(path).suffix.lower()
-    if suffix not in allowed:
+def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
+    if pathlib.Path(path).suffix.lower() not in allowed:
         raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
     check_file(flag, path)
-    return suffix
 
 
 def _read(
@@ -554,9 +546,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarray, explain_input: str) -> _Chosen:
+def _applicable(methods: _Chosen, model: Model, inputs: _Inputs, targets: np.ndarray) -> _Chosen:
     """Return the methods that apply to the model, and print why others are skipped."""
-    first = {name: array[:1] for name, array in model.feed(feed).items()}
+    first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
     kept: _Chosen = {}
     reason: Exception | None = None
     for label, chosen in methods.items():
@@ -564,8 +556,9 @@ def _applicable(methods: _Chosen, model: Model, feed: Inputs, targets: np.ndarra
         quick = {**parameters, "points": 2} if "points" in parameters else parameters
         try:
             explain_many(
-                {label: (method, quick)}, model, first, targets[:1], explain_input=explain_input, return_residuals=True
-            )
+                {label: (method, quick)}, model, first, targets[:1], explain_input=inputs.explain_input,
+                return_residuals=True,
+            )  # fmt: skip
             kept[label] = chosen
         except BrokenContract:
             raise

@@ -447,7 +447,7 @@ class ModelQueries:
             result = self.model.backward(feed, targets, self._explained, rules=node_rules)
             return result.input_gradient, result.scores[np.arange(len(targets)), targets]
 
-        yield from self._stream(self._grid(rows), variant, run)
+        yield from self._stream(rows, variant, run)
 
     def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number, rows, target scores)`` as ``variant_gradients`` does, by forward passes alone."""
@@ -455,7 +455,7 @@ class ModelQueries:
         def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[Any, ...]:
             return (self.model.forward(feed)[np.arange(len(targets)), targets],)
 
-        yield from self._stream(self._grid(rows), variant, run)
+        yield from self._stream(rows, variant, run)
 
     def shared(self, key: Any, compute: Callable[[], Result]) -> Result:
         """Return ``compute()``, computed at the first call with this key and cached for the other methods."""
@@ -464,18 +464,21 @@ class ModelQueries:
         result: Result = self._memory[key]
         return result
 
-    def _grid(self, rows: Grid) -> Sequence[np.ndarray]:
-        return [np.arange(len(self))] * rows if isinstance(rows, int) else rows
+    def _pairs(self, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number of the variant and the row of the input of each pair."""
+        if isinstance(grid, int):
+            grid = [np.arange(len(self))] * grid
+        numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
+        return numbers, np.concatenate([np.asarray(rows, np.int64) for rows in [(), *grid]])
 
     def _stream(
         self,
-        grid: Sequence[np.ndarray],
+        grid: Grid,
         variant: Variant,
         run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]],
     ) -> Iterator[tuple[Any, ...]]:
         """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""
-        numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
-        inputs = np.concatenate([np.asarray(rows, np.int64) for rows in grid]) if len(grid) else np.zeros(0, np.int64)
+        numbers, inputs = self._pairs(grid)
         targets = self.targets
         for pairs, real in self.model.chunks(len(numbers), self._batch_size):
             pieces = _pieces(numbers[pairs[:real]])

@@ -84,7 +84,7 @@ class Explainer:
             return [name for name in self.methods if wanted is None or name in wanted]
 
         self.sources = (
-            *(MapSource(name) for name in self.methods),
+            *map(MapSource, self.methods),
             *(MapSource(name, control.name) for control in controls if control.disturb for name in under(control)),
             *(MapSource(control=control.name) for control in controls if control.maps),
         )

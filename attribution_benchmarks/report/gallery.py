@@ -454,13 +454,7 @@ def _extremes(name: str, examples: Sequence[_ScoredExample], matrix: Matrix) -> 
 
     None where no example has a score above, or below, the median.
     """
-    placed = [
-        (place, number, key)
-        for number, one in enumerate(examples)
-        if any(name in view.maps for view in one.example.views)
-        for key in one.columns
-        if (place := one.places[key].get(name)) is not None
-    ]
+    placed = _placed(name, examples)
     placed = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3] or placed
     columns = {column.key: column for column in matrix.columns}
 
@@ -480,6 +474,17 @@ def _extremes(name: str, examples: Sequence[_ScoredExample], matrix: Matrix) -> 
         "best": end(*best) if best and best[0].order > 0.5 else None,
         "worst": end(*worst) if worst and worst[0].order < 0.5 else None,
     }
+
+
+def _placed(name: str, examples: Sequence[_ScoredExample]) -> list[tuple[_Place, int, str]]:
+    """Return the places of a method's scores with the example's number and the column, of examples with its map."""
+    return [
+        (place, number, key)
+        for number, one in enumerate(examples)
+        if any(name in view.maps for view in one.example.views)
+        for key in one.columns
+        if (place := one.places[key].get(name)) is not None
+    ]
 
 
 def _missing(name: str, matrix: Matrix, benchmarks: Mapping[str, str]) -> list[tuple[str, str]]:
