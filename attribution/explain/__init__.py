@@ -204,7 +204,12 @@ def explain_many(
         With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     chosen = with_parameters(methods)
-    _check_types(model, batch_size, resize)
+    if isinstance(batch_size, bool):
+        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
+    if not isinstance(resize, bool | np.bool_):
+        raise BadInput(f"resize must be True or False, not {resize!r}")
+    if not hasattr(model, "feed"):
+        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
     feed, explained = model.feed(inputs), None
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)
@@ -233,20 +238,12 @@ def explain_many(
 
         starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
     maps, residuals = _run(chosen, map(batch_from, starts), feed[name].shape, resize, return_residuals)
-    if not return_residuals:
-        _warn_of_missed_sums(residuals, chosen)
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
-    return (maps, residuals) if return_residuals else maps
-
-
-def _check_types(model: Any, batch_size: Any, resize: Any) -> None:
-    if isinstance(batch_size, bool):
-        raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
-    if not isinstance(resize, bool | np.bool_):
-        raise BadInput(f"resize must be True or False, not {resize!r}")
-    if not hasattr(model, "feed"):
-        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
+    if return_residuals:
+        return maps, residuals
+    _warn_of_missed_sums(residuals, chosen)
+    return maps
 
 
 def _keys(keys: Any, seed: Any, total: int) -> Sequence[Any]:
@@ -405,11 +402,8 @@ def _value(text: str, name: str, default: Any) -> Any:
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:
     """Return the result of a method.
 
-    Raises
-    ------
-    BrokenContract
-        If a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception is its cause. An
-        exception of a method of this project is raised unchanged.
+    Raises ``BrokenContract`` if a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception
+    is its cause. An exception of a method of this project is raised unchanged.
     """
     given = {name: read_only(one) if type(one) is np.ndarray else one for name, one in parameters.items()}
     try:

@@ -149,7 +149,9 @@ flags.DEFINE_boolean("list_layers", False, "list the layers for class activation
 def main(flag_values: flags.FlagValues) -> None:
     """Check the flags, then explain, or list methods or layers."""
     if flag_values.list_methods:
-        _print_methods()
+        width = max(map(len, METHODS))
+        for name, method in METHODS.items():
+            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
@@ -360,12 +362,6 @@ def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> 
         named = re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}")
         figures[flag_values.output if alone else os.fspath(path.with_name(named))] = [name]
     return figures
-
-
-def _print_methods() -> None:
-    width = max(map(len, METHODS))
-    for name, method in METHODS.items():
-        print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
 
 
 def _print_layers(model: Model, explain_input: str) -> None:

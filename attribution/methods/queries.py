@@ -472,10 +472,7 @@ class ModelQueries:
         return numbers, np.concatenate([np.asarray(rows, np.int64) for rows in [(), *grid]])
 
     def _stream(
-        self,
-        grid: Grid,
-        variant: Variant,
-        run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]],
+        self, grid: Grid, variant: Variant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]]
     ) -> Iterator[tuple[Any, ...]]:
         """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""
         numbers, inputs = self._pairs(grid)

@@ -147,8 +147,9 @@ class _Identity:
         """Yield the parts of a function; of one that a library or the project has made, no globals."""
         if origin := _maker(function):
             yield origin
-            if origin.startswith(_PROJECT) and getattr(function, "__wrapped__", None) is not None:
-                yield function.__wrapped__  # such as a memory of the last result, which changes nothing
+            wrapped = getattr(function, "__wrapped__", None)
+            if wrapped is not None and origin.startswith(_PROJECT):
+                yield wrapped  # such as a memory of the last result, which changes nothing
                 return
         yield function.__code__
         yield [function.__defaults__, function.__kwdefaults__, function.__dict__]
@@ -279,10 +280,8 @@ def _named(function: types.FunctionType) -> Iterator[Any]:
 
 def _codes_in(code: types.CodeType) -> list[types.CodeType]:
     """Return the code of a function and of all that it defines."""
-    codes = [code]
-    for one in codes:
-        codes += (each for each in one.co_consts if isinstance(each, types.CodeType))
-    return codes
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return [code, *itertools.chain.from_iterable(map(_codes_in, inner))]
 
 
 def _operands(codes: Iterable[types.CodeType], operation: str) -> list[str]:

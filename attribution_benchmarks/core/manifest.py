@@ -14,18 +14,8 @@ from absl import flags
 
 from attribution import __version__
 
-_PACKAGES = (
-    "keras",
-    "numpy",
-    "pillow",  # draws images
-    "scikit-learn",
-    "scipy",
-    "tensorflow",
-    "tf-explain",
-    "tf-keras-vis",
-)
-
-
+# Pillow draws images.
+_PACKAGES = ("keras", "numpy", "pillow", "scikit-learn", "scipy", "tensorflow", "tf-explain", "tf-keras-vis")
 UNIDENTIFIED: dict[str, str] = {}  # custom code of this process that no fingerprint describes -> why
 
 

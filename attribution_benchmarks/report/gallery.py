@@ -16,7 +16,6 @@ import numpy as np
 import attribution
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.core.report_examples import ExampleView
 from attribution_benchmarks.report import images
 from attribution_benchmarks.report.formatting import cell_score, enumeration, percentages, rank, score
 from attribution_benchmarks.report.matrix import Column, Matrix
@@ -458,15 +457,12 @@ def _extremes(name: str, examples: Sequence[_ScoredExample], matrix: Matrix) -> 
     placed = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3] or placed
     columns = {column.key: column for column in matrix.columns}
 
-    def view(number: int) -> ExampleView:
-        return next(view for view in examples[number].example.views if name in view.maps)
-
     def end(place: _Place, number: int, key: str) -> dict:
+        one, column = examples[number], columns[key]
+        view = next(view for view in one.example.views if name in view.maps)
         return {
-            "example": number, "column": columns[key].label,
-            "value": score(examples[number].values[key][name], columns[key]),
-            "share": round(100 * place.worse), "title": examples[number].example.title,
-            "inside": _inside(view(number), name),
+            "example": number, "column": column.label, "value": score(one.values[key][name], column),
+            "share": round(100 * place.worse), "title": one.example.title, "inside": _inside(view, name),
         }  # fmt: skip
 
     best, worst = (extreme(placed, key=lambda one: one[0], default=None) for extreme in (max, min))
