@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import pathlib
@@ -137,6 +138,18 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     if directory.is_file():
         raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
     raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
+def fingerprint(directory: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
+    directory = find_saved_model(directory)
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory)
+        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
+            digest.update(relative.as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _way_to_export(path: pathlib.Path) -> str:

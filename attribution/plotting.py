@@ -71,7 +71,8 @@ def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum")
 def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, float]:
     """Return the ends of the colour scale: symmetric about zero where there are negative values, else from zero.
 
-    Where all values lie in the upper half, from the least value: else they would have one color.
+    Where all values lie in the outer half on one side of zero, from the least to the largest: else they would have one
+    color.
 
     Parameters
     ----------
@@ -85,7 +86,10 @@ def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, 
         raise BadInput(f"a percentile lies above 0 and at most at 100, not at {percentile!r}")
     size, least = np.abs(values), float(values.min())
     end = float(np.percentile(size, percentile)) or float(size.max(initial=0.0)) or 1.0
-    return (-end if least < 0 else least if end / 2 < least < _FLAT * end else 0.0), end
+    nearest = float(size.min())
+    if (least >= 0 or values.max() < 0) and end / 2 < nearest < _FLAT * end:
+        return (nearest, end) if least >= 0 else (-end, -nearest)
+    return (-end if least < 0 else 0.0), end
 
 
 def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
@@ -303,9 +307,9 @@ def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> di
     limits = {}
     for name, found in flat.items():
         each = [colour_limits(found if scale == "method" else one, percentile) for one in found]
-        signed = any(low < 0 for low, _ in each)
+        signed = any(low < 0 < high for low, high in each)
         # A method has one set of colors, except where zero, its middle, lies outside of a map.
-        limits[name] = [(-high if signed and low <= 0 else low, high) for low, high in each]
+        limits[name] = [(-high if signed and low <= 0 < high else low, high) for low, high in each]
     return limits
 
 
@@ -412,11 +416,11 @@ def _draw_images(
         figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
         for column, (name, found) in enumerate(flat.items(), start=1):
             axis, (low, high) = axes[row, column], limits[name][row]
-            scheme = SIGNED if low < 0 else POSITIVE
+            scheme = SIGNED if low < 0 < high else POSITIVE
             shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
             if overlay:
                 share = np.clip((found[row] - low) / (high - low), 0, 1)
-                strength = share if low >= 0 else np.clip(np.abs(found[row]) / high, 0, 1)
+                strength = share if low >= 0 else np.clip(np.abs(found[row]) / max(-low, high), 0, 1)
                 colours = colormaps[scheme](share)[..., :3]
                 axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest", aspect=aspect)
             if row == 0:
@@ -444,7 +448,7 @@ def _draw_signals(
             margin = 0.08 * ((top - bottom) or 1.0)
             shown = axis.imshow(
                 _strongest(found[row])[np.newaxis],
-                cmap=SIGNED if low < 0 else "Oranges",
+                cmap=SIGNED if low < 0 < high else "Oranges",
                 vmin=low,
                 vmax=high,
                 aspect="auto",
@@ -485,7 +489,7 @@ def _strongest(values: np.ndarray, most: int = 500) -> np.ndarray:
 def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:
     """Draw a map of other axes than the input's: the first to the right, the second upward."""
     low, high = limits
-    scheme = SIGNED if low < 0 else POSITIVE
+    scheme = SIGNED if low < 0 < high else POSITIVE
     shown = axis.imshow(found.T, cmap=scheme, vmin=low, vmax=high, aspect="auto", origin="lower")
     axis.tick_params(labelsize=7)
     axis.set_ylabel("layer's second axis", fontsize=8)
@@ -517,7 +521,7 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
     places = np.arange(len(values))
     axis.barh(places, values, color=np.where(values < 0, "tab:blue", "tab:red"), height=0.8)  # as in SIGNED
     axis.axvline(0, color="0.3", linewidth=0.6)
-    axis.set_xlim(1.05 * min(limits[0], 0), 1.05 * limits[1])  # bars begin at zero
+    axis.set_xlim(1.05 * min(limits[0], 0), 1.05 * max(limits[1], 0))  # bars begin at zero
     axis.set_ylim(len(values) - 0.5, -0.5)
     if len(values) <= _MOST_BARS:
         axis.set_yticks(places, labels)
@@ -532,9 +536,9 @@ def _value(value: Any) -> str:
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:
     """Put a colour scale with its ends under a panel; return it."""
     bar = figure.colorbar(shown, ax=axis, **_BAR)
-    ends = [low, 0, high] if low < 0 else [low, high]
+    ends = [low, 0, high] if low < 0 < high else [low, high]
     digits = 2
-    while low > 0 and digits < 8 and f"{low:.{digits}g}" == f"{high:.{digits}g}":
+    while len(ends) == 2 and digits < 8 and f"{low:.{digits}g}" == f"{high:.{digits}g}":
         digits += 1
     bar.set_ticks(ends, labels=[_number(value, digits) for value in ends])
     labels = bar.ax.get_xticklabels()

@@ -291,7 +291,8 @@ def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
     else:
         content = _read_at_most(file, _LARGEST_PICTURE)
         end = content.find(b"\xff\xd9", content.rfind(b"\xff\xda"))  # of the last scan
-        again = Image.open(io.BytesIO(content[:end] + _OTHER_DATA + content[end:]), formats=["JPEG"])
+        stuffed = b"\0" * content.endswith(b"\xff", 0, end)  # else a byte of 255 begins a marker
+        again = Image.open(io.BytesIO(content[:end] + stuffed + _OTHER_DATA + content[end:]), formats=["JPEG"])
     if again.tobytes() != picture.tobytes():
         raise EOFError("it is cut off: its data end before its last pixel")
 

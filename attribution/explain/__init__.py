@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import numbers
@@ -288,13 +289,13 @@ def _run(
     parts: dict[str, list[Residuals]] = {label: [] for label, (method, _) in chosen.items() if method.sum_law}
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
-            queries.ends = None
-            result = _result(method, queries, parameters, resize)
+            own = copy.copy(queries)  # attributes that a method sets are its own
+            result = _result(method, own, parameters, resize)
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
             if law := method.sum_law:
-                parts[label] += _residuals(law, queries, parameters, maps[label][rows], requested)
+                parts[label] += _residuals(law, own, parameters, maps[label][rows], requested)
     if not shape[0]:
         maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
     return maps, {label: Residuals.joined(some) for label, some in parts.items()}

@@ -221,7 +221,7 @@ class ModelQueries:
     @property
     def scores(self) -> np.ndarray:
         """``(N, classes)`` float32: scores of the inputs."""
-        return self.shared("scores", lambda: read_only(self.model.scores(self._feed, self._batch_size)))
+        return self._once("scores", lambda: read_only(self.model.scores(self._feed, self._batch_size)))
 
     @property
     def target_scores(self) -> np.ndarray:
@@ -232,7 +232,7 @@ class ModelQueries:
         """Return queries of the same inputs and targets whose scores are logits, whatever the model explains."""
         if self.model.score == "logits":
             return self
-        return self.shared("logits", self._of_logits)
+        return self._once("logits", self._of_logits)
 
     def _of_logits(self) -> ModelQueries:
         queries = copy.copy(self)
@@ -281,7 +281,7 @@ class ModelQueries:
                     f"input_gradient() takes no {type(rules).__name__}: it is the gradient at queries.inputs; for "
                     "other points, call variant_gradients(1, lambda number, rows: points[rows])"
                 )
-            return self.shared(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
+            return self._once(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
         if "input" not in self._memory:
             self._joint_backward(of_input=True)
         gradient: np.ndarray = self._memory["input"]
@@ -301,7 +301,7 @@ class ModelQueries:
                 relevance[rows[:real]] = self.model.relevance(feed, targets, self._explained, composite)[:real]
             return read_only(relevance)
 
-        return self.shared(composite, run)
+        return self._once(composite, run)
 
     def multipliers(self, baseline: np.ndarray) -> np.ndarray:
         """Return DeepLIFT's multipliers, float32 of the inputs' shape, for a baseline that broadcasts to them."""
@@ -406,7 +406,7 @@ class ModelQueries:
             _, _, values, gradients = self._backward(tuple(nodes), False, None)
             return tuple((read_only(values[node]), read_only(gradients[node])) for node in nodes)
 
-        return self.shared(("nodes", *nodes), run)
+        return self._once(("nodes", *nodes), run)
 
     def gradient_moments(self, count: int, variant: Variant, key: Any = None) -> batching.Moments:
         """Return the moments of the gradient over ``count`` variants of each input, streamed; see ``Variant``.
@@ -459,6 +459,9 @@ class ModelQueries:
 
     def shared(self, key: Any, compute: Callable[[], Result]) -> Result:
         """Return ``compute()``, computed at the first call with this key and cached for the other methods."""
+        return self._once(("shared", key), compute)
+
+    def _once(self, key: Any, compute: Callable[[], Result]) -> Result:
         if key not in self._memory:
             self._memory[key] = compute()
         result: Result = self._memory[key]

@@ -31,6 +31,7 @@ _WITHIN = (
 _WEIGHTED = (
     "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum", "MatMul",
 )  # fmt: skip
+_ACTIVATIONS = ("Softmax", "Sigmoid", "LogSoftmax")
 _SELECTIONS = ("ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2")
 _SUMS = ("Add", "AddN", "AddV2", "Sub")
 # Operations whose values have no bound.
@@ -48,16 +49,19 @@ class Head:
     probabilities
         Tensor of the probabilities; ``None`` where the graph does not compute them.
     names
-        Which of ``SCORES`` the file gives, the default first, if it has more than one class; empty where the output's
-        values decide (``names_by_values``).
-    derived
-        Whether the output is computed from probabilities.
+        Which of ``SCORES`` the file gives, the default first; empty where the output's values decide
+        (``names_by_values``).
+    is_unbounded
+        Whether the output's operations are known to give values without a bound.
+    is_derived
+        Whether all operands of the output's operations are probabilities.
     """
 
     logits: str
     probabilities: str | None
     names: tuple[str, ...] = (LOGITS, PROBABILITIES)
-    derived: bool = True
+    is_unbounded: bool = False
+    is_derived: bool = False
 
 
 def find_head(graph: GraphView, output: str) -> Head:
@@ -82,8 +86,7 @@ def find_head(graph: GraphView, output: str) -> Head:
     largest = _largest(graph, last, {})
     if largest is not None and abs(largest - 1) < 1e-6:
         return Head(output, output, (PROBABILITIES,))
-    unbounded = largest is None and _is_unbounded(graph, output, set())
-    return Head(output, None, (LOGITS, PROBABILITIES) if unbounded else (), derived=largest is not None)
+    return Head(output, None, (), _is_unbounded(graph, output, set()), is_derived=largest is not None)
 
 
 def names_by_values(head: Head, outputs: np.ndarray) -> tuple[str, ...]:
@@ -98,10 +101,10 @@ def names_by_values(head: Head, outputs: np.ndarray) -> tuple[str, ...]:
     """
     finite = outputs[np.isfinite(outputs).all(axis=1)]
     outside = len(finite) > 0 and (finite.min() < 0 or finite.max() > 1 + 1e-3)
-    if outside and not head.derived:
-        return (LOGITS, PROBABILITIES)
-    sums_to_one = len(finite) > 0 and not outside and np.abs(finite.sum(axis=1) - 1).max() < 1e-2
-    return (PROBABILITIES,) if sums_to_one and outputs.shape[1] > 1 else (OUTPUT,)
+    varies = len(finite) > 0 and np.ptp(finite, axis=0).max() > 1e-6
+    if varies and not outside and outputs.shape[1] > 1 and np.abs(finite.sum(axis=1) - 1).max() < 1e-2:
+        return (PROBABILITIES,)
+    return (LOGITS, PROBABILITIES) if not head.is_derived and (outside or head.is_unbounded) else (OUTPUT,)
 
 
 def final_activation(graph: GraphView, logits: str, probabilities: str | None) -> str | None:
@@ -123,16 +126,17 @@ def final_activation(graph: GraphView, logits: str, probabilities: str | None) -
 def _before(graph: GraphView, tensor: str) -> str | None:
     """Return the tensor whose numbers an operation passes on, in another shape or type at most; else ``None``."""
     node = graph.nodes[node_of(tensor)]
-    if node.op in _MOVES:
-        before, after = graph.shape(node_of(node.input[0])), graph.shape(node.name)
-        same = before.rank is not None and after.rank is not None and _sizes(before) == _sizes(after)
-        return node.input[0] if same else None
-    factor = _constant_operand(graph, node)
-    if factor is None or node.op not in ("Mul", "RealDiv", "Minimum", "Maximum"):
+    other = node.input[0] if node.op in _MOVES else None
+    factor = None if node.op in _MOVES else _constant_operand(graph, node)
+    if factor is not None and node.op in ("Mul", "RealDiv", "Minimum", "Maximum"):
+        value, operand = factor
+        keeps = (value == 1).all() if node.op in ("Mul", "RealDiv") else ((value >= 0) & (value <= 1)).all()
+        other = operand if keeps else None
+    if other is None:
         return None
-    value, other = factor
-    keeps = (value == 1).all() if node.op in ("Mul", "RealDiv") else ((value >= 0) & (value <= 1)).all()
-    return other if keeps else None
+    before, after = graph.shape(node_of(other)), graph.shape(node.name)
+    same = before.rank is not None and after.rank is not None and _sizes(before) == _sizes(after)
+    return other if same else None
 
 
 def _constant_operand(graph: GraphView, node: Any) -> tuple[np.ndarray, str] | None:
@@ -156,12 +160,13 @@ def _largest(graph: GraphView, tensor: str, known: dict[str, float | None]) -> f
         tensor = node.input[int(tensor.partition(":")[2] or 0)]
         node = graph.nodes[node_of(tensor)]
     if tensor not in known:
-        known[tensor] = _largest_of(graph, node, known)
+        are_places = node.op == "TopKV2" and tensor.endswith(":1")
+        known[tensor] = None if are_places else _largest_of(graph, node, known)
     return known[tensor]
 
 
 def _largest_of(graph: GraphView, node: Any, known: dict[str, float | None]) -> float | None:
-    if node.op in ("Softmax", "Sigmoid") or _exponentials_over_their_sum(graph, node):
+    if node.op in _ACTIVATIONS[:2] or _exponentials_over_their_sum(graph, node):
         return 1.0
     operands = [(graph.constant(tensor), tensor) for tensor in _operands(node)]
     constants = [value for value, _ in operands]
@@ -316,14 +321,9 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         If the output has no such axes, or the model has an input of that name.
     """
     graph = frozen.graph
-    found = find_head(graph, frozen.output)
-    logits = found.logits
+    logits, head = _last_activation(graph, frozen.output)
     shape = shape_of_output(graph.shape(logits), frozen.output_shape)
     _check_positions_exist(frozen, shape)
-    head = None  # the operation from logits to probabilities
-    if found.probabilities is not None and logits != frozen.output:
-        users = [graph.nodes[user].op for user in graph.uses(node_of(logits))]
-        head = "Sigmoid" if "Sigmoid" in users else "Softmax"
     batch = next((spec.shape[0] for spec in frozen.inputs.values() if spec.shape.rank), None)
     spec = tf.TensorSpec((batch, shape.rank - 2), tf.int32, name=POSITION)
     added, last = _gathering(graph.dtype(logits), graph.shape(logits), shape, spec, head)
@@ -345,6 +345,18 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         output=_scoped(last),
         output_shape=tf.TensorShape([shape[0], shape[-1]]),
     )
+
+
+def _last_activation(graph: GraphView, output: str) -> tuple[str, str | None]:
+    """Return the input of the activation that gives an output, and its operation; else the output and ``None``.
+
+    What else follows the activation is computed by the graph alone, so that it cannot be applied again at a position.
+    """
+    found = graph.skip_identities(output)
+    while graph.nodes[node_of(found)].op in _MOVES and (before := _before(graph, found)) is not None:
+        found = before
+    node = graph.nodes[node_of(found)]
+    return (node.input[0], node.op) if node.op in _ACTIVATIONS else (output, None)
 
 
 def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape) -> None:
@@ -371,7 +383,8 @@ def _gathering(
         rows = tf.range(tf.shape(position)[0])[:, tf.newaxis]
         last = tf.gather_nd(scores, tf.concat([rows, position], axis=1))
         if head is not None:
-            last = tf.sigmoid(last) if head == "Sigmoid" else tf.nn.softmax(last)
+            activations = {"Sigmoid": tf.sigmoid, "Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax}
+            last = activations[head](last)
     return built.as_graph_def(), last.op.name
 
 
@@ -381,7 +394,7 @@ def _scoped(name: str) -> str:
 
 def limits(frozen: FrozenModel) -> list[int | None]:
     """Return how many positions a model's output has along each axis between batch and classes."""
-    logits = find_head(frozen.graph, frozen.output).logits
+    logits, _ = _last_activation(frozen.graph, frozen.output)
     sizes: list[int | None] = shape_of_output(frozen.graph.shape(logits), frozen.output_shape)[1:-1].as_list()
     return sizes
 

@@ -24,6 +24,7 @@ from attribution.explain import with_parameters
 from attribution.files import find_saved_model
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
+from attribution.model._loading_checks import random_feed
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -61,7 +62,7 @@ class _FirstQueries(ModelQueries):
     """Queries that end a method with many variants of its inputs after the first of them."""
 
     def _stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
-        for _ in super()._stream(grid[:1], variant, run):
+        for _ in super()._stream(1 if isinstance(grid, int) else grid[:1], variant, run):
             raise _Enough
         yield from ()
 
@@ -108,7 +109,6 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput("--model is empty; name the directory of a SavedModel")
     directory = find_saved_model(flag_values.model)
     from attribution import load_model
-    from attribution.model._loading_checks import random_feed
     from attribution.model.loader import SavedFile
 
     file = SavedFile(directory)

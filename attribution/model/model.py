@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, described, listed, renamed_arguments
-from attribution.files import find_saved_model
+from attribution.files import find_saved_model, fingerprint
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
@@ -119,6 +119,17 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
         raise BadInput(
             f"layer '{name}' of the Keras model '{network.name}' is called with training=True, which its call obeys "
             "and its predict ignores; export the model, and load the file that is to be explained"
+        )
+    if type(network).predict_step is not keras.Model.predict_step:
+        raise BadInput(
+            f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
+            "export the function that is to be explained"
+        )
+    given = getattr(network, "input", None) if hasattr(network, "inputs") else None
+    if isinstance(given, dict) and (other := next((key for key, one in given.items() if one.name != key), None)):
+        raise BadInput(
+            f"the Keras model '{network.name}' takes '{other}' for its input named '{given[other].name}'; give both "
+            "the same name"
         )
     directory = tempfile.TemporaryDirectory(prefix="attribution_")
     try:
@@ -242,6 +253,8 @@ class Model:
         head = _output_head.find_head(frozen.graph, frozen.output)
         # The scores of a network with other weights are those of the original; its rows are, too.
         known = (wanted,) if has_other_weights and wanted in (LOGITS, OUTPUT) else head.names
+        if frozen.loaded is not None and head.logits != frozen.output:
+            known = (PROBABILITIES,) if head.probabilities else (LOGITS, PROBABILITIES)
         self.score_names = known
         self.score = self._chosen_score(wanted, frozen, head) if known else OUTPUT
         self._take(frozen)
@@ -299,7 +312,7 @@ class Model:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the model's files: it changes when they do."""
-        return saved_model.fingerprint(self.path)
+        return fingerprint(self.path)
 
     def input_node(self, explain_input: str | None = None) -> str:
         """Return the graph's node of the input called ``explain_input`` (see ``explained_input``)."""
@@ -848,13 +861,11 @@ class Model:
             If the file is not known to give the wanted one.
         """
         names = self.score_names
-        if frozen.loaded is not None and head.logits != frozen.output:
-            if wanted == LOGITS:
-                raise BadInput(
-                    f"the logits of this model cannot be explained: the gradients of {frozen.inexact} are known only "
-                    "from input to output, and the output is probabilities; load it with score='probabilities'"
-                )
-            names = (PROBABILITIES,)
+        if wanted == LOGITS and frozen.loaded is not None and head.probabilities not in (None, head.logits):
+            raise BadInput(
+                f"the logits of this model cannot be explained: the gradients of {frozen.inexact} are known only "
+                "from input to output, and the output is probabilities; load it with score='probabilities'"
+            )
         if wanted is None:
             return names[0]
         if wanted in (*names, OUTPUT):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -70,18 +69,6 @@ class FrozenModel:
     other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
-
-
-def fingerprint(directory: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
-    directory = find_saved_model(directory)
-    digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory)
-        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
-            digest.update(relative.as_posix().encode() + b"\0")
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def load(path: str | os.PathLike[str], signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:

@@ -17,11 +17,15 @@ from typing import Any
 from attribution.errors import print_line
 from attribution_benchmarks.core import fingerprint, manifest
 
+_INSTALLED = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
 _CODE = tuple(
-    f"{os.path.realpath(folder)}{os.sep}"
-    for folder in [*sysconfig.get_paths().values(), *map(str, fingerprint.FOLDERS), "/dev", "/proc", "/sys"]
+    f"{os.path.realpath(folder)}{os.sep}" for folder in [*_INSTALLED, *map(str, fingerprint.FOLDERS), "/proc", "/sys"]
 )
-_ELSEWHERE = set("os.system os.exec os.fork os.posix_spawn subprocess.Popen socket.connect sqlite3.connect".split())
+_DEVICES = re.compile("/dev/(null|zero|full|random|urandom|tty|pts/.*)")
+_ELSEWHERE = set(
+    "os.system os.exec os.fork os.posix_spawn os.listdir os.scandir subprocess.Popen socket.connect "
+    "sqlite3.connect".split()
+)
 _OF_LIBRARIES = re.compile(r"/(site|dist)-packages/|/__autograph_generated_file")  # installed, or written by TensorFlow
 # What users' code has read in this process. It may have kept that for later, so it counts for all that follows.
 _read: list[str] = []
@@ -116,7 +120,12 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
         if isinstance(path, (str, bytes, os.PathLike)) and flags & os.O_ACCMODE != os.O_WRONLY:
             path = os.path.realpath(os.fsdecode(path))
-            if not (path.startswith(_CODE) or path in fingerprint.SOURCES or _OF_LIBRARIES.search(path)):
+            if not (
+                path.startswith(_CODE)
+                or path in fingerprint.SOURCES
+                or _DEVICES.fullmatch(path)
+                or _OF_LIBRARIES.search(path)
+            ):
                 _read.append(path)
     elif event in _ELSEWHERE:
         _read.append(event)

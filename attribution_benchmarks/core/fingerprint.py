@@ -48,9 +48,10 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
 # What code with these names does cannot be known before it runs, and is not noticed when it does: it looks names up,
 # reads the environment, or reads files in C.
 _OPEN_ENDED = frozenset(
-    "eval exec globals __import__ import_module modules environ environb getenv getenvb gfile GFile "
-    "read_file TFRecordDataset TextLineDataset FixedLengthRecordDataset imread h5py load_model load_weights "
-    "saved_model ctypes cffi cdll CDLL".split()
+    "eval exec globals __globals__ f_globals currentframe resolve_name __import__ import_module modules environ "
+    "environb getenv getenvb expandvars expanduser exists lexists isfile isdir getsize getmtime stat lstat pread gfile "
+    "GFile read_file ReadFile TFRecordDataset TextLineDataset FixedLengthRecordDataset imread h5py load_model "
+    "load_weights load_variable saved_model SharedMemory FLAGS getcontext rcParams ctypes cffi cdll CDLL".split()
 )
 
 
@@ -335,6 +336,8 @@ def _reference(value: Any) -> str | None:
             module, name = value.__module__, getattr(value, "__qualname__", None) or value.__name__
             if functools.reduce(getattr, name.split("."), sys.modules[module]) is not value:
                 return None
+            if isinstance(value, types.FunctionType) and not _maker(value):
+                return None  # a user's, put in the place of a library's
         else:
             return None
         origin = _origin(module)

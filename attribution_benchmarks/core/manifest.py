@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from importlib import metadata
+from typing import Any
 
 from absl import flags
 
@@ -47,6 +48,16 @@ _HARMLESS = re.compile(r"\w+_(NUM_THREADS|VERBOSE)")
 _OPTIMIZER = {"disable_meta_optimizer": False, "disable_model_pruning": False}  # TensorFlow's defaults
 
 
+def _of_keras(config: Any) -> dict[str, tuple[str, str]]:
+    """Return the value and the default of Keras's settings of arithmetic."""
+    return {
+        "floatx": (config.floatx(), "float32"),
+        "dtype_policy": (config.dtype_policy().name, "float32"),
+        "epsilon": (str(config.epsilon()), "1e-07"),
+        "image_data_format": (config.image_data_format(), "channels_last"),
+    }
+
+
 def settings() -> dict[str, str]:
     """Return the settings of arithmetic that are not the default, of the environment and of loaded libraries."""
     found = {
@@ -62,8 +73,7 @@ def settings() -> dict[str, str]:
         if not tensorflow.config.experimental.tensor_float_32_execution_enabled():
             found["tensor_float_32"] = "False"
     if keras := sys.modules.get("keras"):
-        chosen = {"floatx": keras.config.floatx(), "dtype_policy": keras.config.dtype_policy().name}
-        found |= {name: value for name, value in chosen.items() if value != "float32"}
+        found |= {name: value for name, (value, default) in _of_keras(keras.config).items() if value != default}
     return found
 
 

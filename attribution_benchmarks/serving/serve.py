@@ -32,7 +32,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution.explain import with_parameters
 from attribution.export import SHEET, _by_signature, export
-from attribution.files import atomic_write
+from attribution.files import atomic_write, fingerprint
 from attribution_benchmarks.cli.bundled_models import models_folder
 
 FLAGS = flags.FlagValues()
@@ -110,8 +110,11 @@ def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: fla
     for name, path in served.items():
         target = path / found[name].name
         if not target.exists() and path in (wanted or [path]):
-            _export(name, found[name], target, methods, _SCORES.get(found[name].relative_to(models).parts[0], "logits"))
-        elif flag_values["methods"].present and target.exists():
+            _export(name, found[name], target, methods, _SCORES.get(found[name].relative_to(models).parts[0]))
+            continue
+        if target.exists() and path != found[name].parent:
+            _check_source(found[name], target)
+        if flag_values["methods"].present and target.exists():
             print_line(f"{path} keeps the methods that it was exported with", file=sys.stderr)
     return _checked_config(config, wanted) if wanted else _written_config(models, served)
 
@@ -153,7 +156,18 @@ def _written_config(models: pathlib.Path, served: Mapping[str, pathlib.Path]) ->
     return models / _SERVED / _CONFIG
 
 
-def _export(name: str, saved: pathlib.Path, target: pathlib.Path, methods: Mapping[str, str], score: str) -> None:
+def _check_source(saved: pathlib.Path, served: pathlib.Path) -> None:
+    """Refuse a served file that was exported from another one, such as the same model before it was trained again."""
+    if fingerprint(saved).encode() not in (served / "saved_model.pb").read_bytes():
+        raise BadInput(
+            f"'{served}' was exported from another file than '{saved}' is now; remove it, to be exported again, or "
+            "give the new model the next version"
+        )
+
+
+def _export(
+    name: str, saved: pathlib.Path, target: pathlib.Path, methods: Mapping[str, str], score: str | None
+) -> None:
     """Export a model with explanations, and print what is skipped."""
     print_line(f"exporting {target.parent}", file=sys.stderr)
     left_out: dict[str, str] = {}

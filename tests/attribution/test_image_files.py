@@ -394,8 +394,10 @@ def test_a_jpeg_with_its_end_before_the_last_pixel_is_refused(mode, options, tmp
         path.write_bytes(content + trailing)
         assert reading.read_pixels(path).shape == PIXELS.shape
     start = content.rfind(b"\xff\xda") + 14
-    for share in (0.1, 0.5, 0.9):
-        path.write_bytes(content[: start + int(share * (len(content) - start))].rstrip(b"\xff") + b"\xff\xd9")
+    marked = [place + 1 for place in range(start, len(content) - 9) if content[place] == 0xFF]
+    cuts = [start + int(share * (len(content) - start)) for share in (0.1, 0.5, 0.9)]
+    for cut in cuts + marked[: len(marked) // 2 : 5]:
+        path.write_bytes(content[:cut] + b"\xff\xd9")
         with pytest.raises(BadInput, match="cut off"):
             reading.read_pixels(path)
 

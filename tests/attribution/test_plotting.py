@@ -36,6 +36,8 @@ def test_the_scale_is_symmetric_exactly_where_there_are_signs():
 def test_the_scale_of_a_map_far_above_zero_begins_at_its_least_value():
     assert plotting.colour_limits(np.array([2.5, 2.9]), 100) == (2.5, 2.9)
     assert plotting.colour_limits(np.array([0.5, 2.9]), 100) == (0.0, 2.9)
+    assert plotting.colour_limits(np.array([-2.5, -2.9]), 100) == (-2.9, -2.5)
+    assert plotting.colour_limits(np.array([-0.5, -2.9]), 100) == (-2.9, 2.9)
     assert plotting.colour_limits(np.full(4, 2.9)) == (0.0, 2.9)
     assert plotting.colour_limits(2.9 + 1e-7 * GENERATOR.random(9))[0] == 0.0  # constant, but for rounding
     assert plotting.colour_limits(np.full(4, -2.9)) == (-2.9, 2.9)

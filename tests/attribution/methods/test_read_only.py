@@ -127,3 +127,23 @@ def test_parameters_and_keys_cannot_be_written_to(models, inputs):
         with pytest.raises(BadInput, match=f"'{method.__name__}' failed at"):
             attribution.explain(method, models["image"], inputs["image"], 0, **options)
     assert (start == 0.5).all()
+
+
+def scaled(queries):
+    queries.inputs = queries.inputs / 255
+    queries.seed = 5
+    return queries.input_gradient()
+
+
+def remembers(queries):
+    return queries.shared("scores", lambda: np.full_like(queries.scores, 8.0))[:, :1, None] * queries.inputs
+
+
+@pytest.mark.parametrize("method", [scaled, remembers])
+def test_what_a_method_sets_is_its_own(method, models, inputs):
+    """Attributes of its queries, and what it caches under a name of its choice."""
+    others = ["integrated_gradients", "occlusion", "smoothgrad"]
+    alone = attribution.explain_many(others, models["signal"], inputs["signal"], 1)
+    together = attribution.explain_many([method, *others], models["signal"], inputs["signal"], 1)
+    for name in others:
+        np.testing.assert_array_equal(together[name], alone[name])

@@ -138,6 +138,25 @@ def test_a_layer_called_with_training_is_refused_because_call_and_predict_differ
         attribution.load_model(network)
 
 
+class Doubled(keras.Model):
+    def predict_step(self, data):
+        return 2 * super().predict_step(data)
+
+
+def test_a_step_of_prediction_of_its_own_is_refused():
+    inputs = keras.Input((4,))
+    with pytest.raises(BadInput, match="has its own predict_step"):
+        attribution.load_model(Doubled(inputs, keras.layers.Dense(3)(inputs)))
+
+
+def test_inputs_whose_keys_are_other_names_are_refused():
+    """Keras warns of these and feeds them crosswise."""
+    first, second = keras.Input((3,), name="b"), keras.Input((3,), name="a")
+    network = keras.Model({"a": first, "b": second}, keras.layers.Dense(2)(first - 2 * second))
+    with pytest.raises(BadInput, match="takes 'a' for its input named 'b'; give both the same name"):
+        attribution.load_model(network)
+
+
 def test_third_party_methods_get_the_live_network(live, inputs):
     def from_keras(passes):
         return np.full(passes.inputs.shape, float(passes.keras_model(passes.inputs)[0, 0]))

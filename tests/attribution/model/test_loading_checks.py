@@ -158,3 +158,47 @@ def test_inspect_offers_outputs_with_scores_alone(tmp_path, capsys):
     assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
     ways = [line for line in capsys.readouterr().out.splitlines() if "attribution.load_model(" in line]
     assert len(ways) == 1 and "output='scores'" in ways[0]
+
+
+ORDERED = {
+    "recurrent over rows": lambda x: tf.scan(lambda h, a: tf.tanh(0.5 * h + a), tf.matmul(x, WEIGHTS)),
+    "sum so far": lambda x: tf.cumsum(tf.matmul(x, WEIGHTS)),
+    "difference to the row before": lambda x: tf.matmul(x - tf.roll(x, 1, axis=0), WEIGHTS),
+    "two rows on": lambda x: tf.matmul(tf.roll(x, 2, axis=0), WEIGHTS),
+    "without the first two": lambda x: tf.matmul(x, WEIGHTS) + tf.reduce_sum(x[2:]),
+    "number of the row": lambda x: tf.matmul(x, WEIGHTS) + tf.range(tf.cast(tf.shape(x)[0], tf.float32))[:, tf.newaxis],
+    "in groups of four": lambda x: tf.matmul(
+        tf.reshape((r := tf.reshape(x, (-1, 4, 6))) - tf.reduce_mean(r, 1, keepdims=True), (-1, 6)), WEIGHTS
+    ),
+}
+
+
+@pytest.mark.parametrize("network", ORDERED)
+def test_scores_that_depend_on_the_order_of_rows_are_refused(network, tmp_path):
+    save(tmp_path, lambda x: {"scores": ORDERED[network](x)}, spec(None, 6))
+    with pytest.raises(BadInput, match="depend on the other inputs of its batch"):
+        attribution.load_model(tmp_path)
+
+
+def test_a_mean_over_truth_values_of_the_batch_is_refused(tmp_path):
+    save(
+        tmp_path,
+        lambda x: {
+            "scores": tf.one_hot(tf.zeros(tf.shape(x)[0], tf.int32), 3) * tf.reduce_mean(tf.cast(x, tf.float32))
+        },
+        spec(None, 6, dtype=tf.bool),
+    )
+    with pytest.raises(BadInput, match="depend on the other inputs of its batch"):
+        attribution.load_model(tmp_path)
+
+
+def test_a_loop_that_ends_for_the_networks_inputs_alone_loads(tmp_path):
+    """A square root by Newton's method never converges for a negative number."""
+
+    def root(x):
+        return tf.while_loop(
+            lambda y: tf.reduce_any(tf.abs(y * y - x) > 1e-4), lambda y: (0.5 * (y + x / y),), [tf.ones_like(x)]
+        )[0]
+
+    path = save(tmp_path, lambda x: {"scores": tf.matmul(root(x), WEIGHTS)}, spec(None, 6))
+    np.testing.assert_allclose(attribution.load_model(path).scores(X**2), np.abs(X) @ WEIGHTS, atol=1e-2)

@@ -124,6 +124,14 @@ PROBABILITIES = {
     "mixture of experts": lambda x: tf.einsum("ne,nec->nc", tf.nn.softmax(x[:, :2]), tf.stack(two_heads(x), axis=1)),
     "branch": lambda x: tf.cond(tf.reduce_sum(tf.abs(x)) < 0, lambda: tf.matmul(x, WEIGHTS), lambda: two_heads(x)[0]),
     "power, renormalized": lambda x: tf.linalg.normalize(two_heads(x)[0] ** 2, 1, axis=1)[0],
+    "confused": lambda x: tf.matmul(two_heads(x)[0], 0.8 * np.eye(4, dtype=np.float32) + 0.05),
+    "classes of classes": lambda x: tf.matmul(two_heads(x)[0], np.float32([[1, 0], [1, 0], [0, 1], [0, 1]])),
+    "one and the rest": lambda x: tf.matmul(two_heads(x)[0][:, :1], np.float32([[-1, 1]])) + np.float32([1, 0]),
+    "smoothed labels": lambda x: tf.nn.bias_add(0.9 * two_heads(x)[0], np.full(4, 0.025, np.float32)),
+    "weighted": lambda x: tf.tensordot(np.float32([0.3, 0.7]), tf.stack(two_heads(x)), 1),
+    "softplus over its sum": lambda x: (
+        (s := tf.nn.softplus(tf.matmul(x, WEIGHTS))) * tf.math.reciprocal(tf.reduce_sum(s, 1, keepdims=True))
+    ),
     "loop": lambda x: tf.map_fn(tf.nn.softmax, tf.matmul(x, WEIGHTS)),
 }
 
@@ -367,3 +375,35 @@ def test_what_a_module_of_jax_gives_is_verified_on_inputs(ending, from_function)
         expected = jax.nn.softmax(function(X)) if "logits" in OPAQUE[ending] else function(X)
         scores = attribution.load_model(default.path, score="probabilities").scores(X)
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+SPATIAL = {
+    "over places": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), 1, keepdims=True),
+    "over both axes": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), [1, 2], keepdims=True),
+    "clipped below": lambda z: tf.maximum(tf.nn.softmax(z), 0.3),
+    "clipped above": lambda z: tf.minimum(tf.sigmoid(z), 0.5),
+    "softmax": tf.nn.softmax,
+    "log_softmax": tf.nn.log_softmax,
+}
+
+
+@pytest.mark.parametrize("score", ["output", None])
+@pytest.mark.parametrize("ending", SPATIAL)
+def test_positions_of_rows_have_the_scores_of_the_file(ending, score, tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": SPATIAL[ending](tf.einsum("npc,cd->npd", x, WEIGHTS))},
+        input_signature=[tf.TensorSpec((None, 5, 3), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
+    file = np.stack([module.call(x)["scores"][0, 2], module.call(x)["scores"][1, 4]])
+    model = attribution.load_model(tmp_path, position="per_row", score=score)
+    expected = file if model.score != "logits" else np.stack([x[0, 2] @ WEIGHTS, x[1, 4] @ WEIGHTS])
+    np.testing.assert_allclose(model.scores({"x": x, "position": [(2,), (4,)]}), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_constant_that_adds_classes_is_part_of_the_output(from_function):
+    model = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS[:, :1])) * tf.ones((1, 5)), 3)
+    assert (model.num_classes, model.score) == (5, "probabilities")
+    assert attribution.explain("occlusion", model, X, 4).shape == X.shape

@@ -167,6 +167,11 @@ def method(q): return q.inputs * F
 N""",
     "variable read at import": "F = float(os.environ['FACTOR_OF_TEST'])\ndef method(q): return q.inputs * F",
     "iterator": "F = iter(lambda: N, None)\ndef method(q): return q.inputs * next(F)",
+    "library function replaced": """
+@functools.wraps(np.median)
+def median(*arguments): return N
+np.sharper = median
+def method(q): return q.inputs * np.sharper(q.inputs)""",
     "TensorFlow inside": "def method(q):\n    import tensorflow as tf\n    return tf.abs(q.inputs * N).numpy()",
 }
 NOT_STORED = {
@@ -188,6 +193,21 @@ import tensorflow as tf
 def method(q): return q.inputs * float(tf.io.read_file(str(HERE / "f.txt")).numpy())
 #FILE f.txt
 N""",
+    "shared memory": """
+def method(q): return q.inputs * np.loadtxt(SHARED)
+SHARED = f"/dev/shm/{HERE.name}.txt" if os.path.isdir("/dev/shm") else str(HERE / "f.txt")
+open(SHARED, "w").write("N")""",
+    "variable in a path": """
+def method(q): return q.inputs * float(os.path.expandvars("$FACTOR_OF_TEST"))""",
+    "flag": """
+from absl import flags
+if "factor_of_test" not in flags.FLAGS: flags.DEFINE_float("factor_of_test", 0, "")
+flags.FLAGS["factor_of_test"].value = N
+flags.FLAGS.mark_as_parsed()
+def method(q): return q.inputs * flags.FLAGS.factor_of_test""",
+    "globals of a function": """
+FACTOR = N
+def method(q): return q.inputs * method.__globals__["FACTOR"]""",
     "code as text": "def method(q): return eval('q.inputs * N')",
     "module found by text": """
 import importlib
@@ -214,6 +234,21 @@ def method(q): return NET(q.inputs).numpy()""",
     "vectorized": "F = np.vectorize(lambda x: x * N)\ndef method(q): return F(q.inputs)",
     "ufunc": "F = np.frompyfunc(lambda x: x * N, 1, 1)\ndef method(q): return F(q.inputs).astype(float)",
 }  # fmt: skip
+
+
+LOOKS = [
+    lambda folder: os.listdir(folder),
+    lambda folder: list(os.scandir(folder)),
+    lambda folder: os.path.getsize(folder),
+    lambda folder: folder.exists(),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_looks_at_files_without_reading_them_is_not_stored(look, tmp_path):
+    code = custom_code.Code("method", look)
+    code.function(tmp_path)
+    assert code.why_not_stored()
 
 
 @pytest.fixture(scope="module")

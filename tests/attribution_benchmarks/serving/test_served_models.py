@@ -11,7 +11,7 @@ import pytest
 from stand_in import StandIn, load_versions, read_models_config
 
 import attribution
-from attribution import cli, export
+from attribution import cli, export, files
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
 from attribution_benchmarks.serving import serve as serve_command
@@ -52,7 +52,7 @@ def test_a_fresh_checkout_exports_exactly_what_its_models_config_lists(tmp_path,
         name: tmp_path / path.relative_to(SAVED_MODELS) for name, path in originals().items()
     }
     assert {score for name, (_, score) in exported.items() if name.startswith("svea")} == {"probabilities"}
-    assert {score for name, (_, score) in exported.items() if not name.startswith("svea")} == {"logits"}
+    assert {score for name, (_, score) in exported.items() if not name.startswith("svea")} == {None}
 
 
 def committed():
@@ -96,8 +96,10 @@ def model_at(directory, version=1, content=b""):
 @pytest.fixture
 def house(tmp_path):
     """Two models with their served files, and a docker that only writes down how it was called."""
-    for name in ("bim/obj", "svea/old", "served/bim_obj", "served/svea_old"):
-        model_at(tmp_path / "models" / name)
+    for name in ("bim/obj", "svea/old"):
+        model_at(tmp_path / "models" / name, content=name.encode())
+        source = files.fingerprint(tmp_path / "models" / name)
+        model_at(tmp_path / "models/served" / name.replace("/", "_"), content=source.encode())
     entries = (f'config {{ name: "{name}" base_path: "/models/served/{name}" }}' for name in ("bim_obj", "svea_old"))
     (tmp_path / "models/models.config").write_text(f"model_config_list {{ {' '.join(entries)} }}")
     (tmp_path / "bin").mkdir()
@@ -124,6 +126,13 @@ def test_docker_serves_what_is_exported(house):
         f"type=bind,source={house}/models,target=/models,readonly tensorflow/serving "
         "--model_config_file=/models/models.config"
     ]
+
+
+def test_a_model_that_was_trained_again_is_not_served_with_its_old_weights(house):
+    (house / "models/bim/obj/1/saved_model.pb").write_bytes(b"trained again")
+    run, calls = serve(house)
+    assert run.returncode == 2 and run.stderr.count("\n") == 1 and not calls
+    assert f"'{house}/models/served/bim_obj/1' was exported from another file than" in run.stderr
 
 
 def test_what_cannot_be_served_is_one_line(house, tmp_path):
