@@ -26,12 +26,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 56_750,
-    "files outside tests": 231,
-    "lines of tests": 35_383,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 79,
+    "lines outside tests": 59_086,
+    "files outside tests": 234,
+    "lines of tests": 39_385,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 91,
     "highest complexity": 20,
-    "public names": 793,
+    "public names": 807,
     "imports of attribution_benchmarks by attribution": 0,
     "modules loaded by attribution.explain": 42,  # of --modules
     "modules loaded by bim.metrics": 73,

@@ -104,11 +104,32 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
     Raises
     ------
     BadInput
-        If it is not a ``keras.Model``, or is not built.
+        If it is not a ``keras.Model`` that is built, or ``predict`` does not compute what its call does.
     """
     import keras
 
     from attribution.methods import third_party
+
+    _check_live(network)
+    directory = tempfile.TemporaryDirectory(prefix="attribution_")
+    try:
+        _export(network, directory.name)
+    except Exception as error:  # of Keras, or of the model's own code
+        raise BadInput(f"Keras cannot export the model '{network.name}': {described(error)}") from error
+    with op_allowlist.trusted():
+        model = load_model(directory.name, **options)
+    model._directory = directory  # is deleted with the model
+    if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
+        (spec,) = model.inputs.values()
+        inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
+        network = keras.Model(inputs, network(inputs, training=False))
+    model.live_source = functools.partial(third_party.take, network=network)
+    return model
+
+
+def _check_live(network: Any) -> None:
+    """Refuse what is no Keras model that is built, or predicts something else than its call computes."""
+    import keras
 
     if not isinstance(network, keras.Model):
         raise BadInput(f"expected the directory of a SavedModel or a keras.Model, not {type(network).__name__}")
@@ -131,20 +152,6 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
             f"the Keras model '{network.name}' takes '{other}' for its input named '{given[other].name}'; give both "
             "the same name"
         )
-    directory = tempfile.TemporaryDirectory(prefix="attribution_")
-    try:
-        _export(network, directory.name)
-    except Exception as error:  # of Keras, or of the model's own code
-        raise BadInput(f"Keras cannot export the model '{network.name}': {described(error)}") from error
-    with op_allowlist.trusted():
-        model = load_model(directory.name, **options)
-    model._directory = directory  # is deleted with the model
-    if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
-        (spec,) = model.inputs.values()
-        inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
-        network = keras.Model(inputs, network(inputs, training=False))
-    model.live_source = functools.partial(third_party.take, network=network)
-    return model
 
 
 def _always_trained(network: Any) -> str | None:
@@ -251,10 +258,7 @@ class Model:
     def _take_score(self, frozen: FrozenModel, wanted: str | None, has_other_weights: bool) -> None:
         """Choose the score to explain, and check that it is one row for each input."""
         head = _output_head.find_head(frozen.graph, frozen.output)
-        # The scores of a network with other weights are those of the original; its rows are, too.
-        known = (wanted,) if has_other_weights and wanted in (LOGITS, OUTPUT) else head.names
-        if frozen.loaded is not None and head.logits != frozen.output:
-            known = (PROBABILITIES,) if head.probabilities else (LOGITS, PROBABILITIES)
+        known = _known_scores(frozen, head, wanted if has_other_weights else None)
         self.score_names = known
         self.score = self._chosen_score(wanted, frozen, head) if known else OUTPUT
         self._take(frozen)
@@ -925,6 +929,13 @@ class Explained:
             if self.channels_first and maps.shape == self.feed[self.explain_input].shape
             else maps
         )
+
+
+def _known_scores(frozen: FrozenModel, head: Head, wanted: str | None) -> tuple[str, ...]:
+    """Return which scores a file gives, as far as it says so; those wanted of a network with other weights it gives."""
+    if frozen.loaded is not None and head.logits != frozen.output:
+        return (PROBABILITIES,) if head.probabilities else (LOGITS, PROBABILITIES)
+    return (wanted,) if wanted in (LOGITS, OUTPUT) else head.names
 
 
 def _whole_numbers(position: Any) -> tuple[int, ...]:
