@@ -214,9 +214,14 @@ class ModelQueries:
     @property
     def targets(self) -> np.ndarray:
         """``(N,)`` int32: the classes to explain, by default the predicted ones."""
-        if self._targets is None:
-            self._targets = self.scores.argmax(axis=1).astype(np.int32)
-        return read_only(self._targets)
+        found = self._known_targets()
+        if found is None:
+            found = self._once("targets", lambda: self.scores.argmax(axis=1).astype(np.int32))
+        return read_only(found)
+
+    def _known_targets(self) -> np.ndarray | None:
+        """Return the targets given, or those that a pass has predicted."""
+        return self._memory.get("targets") if self._targets is None else self._targets
 
     @property
     def scores(self) -> np.ndarray:
@@ -438,7 +443,7 @@ class ModelQueries:
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
         """Yield ``(number, rows, gradients, target scores)`` as ``variant_gradients`` does, from the same passes."""
         node_rules = self._node_rules(rules)
-        if self._targets is None:
+        if self._known_targets() is None:
             # The function that gradients need anyway predicts the targets: a second one, for scores alone, would hold
             # the model's weights once more.
             self.input_gradient()
@@ -501,7 +506,8 @@ class ModelQueries:
 
     def _passes(self) -> Iterator[tuple[np.ndarray, int, dict[str, np.ndarray], np.ndarray]]:
         """Yield the rows of each pass, the number of them that are not padding, their feed and their targets."""
-        targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
+        known = self._known_targets()
+        targets = np.full(len(self), -1, np.int32) if known is None else known
         for rows, real in self.model.chunks(len(self), self._batch_size):
             yield rows, real, {name: batching.take(array, rows) for name, array in self._feed.items()}, targets[rows]
 
@@ -516,8 +522,8 @@ class ModelQueries:
         for layer in layers:
             layout = self._layout(layer)
             self._memory["layer", layer] = read_only(layout(values[layer])), read_only(layout(gradients[layer]))
-        if self._targets is None:  # the pass has predicted the classes that it explained
-            self._targets = scores.argmax(axis=1).astype(np.int32)
+        if self._known_targets() is None:  # the pass has predicted the classes that it explained
+            self._memory["targets"] = scores.argmax(axis=1).astype(np.int32)
 
     def _expected_layers(self) -> list[str]:
         """Return the layers declared in advance that are not cached and can share a pass."""

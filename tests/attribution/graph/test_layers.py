@@ -312,7 +312,7 @@ def test_a_layer_that_puts_time_first_is_not_offered(from_function):
 def test_scores_of_parts_of_the_inputs_are_refused(from_function):
     """When the file is loaded; for sizes that are not tried there, when it is used."""
     kernel = np.ones((16, 3), np.float32)
-    with pytest.raises(BadInput, match="4 rows of scores for 2 inputs"):
+    with pytest.raises(BadInput, match="8 rows of scores for 4 inputs"):
         from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 16)), kernel), 8, 4)
     model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 10)), kernel[:10]), None)
     x = np.ones((2, 20), np.float32)
