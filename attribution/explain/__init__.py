@@ -466,7 +466,7 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
 
 
 def _as_array(method: Method, maps: Any, needed: str) -> np.ndarray:
-    """Return what a method has returned as an array; refuse what is none, by what is ``needed``."""
+    """Return what a method has returned as an array; refuse anything else; ``needed`` says what is expected."""
     if isinstance(maps, Coroutine | Generator | AsyncGenerator):
         if isinstance(maps, Coroutine):
             maps.close()  # else Python warns after the error that it was never awaited

@@ -80,7 +80,7 @@ def check_rows(model: Model) -> np.ndarray:
     if len(together) != rows:
         raise BadInput(
             f"the model gives {len(together)} rows of scores for {rows} inputs, so that the first axis of its inputs "
-            "is no batch; export a function of several inputs that gives one row for each, such as "
+            "is not a batch axis; export a function of a batch that gives one row for each input, such as "
             "lambda x: tf.map_fn(network, x)"
         )
     if rows < 2:

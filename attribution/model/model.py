@@ -128,7 +128,7 @@ def load_keras_model(network: keras.Model, **options: Any) -> Model:
 
 
 def _check_live(network: Any) -> None:
-    """Refuse what is no Keras model that is built, or predicts something else than its call computes."""
+    """Refuse objects other than built Keras models, and models whose ``predict`` differs from their call."""
     import keras
 
     if not isinstance(network, keras.Model):

@@ -128,7 +128,7 @@ def _base_paths(
     }
     if missing := [path for path in wanted if path not in served.values() and not _versions(path)]:
         known = listed(_mounted(models, each) for each in served.values()) or "none"
-        raise BadInput(f"{config}: {_mounted(models, missing[0])} is no model; the models in {models} are {known}")
+        raise BadInput(f"{config}: {_mounted(models, missing[0])} is not a model; the models in {models} are {known}")
     return served
 
 
@@ -205,7 +205,7 @@ def _find_models(models: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def _versions(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Return the versions of a model, the latest last; none if the directory is no model."""
+    """Return the versions of a model, the latest last; none if the directory is not a model."""
     files = directory.glob("*/saved_model.pb")
     return sorted((file.parent for file in files if file.parent.name.isdecimal()), key=lambda path: int(path.name))
 

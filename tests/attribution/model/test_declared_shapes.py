@@ -1,4 +1,4 @@
-"""Shapes that a file does not declare are learned where that is possible, and asked for in one line where it is not."""
+"""Undeclared shapes are learned where that is possible, and else refused in one line."""
 
 import numpy as np
 import pytest

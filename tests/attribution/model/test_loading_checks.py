@@ -1,4 +1,4 @@
-"""What is tried when a model is loaded: rows that depend on each other, a first axis that is no batch."""
+"""What is tried when a model is loaded: rows that depend on each other, a first axis that is not a batch axis."""
 
 import keras
 import numpy as np
@@ -115,10 +115,10 @@ NO_BATCH = {
 
 
 @pytest.mark.parametrize("network", NO_BATCH)
-def test_a_first_axis_that_is_no_batch_is_refused(network, tmp_path):
+def test_a_first_axis_that_is_not_a_batch_axis_is_refused(network, tmp_path):
     function, wanted = NO_BATCH[network]
     save(tmp_path, lambda x: {"scores": function(x)}, wanted)
-    with pytest.raises(BadInput, match=r"rows of scores for \d+ inputs, .* is no batch; .*tf.map_fn"):
+    with pytest.raises(BadInput, match=r"rows of scores for \d+ inputs, .* is not a batch axis; .*tf.map_fn"):
         attribution.load_model(tmp_path)
 
 

@@ -230,8 +230,8 @@ def test_only_what_models_config_lists_is_exported(networks, tmp_path, capsys):
 def test_what_models_config_lists_must_be_there_before_anything_is_exported(tmp_path, capsys):
     model_at(tmp_path / "own/digits")
     for path, words in [
-        ("/models/served/digits", "/models/served/digits is no model; the models in"),
-        ("/models/own", "/models/own is no model"),
+        ("/models/served/digits", "/models/served/digits is not a model; the models in"),
+        ("/models/own", "/models/own is not a model"),
         ("/elsewhere/digits", "base_path '/elsewhere/digits'; expected /models/..."),
         ("/models/../digits", "expected /models/..."),
     ]:
