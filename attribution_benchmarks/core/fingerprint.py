@@ -169,8 +169,9 @@ class _Identity:
         self.custom = True
         yield [type(kind), kind.__qualname__, kind.__bases__]
         yield from _files(getattr(sys.modules.get(kind.__module__), "__file__", None))
-        skipped = {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__slotnames__", "_abc_impl"}
-        yield {name: value for name, value in sorted(vars(kind).items()) if name not in skipped}
+        # Python 3.13 writes the last one from a set.
+        made = "__dict__ __weakref__ __module__ __firstlineno__ __slotnames__ _abc_impl __static_attributes__".split()
+        yield {name: value for name, value in sorted(vars(kind).items()) if name not in made}
 
     def _module(self, module: types.ModuleType) -> Iterator[Any]:
         self.custom = True
