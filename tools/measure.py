@@ -26,7 +26,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 59_093,
+    "lines outside tests": 59_095,
     "files outside tests": 234,
     "lines of tests": 39_380,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 91,

@@ -108,13 +108,15 @@ def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: fla
     found, wanted = _find_models(models), _listed(models, config)
     served = _base_paths(models, config, found, wanted)
     for name, path in served.items():
-        target = path / found[name].name
-        if not target.exists() and path in (wanted or [path]):
-            _export(name, found[name], target, methods, _SCORES.get(found[name].relative_to(models).parts[0]))
+        saved, target = found[name], path / found[name].name
+        if wanted and path not in wanted:
             continue
-        if target.exists() and path != found[name].parent:
-            _check_source(found[name], target)
-        if flag_values["methods"].present and target.exists():
+        if not target.exists():
+            _export(name, saved, target, methods, _SCORES.get(saved.relative_to(models).parts[0]))
+            continue
+        if path != saved.parent:
+            _check_source(saved, target)
+        if flag_values["methods"].present:
             print_line(f"{path} keeps the methods that it was exported with", file=sys.stderr)
     return _checked_config(config, wanted) if wanted else _written_config(models, served)
 
