@@ -14,6 +14,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 import weakref
@@ -40,6 +41,14 @@ _TENSORFLOW_ERRORS = (
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is an address such as ``gs://bucket/folder``."""
     return "://" in os.fspath(path)
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a directory, pipe or device; not if it is a regular file or, at this moment, nothing."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)  # one look: another process may remove it between two
+    except (OSError, ValueError):
+        return False
 
 
 @contextlib.contextmanager
@@ -300,7 +309,7 @@ def atomic_write(
     path = pathlib.Path(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
+        if is_special(path):
             raise BadInput(f"{path} is not a regular file; name another file to write to")
         if durable:
             remove_stale(path.parent, recursive=False, prefix=_prefix(path))

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from attribution.errors import BadInput, described
+from attribution.files import is_special
 
 _Found = TypeVar("_Found")
 
@@ -143,7 +144,7 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
-        if os.path.exists(place) and not os.path.isfile(place):  # a pipe would block
+        if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
         specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
         assert specification is not None and specification.loader is not None  # the name ends in .py

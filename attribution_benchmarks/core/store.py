@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from attribution.errors import BadInput
+from attribution.files import is_special
 
 FILE = "scores.sqlite"
 _BATCH_SIZE = 256  # records in one query; bounds the memory
@@ -87,8 +88,7 @@ class ScoreStore:
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             for ending in ("", "-journal", "-wal", "-shm"):
-                path = f"{self.path}{ending}"
-                if self.path and os.path.exists(path) and not os.path.isfile(path):
+                if self.path and is_special(f"{self.path}{ending}"):
                     raise OSError(f"{FILE}{ending} is not a regular file")  # SQLite would wait for a pipe
             database = sqlite3.connect(
                 self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False

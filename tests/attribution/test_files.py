@@ -22,6 +22,7 @@ from attribution.files import (
     cache_directory,
     check_directory,
     check_file,
+    is_special,
     locked_directory,
     make_directory,
     remove_stale,
@@ -389,3 +390,25 @@ def test_a_directory_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="Input/output error"), atomic_directory(tmp_path / "new") as unfinished:
         (unfinished / "other").write_text("two")
     assert os.listdir(tmp_path) == ["set"]
+
+
+def test_a_file_that_comes_and_goes_is_never_special(tmp_path):
+    path, ended = tmp_path / "file", threading.Event()
+
+    def come_and_go():
+        while not ended.is_set():
+            path.touch()
+            path.unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    found = {is_special(path) for _ in range(20_000)}
+    ended.set()
+    thread.join()
+    assert found == {False}
+
+
+def test_directories_pipes_and_devices_are_special(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    assert all(map(is_special, (tmp_path, tmp_path / "pipe", tmp_path / "link", os.devnull)))
