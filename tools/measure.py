@@ -26,12 +26,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 59_095,
+    "lines outside tests": 59_105,
     "files outside tests": 234,
-    "lines of tests": 39_380,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 39_403,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 91,
     "highest complexity": 20,
-    "public names": 807,
+    "public names": 808,
     "imports of attribution_benchmarks by attribution": 0,
     "modules loaded by attribution.explain": 44,  # of --modules
     "modules loaded by bim.metrics": 84,
