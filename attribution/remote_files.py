@@ -32,9 +32,8 @@ def origin(path: str | os.PathLike[str]) -> str:
     return _addresses.get(os.fspath(path), os.fspath(path))
 
 
-def serialized(flag: flags.Flag) -> str:
-    """Return a flag with its value as on a command line, with addresses instead of local copies."""
-    text: str = flag.serialize()
+def with_addresses(text: str) -> str:
+    """Return a text with addresses in place of the local copies that it names."""
     for copy, address in _addresses.items():
         text = text.replace(copy, address)
     return text

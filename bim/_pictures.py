@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +19,13 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from bim._table import image_scores
-from bim.evaluate import PAIRS, SHARED_MEMBER, BimRun, Member, input_side, member_key
+from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
+from bim.members import PAIRS, SHARED_MEMBER, Member, member_key
 from bim.scores import METRICS, place_mask, two_dimensional
+
+if TYPE_CHECKING:
+    from bim.evaluate import BimEvaluation
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
@@ -40,7 +45,7 @@ _REPORT_EXAMPLES = 4  # of a metric
 
 @no_mathtext
 def write_pictures(
-    directory: str, run: BimRun, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
+    directory: str, evaluation: BimEvaluation, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
     """Write figures for the metrics of a run and return the files, as ``mcs_scores.png`` and ``mcs_examples.png``.
 
@@ -53,13 +58,13 @@ def write_pictures(
         chosen = [row for row in rows if row["metric"] == metric and "of" not in row]
         figure = _curves(chosen, titles) if metric == "rmcs" else _bars(metric, chosen, titles)
         written += save_figure(figure, directory, f"{metric}_scores", formats, trim=False)
-        if metric in PAIRS and run.method_names:
-            figure = _examples(metric, run, titles, (places or {}).get(metric))
+        if metric in PAIRS and evaluation.method_names:
+            figure = _examples(metric, evaluation, titles, (places or {}).get(metric))
             written += save_figure(figure, directory, f"{metric}_examples", formats, trim=False)
     return written
 
 
-def example_maps(metric: str, run: BimRun, places=None):
+def example_maps(metric: str, evaluation: BimEvaluation, places=None):
     """Explain a few images of a metric's two members.
 
     ``places`` are among the images that both sets have; evenly spread when None. Returns the images, (2, n, H, W, 3)
@@ -67,23 +72,23 @@ def example_maps(metric: str, run: BimRun, places=None):
     classes that both members predict, (2, n).
     """
     if places is None:
-        common = len(run.matched(*(set_name for _, set_name in PAIRS[metric]))[0])
+        common = len(evaluation.matched(*(set_name for _, set_name in PAIRS[metric]))[0])
         places = np.unique(np.linspace(0, common - 1, NUM_EXAMPLES).astype(int))
     images, maps, predicted = [], {}, []
-    for member, chosen, found in _example_members(metric, run, places):
+    for member, chosen, found in _example_members(metric, evaluation, places):
         images.append(member.images.images(chosen))
         for name, one in found.items():
             maps.setdefault(name, []).append(one / 255)
         batch = member.batch(chosen)
-        classes = member.model.predict(batch.inputs, run.flags.batch_size)
+        classes = member.model.predict(batch.inputs, evaluation.settings.batch_size)
         predicted.append([_class_name(member, int(number)) for number in classes])
         masks = batch.masks["object"]  # the same for both members
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, masks, predicted
 
 
-def _examples(metric: str, run: BimRun, titles, places=None):
+def _examples(metric: str, evaluation: BimEvaluation, titles, places=None):
     """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
-    images, maps, masks, predicted = example_maps(metric, run, places)
+    images, maps, masks, predicted = example_maps(metric, evaluation, places)
     names, count = list(maps), images.shape[1]
     parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
     grid = PictureGrid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)), 1.13, 0.07, 0.32, left=0.3, right=0.8)
@@ -153,10 +158,10 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
-def save_report_examples(directory: str, run: BimRun, comparisons: Sequence) -> str:
+def save_report_examples(directory: str, evaluation: BimEvaluation, comparisons: Sequence) -> str:
     """Write the images that tell the methods apart under each metric, and return the file.
 
-    ``comparisons`` are those of all metrics of the run.
+    ``comparisons`` are those of all metrics of the evaluation.
     """
     groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
     examples, pictures = [], []
@@ -164,54 +169,54 @@ def save_report_examples(directory: str, run: BimRun, comparisons: Sequence) -> 
         group = groups.get(metric)
         if group is None or not len(group.inputs):
             continue
-        found, every = _examples_of(metric, run, group)
+        found, every = _examples_of(metric, evaluation, group)
         examples += found
         pictures.append(every)
     others = [group for name, group in groups.items() if name not in METRICS]
     if others:
-        member = run.member(*SHARED_MEMBER)
-        rows = _rows(others[0], run.drawn(SHARED_MEMBER[1]))
+        member = evaluation.member(*SHARED_MEMBER)
+        rows = _rows(others[0], evaluation.drawn(SHARED_MEMBER[1]))
         names = tuple(group.where["metric"] for group in others)
         pictures.append(report_examples.InputPictures(names, tuple(others[0].inputs), member.images.images(rows)))
     return report_examples.save(directory, examples, pictures)
 
 
-def _chosen(metric: str, run: BimRun, group: InputScores) -> list[int]:
+def _chosen(metric: str, evaluation: BimEvaluation, group: InputScores) -> list[int]:
     """Return places among the images that count under a metric."""
     less = [described.name for described in METRICS.values() if described.better == "less"]
-    return report_examples.choose([group], less, run.method_names, _REPORT_EXAMPLES)
+    return report_examples.choose([group], less, evaluation.method_names, _REPORT_EXAMPLES)
 
 
-def example_places(run: BimRun, comparisons: Sequence, count: int) -> dict[str, list[int]]:
+def example_places(evaluation: BimEvaluation, comparisons: Sequence, count: int) -> dict[str, list[int]]:
     """Return metric -> ``count`` of the images in a report, as places among the images that both sets have."""
     groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
     found = {}
     for metric in PAIRS:
         group = groups.get(metric)
         if group is not None and len(group.inputs):
-            counted = _rows(group, range(len(run.drawn(PAIRS[metric][0][1]))))
-            found[metric] = [counted[place] for place in _chosen(metric, run, group)[:count]]
+            counted = _rows(group, range(len(evaluation.drawn(PAIRS[metric][0][1]))))
+            found[metric] = [counted[place] for place in _chosen(metric, evaluation, group)[:count]]
     return found
 
 
-def _example_members(metric: str, run: BimRun, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
+def _example_members(metric: str, evaluation: BimEvaluation, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
     ``places`` are among the images that both sets have.
     """
     found = []
-    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
+    matched = evaluation.matched(*(set_name for _, set_name in PAIRS[metric]))
     for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = run.member(model_name, set_name)
+        member = evaluation.member(model_name, set_name)
         taken = [rows[place] for place in places]
         side = input_side(member.model)
         maps = report_examples.maps_of(
-            run.explainer(member.model),
+            evaluation.explainer_with(member.model),
             report_examples.MapPicture("picture", _map_bytes, width=side * side),
-            member.batches(taken, run.flags.batch_size),
+            member.batches(taken, evaluation.settings.batch_size),
             member_key(member),
             [Member],
-            run.run.store,
+            evaluation.run.store,
             (side, side),
         )
         found.append((member, taken, maps))
@@ -219,11 +224,11 @@ def _example_members(metric: str, run: BimRun, places: Sequence[int]) -> list[tu
 
 
 def _examples_of(
-    metric: str, run: BimRun, group: InputScores
+    metric: str, evaluation: BimEvaluation, group: InputScores
 ) -> tuple[list[report_examples.Example], report_examples.InputPictures]:
-    counted = _rows(group, range(len(run.drawn(PAIRS[metric][0][1]))))
-    picked = _chosen(metric, run, group)
-    pair = _example_members(metric, run, [counted[place] for place in picked])
+    counted = _rows(group, range(len(evaluation.drawn(PAIRS[metric][0][1]))))
+    picked = _chosen(metric, evaluation, group)
+    pair = _example_members(metric, evaluation, [counted[place] for place in picked])
     names = (metric,)
     examples = []
     for number, place in enumerate(picked):
@@ -234,8 +239,8 @@ def _examples_of(
         first, taken, _ = pair[0]
         title = f"{METRICS[metric].title} {group.inputs[place]}: {_named(first.images.names[taken[number]])}"
         examples.append(report_examples.Example(group.inputs[place], names, title, views))
-    member = run.member(*PAIRS[metric][0])
-    rows, _ = run.matched(*(set_name for _, set_name in PAIRS[metric]))
+    member = evaluation.member(*PAIRS[metric][0])
+    rows, _ = evaluation.matched(*(set_name for _, set_name in PAIRS[metric]))
     every = member.images.images([rows[place] for place in counted])
     return examples, report_examples.InputPictures(names, tuple(group.inputs), every)
 

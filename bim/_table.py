@@ -14,7 +14,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.tables import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
-from bim.evaluate import Comparison
+from bim.members import Comparison
 from bim.scores import METRICS
 
 _HEADINGS = {

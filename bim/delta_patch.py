@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from attribution.errors import BadInput
 from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory
 from attribution.reading import read_json
 from bim import layout
+from bim.classifiers import TENSORS, input_side, load_classifier, network_inputs
 from bim.construct import write_lists
 from bim.dataset import BimSet, load_set, read_images, save_masks
-from bim.evaluate import PATCH_SET, TENSORS, BimRun, input_side, load_classifier, network_inputs
+from bim.members import PATCH_SET
 from bim.models import network_input
 from bim.scores import place_mask
 from bim.served import local_twin
@@ -220,30 +222,29 @@ def read_record(directory: str) -> _PatchRecord | None:
         raise BadInput(f"{path} is damaged; make the patches again with scripts/construct_delta_patch.py") from error
 
 
-def patches_for(run: BimRun, made_here: bool):
-    """Return the record of the delta patches; None where there is none, as in the authors' data.
+def patches_for(data_dir: str, model: Any, models_dir: str, made_here: bool):
+    """Return the record of the delta patches of a model; None where there is none, as in the authors' data.
 
     With ``made_here``, patches are made when there are none for this model; of a served model, if its file is in
     ``models_dir``. Raises ``BadInput`` if they were made for another model than the one to be scored and are not made
     here.
     """
-    directory = os.path.join(run.data_dir, PATCH_SET)
-    model = run.model("scene_only")
-    path = str(model.path)
-    if run.client is not None:  # patches are made with gradients of all logits, hence from the file
-        twin = local_twin(run.flags.models_dir, "scene_only", model)
+    directory = os.path.join(data_dir, PATCH_SET)
+    path, served = str(model.path), getattr(model, "client", None) is not None
+    if served:  # patches are made with gradients of all logits, hence from the file
+        twin = local_twin(models_dir, "scene_only", model)
         path = twin or f"DIR, the file behind {path}"
         made_here = made_here and twin is not None
-    hint = f"scripts/construct_delta_patch.py --data_dir={run.data_dir} --model={path}"
+    hint = f"scripts/construct_delta_patch.py --data_dir={data_dir} --model={path}"
     if not made_here and not os.path.isdir(directory):
         raise BadInput(f"no patches in {directory}; make them with {hint}")
     record = read_record(directory)
     if made_here and not _fits(record, model):
-        with locked_directory(run.data_dir, "patches"):
+        with locked_directory(data_dir, "patches"):
             record = read_record(directory)  # another process may have made them meanwhile
             if not _fits(record, model):
-                maker = model if run.client is None else load_classifier(run.flags.models_dir, "scene_only")
-                record = construct(run.data_dir, maker, progress=True)
+                maker = load_classifier(models_dir, "scene_only") if served else model
+                record = construct(data_dir, maker, progress=True)
     elif record is not None and not _fits(record, model):
         raise BadInput(
             f"the patches in {directory} were made for another model, to this one they may mean something; make its "

@@ -6,47 +6,40 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from absl import flags
-from PIL import Image
 
-import attribution
-from attribution.errors import BadInput, listed, printable
-from attribution_benchmarks.cli.bundled_models import given_or_bundled
-from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution.errors import BadInput, print_line, printable
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
+from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
 from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results, ShardedRun
-from attribution_benchmarks.core.explainer import Explainer
-from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
-from bim import scores
+from bim import _table, layout, scores
 from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
+from bim.classifiers import classifier_at, load_classifier
 from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
-from bim.layout import CHANNEL_MEANS, CONTRAST_SETS, MODEL_NAMES, SCENES, cluster
-from bim.scores import METRICS, object_attribution, place_mask, two_dimensional
+from bim.delta_patch import patches_for
+from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
+from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Comparison, Member, member_key, members
+from bim.scores import METRICS
+from bim.served import check_methods, local_twin, served_classifier, served_name
+from bim.settings import Settings
 
 if TYPE_CHECKING:
     from attribution_benchmarks import serving
-    from attribution_benchmarks.core.explainer import MapsDirectory, SavedMaps
-    from attribution_benchmarks.core.runner import Run
 
-TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models
-PATCH_SET = "bamboo_forest_patch"
-PAIRS = {  # (model, set) of the first and of the second member
-    "mcs": (("obj", "obj"), ("scene", "scene")),
-    "idr": (("scene", "scene"), ("scene", "scene_only")),
-    "iir": (("scene_only", "bamboo_forest"), ("scene_only", PATCH_SET)),
-}
 FUNCTIONS: dict[str, Callable] = {
     "mcs": scores.model_contrast_score,
     "idr": scores.input_dependence_rate,
     "iir": scores.input_independence_rate,
     "rmcs": scores.model_contrast_score,
 }
-SHARED_MEMBER = ("obj", "obj")  # where metrics of all benchmarks are computed: the object is what matters there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,182 +79,17 @@ class _Measured:
         return dataclasses.replace(self, attributions=spoilt)
 
 
-def load_classifier(models_dir: str, name: str, tensors: bool = False):
-    """Load one of BIM's models, such as ``obj``, from a folder of models; see ``classifier_at``."""
-    models_dir = os.fspath(given_or_bundled(models_dir))
-    path = os.path.join(models_dir, name)
-    if not os.path.isdir(path):
-        have = (
-            sorted(entry.name for entry in os.scandir(models_dir) if entry.is_dir())
-            if os.path.isdir(models_dir)
-            else []
-        )
-        raise BadInput(f"no model '{name}' in {models_dir}; there are {listed(have) if have else 'none'}")
-    return classifier_at(path, tensors)
-
-
-def classifier_at(path: str, tensors: bool = False):
-    """Load any SavedModel that can classify BIM's images; return an ``attribution.model.model.Model``.
-
-    ``tensors`` addresses it by the authors' tensor names instead of its signature. Raises ``BadInput`` if it cannot be
-    loaded, takes no square colour images of one size, or has not ten classes.
-    """
-    return checked_classifier(attribution.load_model(path, score="logits", **(TENSORS if tensors else {})), path)
-
-
-def checked_classifier(model, path: str):
-    """Return a model, loaded or served, if it can classify BIM's images; see ``classifier_at``."""
-    shape = model.inputs[model.explained_input()].shape
-    sizes = None if shape is None else tuple(shape)
-    if sizes is None or len(sizes) != 4 or sizes[1] is None or sizes[1] != sizes[2] or sizes[3] != 3:
-        raise BadInput(f"{path} takes inputs of shape {shape}; BIM's images are (batch, side, side, 3)")
-    if model.num_classes != len(SCENES):
-        raise BadInput(f"{path} has {model.num_classes} classes; BIM's sets have {len(SCENES)}")
-    return model
-
-
-def network_inputs(images: np.ndarray, side: int) -> np.ndarray:
-    """Return images as BIM's models take them, (N, side, side, 3) float32 RGB minus the channel means.
-
-    Images, (N, H, W, 3) uint8 RGB, of another side are resized bilinearly by Pillow, as the authors do.
-    """
-    if images.shape[1:3] != (side, side):
-        images = np.stack(
-            [np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR)) for image in images]
-        )
-    return images.astype(np.float32) - CHANNEL_MEANS
-
-
-def input_side(model) -> int:
-    """Return the side of a model's square input in pixels."""
-    return int(model.inputs[model.explained_input()].shape[1])
-
-
-def _object_attribution(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
-    """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2).
-
-    Maps are (N, H, W, C) or (N, H, W), of the size of the masks, (N, H, W) bool; else ``BadInput``.
-    """
-    masks = batch.masks["object"]
-    if maps.shape[1:3] != masks.shape[1:]:
-        raise BadInput(f"maps of {maps.shape[1:]}; BIM reads maps of the network's input size, {masks.shape[1:]}")
-    scaled, flat = two_dimensional(np.asarray(maps, np.float32))
-    return np.stack([object_attribution(scaled, masks), flat], axis=1)
-
-
-OBJECT = PerSampleMetric("object_attribution", _object_attribution, width=2)
-
-
-@dataclasses.dataclass(frozen=True)
-class Member:
-    """A model on a set, as the metrics compare two of them: ``obj-obj``, ``scene-scene_only``, ..."""
-
-    # ``obj``, ``scene``, ...; model and set are part of each image's key, so no two draw the same random numbers.
-    model_name: str
-    model: object  # from ``load_classifier``, or served
-    images: BimSet  # the set
-
-    @property
-    def name(self) -> str:
-        """Return "obj-obj": folder of the saved maps, and beginning of the keys."""
-        return f"{self.model_name}-{os.path.basename(self.images.directory)}"
-
-    def file(self, row: int) -> str:
-        """Return the name of an image's saved map."""
-        return f"{self.name}/{os.path.splitext(self.images.names[row])[0]}"
-
-    def batch(self, rows: Sequence[int]) -> Batch:
-        """Return some of the images, as the model takes them."""
-        side = input_side(self.model)
-        return Batch(
-            network_inputs(self.images.images(rows), side),
-            [f"{self.name}/{self.images.names[row]}" for row in rows],
-            masks={
-                "object": np.stack([place_mask(self.images.mask(row), self.images.boxes[row], side) for row in rows])
-            },
-            truth={"file": list(map(self.file, rows))},
-        )
-
-    def batches(self, rows: Sequence[int], size: int) -> Iterator[LazyBatch]:
-        """Yield some of the images, so many at a time."""
-        for start in range(0, len(rows), size):
-            part = list(rows[start : start + size])
-            digests = self.images.digest(part)
-            names = [f"{self.images.names[row]} {digest}" for row, digest in zip(part, digests, strict=True)]
-            yield LazyBatch(names, list(map(self.file, part)), lambda part=part: self.batch(part))
-
-
-def member_key(member: Member) -> dict[str, Any]:
-    """Return what stored numbers of a member depend on: its name and model, from a file or from a server."""
-    key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
-    if getattr(member.model, "client", None) is not None:
-        key["served"] = True  # a served model's scores are its server's, not those of the file behind it
-    return key
-
-
-def members(metric: str) -> tuple[tuple[str, str], ...]:
-    """Return the (model, set) pairs whose maps a metric reads."""
-    if metric == "rmcs":
-        return tuple((name, "dog_bedroom") for name in CONTRAST_SETS)
-    return PAIRS.get(metric, (SHARED_MEMBER,))
-
-
-def own_models(entries: Iterable[str], metrics: Iterable[str], served: bool = False) -> dict[str, str]:
-    """Return the models that the user scores in place of members, ``obj=DIR`` as ``{"obj": "DIR"}``.
-
-    ``metrics`` are the metrics of the run; if ``served``, the entries have names of a server's models instead of
-    directories. Raises ``BadInput`` if an entry has another form or comes twice, or its name is no member of these
-    metrics.
-    """
-    used = {name for metric in metrics for name, _ in members(metric)}
-    found = {}
-    for entry in entries:
-        name, _, directory = entry.partition("=")
-        if name not in MODEL_NAMES or not directory:
-            raise BadInput(f"--models has '{entry}'; expected name=directory with a name of {listed(MODEL_NAMES)}")
-        if name in found:
-            raise BadInput(f"--models names '{name}' twice; one model can take its place")
-        if name not in used:
-            takers = [metric for metric in METRICS if name in dict(members(metric))]
-            raise BadInput(f"model '{name}' has no part in {listed(metrics)}, only in {listed(takers)}")
-        if not served and not os.path.isdir(directory):
-            raise BadInput(f"--models={entry}: no directory {directory}; expected a SavedModel")
-        found[name] = directory
-    return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One method under one metric."""
-
-    metric: str  # "mcs", "idr", "iir", "rmcs", or a metric of all benchmarks
-    scene_model: int | None  # for RMCS the number i of the model scene_i
-    source: MapSource
-    values: np.ndarray  # (n,) one value per counted image; their mean is the score
-    rows: np.ndarray  # (n,) places of these images among those drawn
-    drawn: int  # number of images drawn
-    flat: int  # number of counted images with a map without a scale for either member
-    clusters: tuple[str, ...] | None = None  # (n,) ``bim.layout.cluster``
-    curves: np.ndarray | None = None  # (n, points), behind the values of a metric with a curve
-
-    @property
-    def method(self) -> str:
-        """Name of the method, of the method under a control, or of the control."""
-        return self.source.name
-
-    @property
-    def of_control(self) -> bool:
-        """Whether it is of a method under a control."""
-        return bool(self.source.method and self.source.control)
-
-
-def map_folders(run: Run) -> dict[str, pathlib.Path]:
-    """Return the folders of ``--precomputed_maps`` by method; empty without it."""
-    if not run.flags.precomputed_maps:
-        return {}
-    from attribution_benchmarks.core.explainer import saved_methods
-
-    return saved_methods(run.flags.precomputed_maps, run.method_names)
+def load(run: Run) -> BimEvaluation:
+    """Load the models and lists of the sets that the metrics need."""
+    evaluation = BimEvaluation(run)
+    if run.in_worker:
+        return evaluation
+    _report_models(evaluation)
+    if not run.only_describes:
+        _ = evaluation.maps  # raises for a directory with other maps
+        if "iir" in run.metrics and evaluation.settings.data_dir:
+            evaluation.patches(made_here=False)  # raises for patches of another model
+    return evaluation
 
 
 def _attach_live_network(model: Any) -> None:
@@ -270,24 +98,20 @@ def _attach_live_network(model: Any) -> None:
     attach_live_network(model)
 
 
-def _client(flag_values: flags.FlagValues) -> serving.Client:
-    from attribution_benchmarks import serving
-
-    return serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
-
-
-class BimRun:
-    """The models, sets and comparisons of a run; its hooks read it as ``run.data``.
+class BimEvaluation(Evaluation):
+    """The models, sets and comparisons of a run.
 
     Parameters
     ----------
     run
-        Its metrics and methods are selected.
+        What is asked.
+    dropped
+        Stems of images that do not count.
 
     Attributes
     ----------
     models, sets
-        Those that were loaded, by name.
+        Those that were loaded, by name; further sets are read when they are needed.
     own_models
         Name of a member, such as ``obj``, -> SavedModel to score in its place, or a served model's name.
     shared
@@ -302,24 +126,25 @@ class BimRun:
         they may be made later.
     """
 
-    def __init__(self, run: Run):
-        self.run, self.flags = run, run.flags
-        self.own_models = own_models(run.flags.models, run.metrics, bool(run.flags.server))
-        self.client = _client(run.flags) if run.flags.server else None
-        self.data_dir = resolve_data_dir(run.flags.data_dir)
-        self.controls = CONTROLS if run.flags.controls else ()
+    settings: Settings
+
+    def __init__(self, run: Run, dropped: Collection[str] = ()):
+        settings: Any = run.settings
+        super().__init__(run, {})
+        self.own_models = settings.own_models(run.metrics)
+        self.client = _client(settings) if settings.server else None
+        self.data_dir = resolve_data_dir(settings.data_dir)
+        self.controls = CONTROLS if settings.controls else ()
         self.shared = {name: metric for name, metric in run.metrics.items() if name not in METRICS}
-        self.upstream = run.flags.compat == "upstream"
-        self.models: dict[str, Any] = {}
+        self.upstream = settings.compat == "upstream"
         self.sets: dict[str, BimSet] = {}
-        self._dropped: set[str] = set()
-        for model_name, set_name in dict.fromkeys(pair for metric in run.metrics for pair in members(metric)):
-            self.model(model_name)
+        self._dropped = frozenset(dropped)
+        needed = dict.fromkeys(pair for metric in run.metrics for pair in members(metric))
+        self.models = {name: self._loaded(name) for name, _ in needed}
+        for _, set_name in needed:
             if set_name != PATCH_SET:
                 self.images(set_name)
         if self.client is not None:
-            from bim.served import check_methods
-
             check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
         self._offer_live_networks()
 
@@ -334,8 +159,8 @@ class BimRun:
 
     @functools.cached_property
     def map_folders(self) -> dict[str, pathlib.Path]:
-        """Folders of the precomputed maps by method; empty without ``--precomputed_maps``."""
-        return map_folders(self.run)
+        """Folders of the precomputed maps by method; empty without them."""
+        return self.settings.map_folders(self.run.names)
 
     @property
     def method_names(self) -> list[str]:
@@ -343,23 +168,18 @@ class BimRun:
         return list(self.map_folders or self.run.methods)
 
     @functools.cached_property
-    def maps_directory(self) -> MapsDirectory | None:
-        """Where maps are saved; None without ``--save_maps``."""
+    def maps(self) -> MapsDirectory | None:
+        """Where maps are saved; None without ``save_maps``."""
         fingerprints = {name: model.fingerprint for name, model in self.models.items()}
-        return self.run.maps_directory(models=fingerprints, layer=self.flags.layer)
+        return self.maps_directory(models=fingerprints, layer=self.settings.layer)
 
-    def model(self, name: str) -> Any:
-        """Return a model, loaded once."""
-        if name not in self.models:
-            if self.client is not None:
-                from bim.served import served_classifier, served_name
-
-                self.models[name] = served_classifier(self.client, self.own_models.get(name) or served_name(name))
-            elif name in self.own_models:
-                self.models[name] = classifier_at(self.own_models[name], tensors=self.upstream)
-            else:
-                self.models[name] = load_classifier(self.flags.models_dir, name, tensors=self.upstream)
-        return self.models[name]
+    def _loaded(self, name: str) -> Any:
+        """Return a model from the server, the user's directory or the folder of models."""
+        if self.client is not None:
+            return served_classifier(self.client, self.own_models.get(name) or served_name(name))
+        if name in self.own_models:
+            return classifier_at(self.own_models[name], tensors=self.upstream)
+        return load_classifier(self.settings.models_dir, name, tensors=self.upstream)
 
     def images(self, set_name: str) -> BimSet:
         """Return a set, read once."""
@@ -369,18 +189,18 @@ class BimRun:
 
     def member(self, model_name: str, set_name: str) -> Member:
         """Return a model on a set."""
-        return Member(model_name, self.model(model_name), self.images(set_name))
+        return Member(model_name, self.models[model_name], self.images(set_name))
 
-    def explainer(self, model: Any, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
+    def explainer_with(self, model: Any, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
         """Return what makes a model's maps by the methods, the controls and further controls."""
         controls = (*self.controls, *further)
-        layer = CAM_LAYER if self.map_folders else cam_layer(model, self.flags.layer)
+        layer = CAM_LAYER if self.map_folders else cam_layer(model, self.settings.layer)
         methods = {
             name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
             for name, (method, _) in self.run.methods.items()
         }
         controlled = {control.name: on_random_networks(control, methods) for control in controls}
-        return self.run.explainer(model, controls, controlled, methods)
+        return self.explainer(model, controls, controlled, methods)
 
     def explainer_of(self, member: Member) -> Explainer | SavedMaps:
         """Return what makes a member's maps, with the controls that only its model or set has.
@@ -388,17 +208,17 @@ class BimRun:
         These are networks of random weights and, with metrics of all benchmarks, the ground truth.
         """
         truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
-        count = 0 if self.map_folders or not has_variables(member.model.path) else self.flags.random_networks
+        count = 0 if self.map_folders or not has_variables(member.model.path) else self.settings.random_networks
         place = MODEL_NAMES.index(member.model_name)
-        return self.explainer(member.model, (*truth, *networks([RANDOM_WEIGHTS] if count else [], count, place)))
+        return self.explainer_with(member.model, (*truth, *networks([RANDOM_WEIGHTS] if count else [], count, place)))
 
-    def sharded_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
+    def member_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
         """Return the run of a model through some images of a set."""
         member = self.member(model_name, set_name)
         member.images.draw(rows)  # all at once, in parallel; a batch would draw its own
         predicted = PredictionFilter(
             "prediction",
-            lambda batch: member.model.predict(batch.inputs, self.flags.batch_size).tolist(),
+            lambda batch: member.model.predict(batch.inputs, self.settings.batch_size).tolist(),
             lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
         )
         evaluator = Evaluator(
@@ -408,9 +228,9 @@ class BimRun:
             [Member],
             self.run.store,
             predicted,
-            self.maps_directory,
+            self.maps,
         )
-        return ShardedRun(member.name, evaluator, list(rows), self.flags.batch_size, member.batches)
+        return ShardedRun(member.name, evaluator, list(rows), self.settings.batch_size, member.batches)
 
     def sharded_runs(self) -> list[list[ShardedRun]]:
         """Return all sharded runs of the metrics, in groups that can be computed together.
@@ -418,6 +238,8 @@ class BimRun:
         Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
         without Beam, so that batches have the same borders.
         """
+        if "iir" in self.run.metrics:
+            self.patches(made_here=not self.settings.data_dir)
         groups: list[dict[tuple[str, str], list[int]]] = [{}]
         for metric in self.run.metrics:
             if metric in PAIRS:
@@ -428,13 +250,60 @@ class BimRun:
             if any(groups[-1].get(pair, rows) != rows for pair, rows in needed.items()):
                 groups.append({})
             groups[-1].update(needed)
-        return [[self.sharded_run(*pair, rows) for pair, rows in group.items()] for group in groups]
+        return [[self.member_run(*pair, rows) for pair, rows in group.items()] for group in groups]
 
-    def drop(self, failed: Mapping[str, Sequence[int]]) -> None:
-        """Drop images: member's name -> rows of its set."""
-        for name, rows in failed.items():
-            images = self.images(name.partition("-")[2])
-            self._dropped |= {os.path.splitext(images.names[row])[0] for row in rows}
+    def sharded_run(self, name: str) -> ShardedRun:
+        """Return the run of ``obj-obj`` and so on, without its images."""
+        model_name, _, set_name = name.partition("-")
+        return self.member_run(model_name, set_name)
+
+    def without(self, failed: Mapping[str, Sequence[int]]) -> BimEvaluation:
+        """Return the evaluation without images of all sets, member's name -> rows of its set."""
+        names = {name: self.images(name.partition("-")[2]).names for name in failed}
+        stems = {os.path.splitext(names[name][row])[0] for name, rows in failed.items() for row in rows}
+        return BimEvaluation(self.run, self._dropped | stems)
+
+    def describe_models(self) -> list[str]:
+        """Return each model's number of correct predictions on images of its sets."""
+        pairs = dict.fromkeys(pair for metric in self.run.metrics for pair in members(metric))
+        return [self._fit(*pair) for pair in pairs if pair[1] != PATCH_SET]
+
+    def sections(self) -> Iterator[Section]:
+        """Compare the models and sets of each metric; the results of a section are its ``Comparison`` objects."""
+        metrics = self.run.metrics
+        for name, metric in metrics.items():
+            patches = self.patches(made_here=not self.settings.data_dir) if name == "iir" else None
+            compared = self.compare(name)
+            rows = _table.score_rows(compared, self.settings.compared_with, metrics)
+            parts = [_table.table(metric, rows, self.titles(compared))]
+            if name == "rmcs" and self._any_bundled():
+                parts.append(_table.CHOSEN_BY_SCORE + "\n")
+            if patches:
+                parts.append(patches.summary() + "\n")
+            yield Section(
+                rows + _table.curve_rows(compared, metrics), "\n".join(parts) + "\n", "",
+                _table.image_scores(compared), compared,
+            )  # fmt: skip
+
+    def titles(self, results: Sequence[Comparison]) -> dict[str, str]:
+        """Return the titles of methods and controls by name."""
+        methods = {name: method.title for name, (method, _) in self.run.methods.items()}
+        controls = {control.name: control.title for control in (*CONTROLS, GROUND_TRUTH)}
+        return {name: methods.get(name, name) for name in self.method_names} | controls
+
+    def data_fingerprints(self, results: Sequence[Comparison]) -> dict[str, str]:
+        """Return the fingerprints of the sets by name."""
+        return {name: images.fingerprint() for name, images in self.sets.items()}
+
+    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
+        """Write a figure of scores and one of examples for each metric, and images for a report."""
+        from bim import _pictures
+
+        compared = section.results
+        places = _pictures.example_places(self, compared, _pictures.NUM_EXAMPLES)
+        titles = self.titles(compared)
+        _pictures.write_pictures(directory, self, self.run.metrics, section.rows, titles, places, formats)
+        _pictures.save_report_examples(directory, self, compared)
 
     def measured(self, model_name: str, set_name: str, rows: Sequence[int]) -> _Measured:
         """Return a model's attributions on some images of a set.
@@ -446,8 +315,6 @@ class BimRun:
         """
         member = self.member(model_name, set_name)
         if self.map_folders:
-            from attribution_benchmarks.core.explainer import with_all_maps
-
             files = [member.file(row) for row in rows]
             there = with_all_maps(files, self.map_folders)
             if not all(there):
@@ -456,7 +323,7 @@ class BimRun:
                     f"METHOD/{files[there.index(False)]}.npy"
                 )
         title = printable(member.name.replace("-", " on "))
-        results = self.run.evaluate(self.sharded_run(model_name, set_name, rows), "image", title)
+        results = self.computed(self.member_run(model_name, set_name, rows), "image", title)
         found = _Measured.of(results, member.images.labels[list(rows)], self._shared_of(member))
         return found.with_zero_by_zero() if self.upstream else found
 
@@ -489,7 +356,7 @@ class BimRun:
     def drawn(self, set_name: str) -> list[int]:
         """Return the rows of a set that this run samples, without dropped images."""
         names = self.images(set_name).names
-        rows = scores.sample_rows(len(names), self.flags.num_imgs, self.flags.seed)
+        rows = scores.sample_rows(len(names), self.settings.num_imgs, self.settings.seed)
         return [row for row in rows if os.path.splitext(names[row])[0] not in self._dropped]
 
     def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
@@ -524,6 +391,51 @@ class BimRun:
             )
             for source, numbers in found.shared[metric].items()
         ]  # fmt: skip
+
+    def _fit(self, model_name: str, set_name: str) -> str:
+        member, rows = self.member(model_name, set_name), self.drawn(set_name)
+        inputs = member.batch(rows).inputs
+        correct = int((member.model.predict(inputs, self.settings.batch_size) == member.images.labels[rows]).sum())
+        return (
+            f"{model_name} fits BIM: images (batch, {inputs.shape[1]}, {inputs.shape[2]}, 3) to ten classes, "
+            f"{correct} of {len(rows)} images of {set_name} right"
+        )
+
+    def patches(self, made_here: bool) -> Any:
+        """Return the record of the delta patches; see ``delta_patch.patches_for``."""
+        return patches_for(self.data_dir, self.models["scene_only"], self.settings.models_dir, made_here)
+
+    def _any_bundled(self) -> bool:
+        """Return whether one of the contrast models is one of the repository's."""
+        if self.client is not None:
+            return any(local_twin(layout.SAVED_MODELS, name, self.models[name]) for name in layout.CONTRAST_SETS)
+        bundled = os.path.realpath(layout.SAVED_MODELS)
+        own, directory = self.own_models, self.settings.models_dir
+        paths = (os.path.realpath(own.get(name, os.path.join(directory, name))) for name in layout.CONTRAST_SETS)
+        return any(os.path.commonpath([path, bundled]) == bundled for path in paths)
+
+
+def _client(settings: Settings) -> serving.Client:
+    from attribution_benchmarks import serving
+
+    return serving.Client(settings.server, deadline=settings.deadline, retry_timeout=settings.retry_timeout)
+
+
+def _report_models(evaluation: BimEvaluation) -> None:
+    """Print which models are the user's, and which layer replaces the authors' where a model has none of its name."""
+    methods = evaluation.run.methods.values()
+    if evaluation.own_models:
+        own = ", ".join(f"{name} ({path})" for name, path in evaluation.own_models.items())
+        others = ", ".join(name for name in evaluation.models if name not in evaluation.own_models)
+        print_line(f"your own: {own}" + (f"; of --models_dir: {others}" if others else ""), file=sys.stderr)
+    if evaluation.client is not None or not any("layer" in method.defaults for method, _ in methods):
+        return
+    for name, model in evaluation.models.items():
+        if cam_layer(model, evaluation.settings.layer) is None:
+            print_line(
+                f"{name} has no layer '{CAM_LAYER}'; its class activation maps are of {model.layer(None)} (--layer)",
+                file=sys.stderr,
+            )
 
 
 def _pair(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from absl import flags
-
 from attribution_benchmarks.cli.bundled_models import default_model
 
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
@@ -86,14 +84,3 @@ def scenes_with_dog(set_name: str) -> tuple[str, ...]:
     in alphabetical order.
     """
     return CONTRAST_ORDER[: int(set_name.removeprefix("scene"))]
-
-
-def define_compat(flag_values: flags.FlagValues, also: str = "") -> None:
-    """Define ``--compat``: models of this project, or of BIM's authors; ``also`` is what "upstream" changes besides."""
-    flags.DEFINE_enum(
-        "compat",
-        "default",
-        ["default", "upstream"],
-        f"upstream: models by the authors' tensor names{also and ', '}{also}",
-        flag_values=flag_values,
-    )

@@ -25,11 +25,11 @@ Cost: ten images take 26 CPU seconds for MCS at the first run, two of them for t
 from __future__ import annotations
 
 from attribution import cli
-from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.cli.benchmark_command import Command
 from bim.definition import BENCHMARK
 
-COMMAND = Command("bim.metrics", BENCHMARK)
-FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
+COMMAND = Command(BENCHMARK)
+FLAGS, main = COMMAND.flags, COMMAND.main
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)

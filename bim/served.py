@@ -21,7 +21,7 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.stats import correlation, statistics
 from bim import scores
 from bim.dataset import BimSet
-from bim.evaluate import checked_classifier, input_side, network_inputs
+from bim.classifiers import checked_classifier, input_side, network_inputs
 from bim.layout import MODEL_NAMES
 
 PERCENTILES = (50, 90, 99)

@@ -27,12 +27,11 @@ Cost: with --tolerance=0.02 9 to 12 CPU seconds a question of 300 steps and samp
 from __future__ import annotations
 
 from attribution import cli
-from attribution_benchmarks.core.random_weights import NETWORKS
-from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.cli.benchmark_command import Command
 from clevr_xai.definition import BENCHMARK
 
-COMMAND = Command("clevr_xai.evaluate", BENCHMARK, random_networks=NETWORKS)
-FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
+COMMAND = Command(BENCHMARK)
+FLAGS, main = COMMAND.flags, COMMAND.main
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)

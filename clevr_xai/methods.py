@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
-
-from absl import flags
+from collections.abc import Mapping, Sequence
 
 from attribution import METHODS, Method, resolve_method
 from attribution.errors import BadInput, listed
@@ -57,30 +55,8 @@ COSTLY = (*BASELINES, "smoothgrad", "vargrad")
 MASKED = ("score_cam", "sise", "rise")
 
 
-def define_flags(flag_values: flags.FlagValues) -> None:
-    """Define the flags of ``settings``."""
-    flags.DEFINE_integer(
-        "steps", STEPS, "intervals of Integrated Gradients' path", lower_bound=1, flag_values=flag_values
-    )
-    flags.DEFINE_float(
-        "tolerance", TOLERANCE,
-        "if above 0, Integrated Gradients takes as many steps as this completeness error needs (a share of the "
-        "difference of the scores), and about --steps at most",
-        lower_bound=0, upper_bound=0.5, flag_values=flag_values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "samples", SAMPLES, "noisy copies of SmoothGrad and VarGrad", lower_bound=1, flag_values=flag_values
-    )
-    flags.DEFINE_float("noise", NOISE, "their noise, as a share of max - min", lower_bound=0, flag_values=flag_values)
-    flags.DEFINE_enum(
-        "batch_norm", "pass", list(BATCH_NORMS),
-        "how LRP and Excitation Backprop treat normalization: pass relevance on, or fold it into the next layer",
-        flag_values=flag_values,
-    )  # fmt: skip
-
-
 def settings(
-    names: Sequence[str],
+    methods: Mapping[str, Method] | Sequence[str],
     steps: int = STEPS,
     samples: int = SAMPLES,
     noise: float = NOISE,
@@ -92,8 +68,8 @@ def settings(
 
     Parameters
     ----------
-    names
-        Of the registry, of ``BASELINES``, or ``module:function``.
+    methods
+        Methods by name, or names of the registry, of ``BASELINES``, or ``module:function``.
     steps
         Of Integrated Gradients: intervals of the path to the image, one less than its gradients.
     samples, noise
@@ -128,9 +104,10 @@ def settings(
         "smoothgrad": {"samples": samples, "noise": noise},
         "vargrad": {"samples": samples, "noise": noise},
     }
+    if not isinstance(methods, Mapping):
+        methods = {name: resolve_method("integrated_gradients" if name in BASELINES else name) for name in methods}
     chosen = {}
-    for name in dict.fromkeys(names):
-        method = resolve_method("integrated_gradients" if name in BASELINES else name)
+    for name, method in methods.items():
         if method.library:
             raise BadInput(f"method '{name}' needs a live Keras network of one input; a Relation Network has two")
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}

@@ -23,7 +23,9 @@ from svea.scoring import NetworkScores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attribution_benchmarks.core.runner import Run
+    from attribution_benchmarks.core.evaluation import Section
+    from attribution_benchmarks.core.input_scores import InputScores
+    from svea.evaluation import SveaEvaluation
 
 _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
@@ -47,35 +49,39 @@ _PICTURE = report_examples.MapPicture("picture", _map_bytes, width=LENGTH, of_co
 _EXAMPLES = 10  # test signals for a report
 
 
-def write(run: Run, rows: Sequence[Mapping], titles: Mapping[str, str]) -> None:
-    """Write the figures of the first network and ``inputs.npz`` into ``--plot_dir``."""
-    network, directory = run.results[0], run.flags.plot_dir
-    examples = _example_rows(run.data, network)
-    maps = _maps_of(run, examples, _WHOLE)
-    for path in save_figures(directory, run.data, network, maps, rows, titles, run.flags.plot_format):
+def write(evaluation: SveaEvaluation, section: Section, directory: str, formats: Sequence[str]) -> None:
+    """Write the figures of the first network and ``inputs.npz``."""
+    data, network = evaluation.data, section.results[0][0]
+    maps = _maps_of(evaluation, network, _example_rows(data, network), _WHOLE)
+    titles = evaluation.titles(section.results)
+    for path in save_figures(directory, data, network, maps, section.rows, titles, formats):
         print_line(f"figure: {path}", file=sys.stderr)
-    _save_examples(run, directory)
+    _save_examples(evaluation, network, section.input_scores, directory)
 
 
-def _maps_of(run: Run, rows: Sequence[int], measure: PerSampleMetric) -> dict[str, dict[int, np.ndarray]]:
+def _maps_of(
+    evaluation: SveaEvaluation, network: NetworkScores, rows: Sequence[int], measure: PerSampleMetric
+) -> dict[str, dict[int, np.ndarray]]:
     """Return method -> test signal -> (40,) map; stored maps are not computed again."""
-    network, model = run.results[0], next(iter(run.models.values()))
-    (whole,) = scoring.batches(run.data, scoring.SIGNALS)
+    model = next(iter(evaluation.models.values()))
+    (whole,) = scoring.batches(evaluation.data, scoring.SIGNALS)
     places = [TRAIN_SIGNALS + row for row in rows]
     names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
-    evaluator = scoring.evaluator(network.explainer, model, [measure], run.store)
+    evaluator = scoring.evaluator(network.explainer, model, [measure], evaluation.run.store)
     found = evaluator.run([LazyBatch(names, files, lambda: whole.load().take(places))])
     return {name: dict(zip(rows, found.numbers(MapSource(name), measure), strict=True)) for name in network.methods}
 
 
-def _save_examples(run: Run, directory: str) -> None:
+def _save_examples(
+    evaluation: SveaEvaluation, network: NetworkScores, groups: Sequence[InputScores], directory: str
+) -> None:
     """Write the test signals that distinguish the methods best: signal, true template, and the maps of all methods."""
-    groups, data, probabilities = run.input_scores, run.data, run.results[0].probabilities
+    data, probabilities = evaluation.data, network.probabilities
     metrics = tuple(group.where["metric"] for group in groups)
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
-    rows = report_examples.choose(own, less, list(run.results[0].methods), _EXAMPLES)
-    maps = _maps_of(run, rows, _PICTURE)
+    rows = report_examples.choose(own, less, list(network.methods), _EXAMPLES)
+    maps = _maps_of(evaluation, network, rows, _PICTURE)
     examples = []
     for row in rows:
         predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])

@@ -18,11 +18,11 @@ Cost: 40 to 50 seconds on two cores and under 1 GB.
 from __future__ import annotations
 
 from attribution import cli
-from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.cli.benchmark_command import Command
 from svea.definition import BENCHMARK
 
-COMMAND = Command("svea.benchmark", BENCHMARK)
-FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
+COMMAND = Command(BENCHMARK)
+FLAGS, main = COMMAND.flags, COMMAND.main
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)

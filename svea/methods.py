@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import attribution
+from attribution import Method
 from attribution.errors import BadInput
 from attribution.methods.queries import ModelQueries
 from attribution_benchmarks.core.batch import Batch
@@ -37,26 +38,26 @@ def _absolute_gradient(queries: ModelQueries) -> np.ndarray:
     return np.abs(queries.input_gradient())
 
 
-def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = "") -> dict[str, tuple]:
+def settings(
+    methods: Mapping[str, Method] | Sequence[str], rise_masks: int = RISE_MASKS, layer: str = ""
+) -> dict[str, tuple]:
     """Return the methods with SVEA's settings, as ``attribution.explain_many`` takes them: name -> (method, overrides).
 
-    ``names`` are of the registry, or ``module:function`` of the user's own; what SVEA has no settings for runs with its
-    defaults. ``layer`` is that of class activation maps; a model's default when empty. Raises ``BadInput`` if there is
-    no such method, or none at all, or one twice.
+    ``methods`` are methods by name, or their names; what SVEA has no settings for runs with its defaults. ``layer`` is
+    that of class activation maps; a model's default when empty. Raises ``BadInput`` if there is no such method, or none
+    at all.
     """
     overrides: Mapping[str, dict] = {
         "integrated_gradients": {"points": 51, "quadrature": "uniform"},
         "rise": {"masks": rise_masks},
     }
-    chosen = {}
-    for name in names:
-        if name in chosen:
-            raise BadInput(f"--methods names '{name}' twice")
-        method: Any = attribution.resolve_method(name)
+    if not isinstance(methods, Mapping):
+        methods = {name: attribution.resolve_method(name) for name in methods}
+    chosen: dict[str, tuple] = {}
+    for name, method in methods.items():
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
-        if name == "gradient":
-            method = _absolute_gradient
-        chosen[name] = method, {**overrides.get(name, {}), **placed}
+        scored: Any = _absolute_gradient if name == "gradient" else method
+        chosen[name] = scored, {**overrides.get(name, {}), **placed}
     if not chosen:
         raise BadInput("--methods is empty; leave it out for SVEA's nine methods")
     return chosen

@@ -6,8 +6,8 @@ imports no TensorFlow.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -554,8 +554,6 @@ def resolve_method(name: str) -> Method:
     if name in METHODS:
         METHODS[name].library_version()
         return METHODS[name]
-    if name in _registered:
-        return _custom_method(name, _registered[name])
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
@@ -564,30 +562,33 @@ def resolve_method(name: str) -> Method:
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
 
 
-_registered: dict[str, Callable[..., Any]] = {}
+def name_of(method: Method | Callable[..., Any]) -> str:
+    """Return what a method is called that was given without a name: as its function."""
+    while isinstance(method, functools.partial):
+        method = method.func
+    return method.name if isinstance(method, Method) else str(getattr(method, "__name__", type(method).__name__))
 
 
-@contextlib.contextmanager
-def registered(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Let ``resolve_method`` find functions of this process by name meanwhile.
+def as_method(name: str, method: Method | Callable[..., Any]) -> Method:
+    """Return a method under a name, or a user's function as one, with its attributes ``family`` and ``parents``.
 
     Raises
     ------
     BadInput
-        If a function has the name of a method.
+        If it cannot be called with one argument, has the name of a method of the registry, or its attributes are
+        invalid.
     """
-    if taken := [name for name in functions if name in METHODS]:
-        raise BadInput(f"{listed(taken)}: a method has this name; rename the function")
-    _registered.update(functions)
-    try:
-        yield
-    finally:
-        for name in functions:
-            _registered.pop(name, None)
+    if isinstance(method, Method):
+        return method
+    if not callable(method):
+        raise BadInput(f"a method is of type {type(method).__name__}; give a name, a Method or a function")
+    if name in METHODS:
+        raise BadInput(f"'{name}': a method has this name; rename the function")
+    return _custom_method(name, method)
 
 
 def _custom_method(name: str, function: Callable[..., Any]) -> Method:
-    """Return a user's function as a method, with the function's attributes ``family`` and ``parents``."""
+    """Return a user's function as a method."""
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:

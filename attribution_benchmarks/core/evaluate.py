@@ -13,11 +13,10 @@ from __future__ import annotations
 from absl import flags
 
 from attribution import cli
-from attribution_benchmarks.core.random_weights import NETWORKS
-from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.cli.benchmark_command import Command
 
-COMMAND = Command("attribution_benchmarks.core.evaluate", random_networks=NETWORKS)
-FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
+COMMAND = Command()
+FLAGS, main = COMMAND.flags, COMMAND.main
 flags.DEFINE_string("benchmark", "", "the definition: file.py:NAME or module:NAME", flag_values=FLAGS)
 for _name in ("methods", "metrics"):
     FLAGS[_name].help += "; the benchmark's own when empty"

@@ -35,7 +35,7 @@ import numpy as np
 from attribution import Method
 from attribution.plugins import user_code
 from attribution_benchmarks.core import manifest
-from attribution_benchmarks.core.registry import BENCHMARKS
+from attribution_benchmarks.core.places import BENCHMARKS
 
 _FRAMEWORK = ("attribution", "attribution_benchmarks")
 PACKAGES = tuple(dict.fromkeys([*_FRAMEWORK, *(name.partition(".")[0] for name in BENCHMARKS.values())]))

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from absl import flags
-
 from attribution import __version__
+from attribution.remote_files import with_addresses
 
 # Pillow draws images.
 _PACKAGES = ("keras", "numpy", "pillow", "scikit-learn", "scipy", "tensorflow", "tf-explain", "tf-keras-vis")
@@ -25,7 +24,7 @@ def describe_run(
 ) -> dict[str, object]:
     """Return the provenance of a table, without dates or machine names: equal runs have equal manifests.
 
-    ``models`` and ``data`` are fingerprints by path or name; ``command`` is the result of ``command_of``. The keys of
+    ``models`` and ``data`` are fingerprints by path or name; ``command`` computes the same numbers. The keys of
     the result are the names of the arguments, ``versions``, and ``unidentified`` if there is anything in it.
     """
     found = {
@@ -88,21 +87,15 @@ def versions() -> dict[str, str]:
     return found | settings()
 
 
-HOW_RUN = ("runner", "workers", "block_size", "blocks_dir", "allow_failures", "runner_options")  # the same numbers
-_FILES = (
-    "cache_dir", "output", "plot_dir", "plot_format", "num_pictures", "scores_dir", "input_scores", "save_maps",
-    "maps_pooling",
-)  # fmt: skip
+def command_of(program: str, values: Mapping[str, Any]) -> str:
+    """Return a command, such as "python -m module", with values of its flags, addresses in place of local copies.
 
-
-def command_of(program: str, flag_values: flags.FlagValues) -> str:
-    """Return the command line of a program, such as "python -m module", that reproduces the numbers.
-
-    Only flags that were given are repeated, aliases under their current name, without output paths and ``HOW_RUN``.
+    Values are text, numbers, truth values, or sequences of text.
     """
-    from attribution.remote_files import serialized
+    return " ".join([program, *(shlex.quote(_flag(name, value)) for name, value in values.items())])
 
-    skipped = {*_FILES, *HOW_RUN}
-    given = [name for name in flag_values if flag_values[name].present and name not in skipped]
-    given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
-    return " ".join([program, *(shlex.quote(serialized(flag_values[name])) for name in given)])
+
+def _flag(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    return with_addresses(f"--{name}={value if isinstance(value, str | int | float) else ','.join(value)}")

@@ -1,27 +1,16 @@
-"""The benchmarks by name, and custom ones by file: the only place that lists them."""
+"""The benchmarks by name, and custom ones by file."""
 
 from __future__ import annotations
 
 import importlib.util
 import pathlib
-from collections.abc import Mapping
 from importlib import metadata
-from types import MappingProxyType
 
 from attribution.errors import BadInput, listed
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.places import BENCHMARKS
 
-BENCHMARKS: Mapping[str, str] = MappingProxyType(
-    {
-        "svea": "svea.definition:BENCHMARK",
-        "bim": "bim.definition:BENCHMARK",
-        "clevr_xai": "clevr_xai.definition:BENCHMARK",
-        "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
-        "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
-        "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
-    }
-)
 # The default of a report. Methods of layers do not apply to vectors: with exact truth among the columns, no class
 # activation map would be common to all, and rankings would be compared without them.
 REPORTED = ("svea", "bim", "clevr_xai")

@@ -10,13 +10,11 @@ Cost: each method's passes (docs/methods.md) and 4,096 passes of a small network
 from __future__ import annotations
 
 from attribution import cli
-from attribution_benchmarks.core.random_weights import NETWORKS
-from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.exact.definition import BENCHMARK
 
-COMMAND = Command("attribution_benchmarks.exact.evaluate", BENCHMARK, NETWORKS)
-FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
-FLAGS.set_default("batch_size", 512)  # a small network, and 4,096 coalitions of each input
+COMMAND = Command(BENCHMARK)
+FLAGS, main = COMMAND.flags, COMMAND.main
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import cast
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control
 from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
-from attribution_benchmarks.core.runner import Run
+from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.exact.definition import METHODS
 from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
 from attribution_benchmarks.metrics.imputation import Scores
@@ -229,19 +231,19 @@ EXACT_VALUES = Control(
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class _XaiTris(Benchmark):
-    """The benchmark; its truth is that of the explained network, so it is computed when the network is known."""
+class _Evaluation(ExampleEvaluation):
+    """The truth is that of the explained network, so it is computed when the network is known."""
 
-    def load(self, run: Run) -> None:
+    @classmethod
+    def load(cls, run: Run) -> _Evaluation:
         """Load the network and the images, and count the Shapley values."""
-        super().load(run)
-        units = read_hidden_units(run.flags.model or self.network)
-        values = units.shapley_values(run.data.inputs, run.data.targets)
-        run.data = dataclasses.replace(run.data, truth={"shapley": values})
+        loaded, settings = super().load(run), cast(ExampleSettings, run.settings)
+        units = read_hidden_units(settings.model or run.benchmark.network)
+        values = units.shapley_values(loaded.data.inputs, loaded.data.targets)
+        return cls(run, loaded.models, dataclasses.replace(loaded.data, truth={"shapley": values}))
 
 
-_DEFINED = _XaiTris(
+_DEFINED = Benchmark(
     name="xai_tris",
     title="XAI-TRIS",
     about="Eight networks of 8 x 8 pixels, trained to tell tetrominoes in white and in correlated noise apart, whose "
@@ -263,6 +265,7 @@ _DEFINED = _XaiTris(
     ),
     controls=(UNIFORM, RANDOM, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES, RANDOM_WEIGHTS),
     methods=METHODS,
+    evaluation=_Evaluation.load,
     examples=_examples,
     network=str(default_model("exact/tetrominoes")),
     counts=(4 * len(NAMES), 20 * len(NAMES)),

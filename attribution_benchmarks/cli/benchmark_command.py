@@ -1,0 +1,134 @@
+"""The command of a benchmark: flags in, printed tables and files out.
+
+It is a module of a few lines::
+
+    COMMAND = Command(MINE)
+    FLAGS, main = COMMAND.flags, COMMAND.main
+
+    if __name__ == "__main__":
+        cli.run(main, FLAGS, __doc__)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+
+from absl import flags
+
+from attribution import cli
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.files import check_directory
+from attribution_benchmarks.beam.precompute import check_precompute_flags, define_precompute_flags, precompute_from_flags
+from attribution_benchmarks.cli.figures import FORMATS
+from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluation import Run, evaluated, load, prepare
+from attribution_benchmarks.core.progress import Bars
+from attribution_benchmarks.core.settings import MapSettings, described_fields
+from attribution_benchmarks.core.store import ScoreStore
+
+
+class Command:
+    """The command of a benchmark; of the one of the flag ``--benchmark`` where None."""
+
+    def __init__(self, benchmark: Benchmark | None = None):
+        self.benchmark = benchmark
+        self.flags = _define_flags(benchmark or Benchmark("", ""))
+
+    def main(self, flag_values: flags.FlagValues) -> None:
+        """Evaluate the benchmark; print and write its results."""
+        _check_files(flag_values)
+        on_beam = "runner" in flag_values and check_precompute_flags(flag_values)
+        run = self.run(flag_values)
+        precompute = precompute_from_flags(flag_values, run) if on_beam else None
+        with contextlib.closing(run.store), Bars() as bars:
+            evaluation = load(dataclasses.replace(run, progress=bars, only_describes=flag_values.check_model))
+            if flag_values.check_model:
+                for line in evaluation.describe_models():
+                    print_line(line)
+                return
+            for group in evaluation.sharded_runs() if precompute else ():
+                if failed := precompute(group):
+                    evaluation = evaluation.without(failed)
+            found = evaluated(evaluation, lambda text: print_text(text, flush=True))
+            values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
+            found.write(**values, formats=getattr(flag_values, "plot_format", ()))
+        if run.store.directory and not flag_values.scores_dir:
+            print_line(f"scores kept in {run.store.directory}", file=sys.stderr)
+
+    def run(self, flag_values: flags.FlagValues) -> Run:
+        """Return what the flags ask for, checked."""
+        benchmark, place = self.benchmark, ""
+        if benchmark is None:
+            benchmark, place = _custom(flag_values), flag_values.benchmark
+        settings = settings_of(flag_values, benchmark.settings)
+        if not isinstance(settings, MapSettings):
+            return prepare(benchmark, settings=settings)
+        asked = flag_values["methods"].present or not settings.precomputed_maps
+        return prepare(
+            benchmark,
+            flag_values.methods or (benchmark.methods if self.benchmark is None else ()) if asked else None,
+            settings,
+            metrics=flag_values.metrics,
+            store=ScoreStore(flag_values.scores_dir) if flag_values.scores_dir else None,
+            place=place,
+        )
+
+
+def _define_flags(benchmark: Benchmark) -> flags.FlagValues:
+    """Return the flags of a benchmark's command."""
+    flag_values = flags.FlagValues()
+    cli.define_common_flags(flag_values, output="", check_model=False, trust_model=False, cache_dir="")
+    define_settings(flag_values, benchmark.settings)
+    if benchmark.figures:
+        _define_text(flag_values, "plot_dir", "directory to write figures to")
+        flags.DEFINE_list("plot_format", ["png"], "formats of the figures: png, pdf, svg", flag_values=flag_values)
+    if issubclass(benchmark.settings, MapSettings):
+        cli.define_common_flags(flag_values, methods=list(benchmark.methods))
+        flags.DEFINE_list(
+            "metrics", list(benchmark.default_metrics),
+            "metrics by name: the benchmark's own, those of all benchmarks (docs/metrics.md), or file.py:NAME of yours",
+            flag_values=flag_values,
+        )  # fmt: skip
+        _define_text(flag_values, "scores_dir", "directory to store scores in, so that none is computed twice")
+        _define_text(flag_values, "input_scores", "file to write the scores of every input to; .json")
+        define_precompute_flags(flag_values)
+    return flag_values
+
+
+def _define_text(flag_values: flags.FlagValues, name: str, about: str) -> None:
+    flags.DEFINE_string(name, "", about, flag_values=flag_values)
+
+
+def _custom(flag_values: flags.FlagValues) -> Benchmark:
+    """Return the benchmark of ``--benchmark``."""
+    from attribution_benchmarks.core.registry import benchmark_named
+
+    if not flag_values.benchmark:
+        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
+    benchmark = benchmark_named(flag_values.benchmark, "--benchmark")
+    if benchmark.examples is None:
+        raise BadInput(
+            f"--benchmark={flag_values.benchmark}: {benchmark.title} has its own command: attribution-benchmarks "
+            f"{benchmark.name.replace('_', '-')}"
+        )
+    if {name for name, *_ in described_fields(benchmark.settings)} - {*flag_values}:
+        raise BadInput(f"--benchmark={flag_values.benchmark}: its settings need a command of their own (docs/extend.md)")
+    return benchmark
+
+
+def _check_files(flag_values: flags.FlagValues) -> None:
+    """Refuse files and directories that cannot be written, before any work."""
+    tables.check_output(flag_values.output)
+    if getattr(flag_values, "input_scores", ""):
+        tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    if "plot_dir" in flag_values:
+        check_directory("plot_dir", flag_values.plot_dir)
+        for name in flag_values.plot_format or ["nothing"]:
+            if name not in FORMATS:
+                raise BadInput(f"--plot_format has '{name}'; expected {listed(FORMATS)}")
+    if "scores_dir" in flag_values:
+        check_directory("scores_dir", flag_values.scores_dir)

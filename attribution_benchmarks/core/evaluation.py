@@ -1,0 +1,443 @@
+"""The evaluation of every benchmark: choose, check, load, explain, measure.
+
+A benchmark with a network, ``examples`` and metrics of maps needs nothing else. Any other is a subclass of
+``Benchmark``, whose hooks choose and check before anything is loaded, and a subclass of ``Evaluation`` for the rest.
+Several models are several sharded runs, one for each. Several numbers a map, such as ten poolings, are one
+``PerSampleMetric`` of that width. A prediction filter and further measures are arguments of ``Evaluator``. Random
+networks are controls of the explainer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attribution
+from attribution import Method
+from attribution.errors import BadInput
+from attribution.files import check_directory, find_saved_model
+from attribution.methods.registry import as_method, name_of
+from attribution.remote_files import origin
+from attribution_benchmarks.core import input_scores, manifest, tables
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.progress import Progress, Reporter, ignored
+from attribution_benchmarks.core.random_weights import networks
+from attribution_benchmarks.core.settings import ALL, ExampleSettings, Settings
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.core.tables import curve_rows, score_rows, undefined_notes
+
+MethodLike = str | Method | Callable[..., Any]
+Chosen = Mapping[str, tuple[Method, Mapping[str, Any]]]  # name -> (method, overrides of its parameters)
+
+
+class Section(NamedTuple):
+    """A part of a run's output.
+
+    Attributes
+    ----------
+    rows
+        Scores in the long form of ``core.tables``.
+    text, markdown
+        Their table, as text and as Markdown; without the latter, a Markdown file has the text as a code block.
+    input_scores
+        Each input's value by each metric.
+    results
+        What was measured, for figures; their type is the benchmark's.
+    """
+
+    rows: list[dict[str, Any]]
+    text: str
+    markdown: str = ""
+    input_scores: Sequence[InputScores] = ()
+    results: Sequence[Any] = ()
+
+    def joined(self, other: Section) -> Section:
+        """Return this section followed by another."""
+        return Section(
+            self.rows + other.rows, self.text + other.text, self.markdown + other.markdown,
+            [*self.input_scores, *other.input_scores], [*self.results, *other.results],
+        )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What is asked of a benchmark; nothing is loaded yet.
+
+    Attributes
+    ----------
+    benchmark, settings, metrics
+        The benchmark, its settings, and the metrics by name.
+    names, methods
+        Names of the methods, and the methods. With ``precomputed_maps`` there are no methods, and names only where
+        some of the maps were chosen.
+    store
+        Where numbers are kept.
+    progress
+        Called with each ``core.progress.Step``.
+    in_worker
+        Whether it computes blocks of another process, which names their inputs.
+    only_describes
+        Whether the models are only described, and nothing is explained.
+    place
+        Where the benchmark is defined, as ``core.registry.benchmark_named`` takes it; empty where unknown.
+    """
+
+    benchmark: Benchmark
+    settings: Settings
+    metrics: Mapping[str, Metric]
+    names: tuple[str, ...]
+    methods: Chosen
+    store: ScoreStore
+    progress: Progress = ignored
+    in_worker: bool = False
+    only_describes: bool = False
+    place: str = ""
+
+    @property
+    def shared_metrics(self) -> dict[str, Metric]:
+        """Metrics of the run that are not the benchmark's own, by name."""
+        return {name: metric for name, metric in self.metrics.items() if metric not in self.benchmark.metrics}
+
+    def command(self) -> str:
+        """Return the command that computes the same numbers."""
+        changed = self.settings.changed()
+        values: dict[str, Any] = {}
+        if self.names and self.names != self.benchmark.methods:
+            values["methods"] = self.names
+        values |= {name: changed.pop(name) for name in ("batch_size", "seed") if name in changed}
+        if tuple(self.metrics) != self.benchmark.default_metrics:
+            values["metrics"] = tuple(self.metrics)
+        place = {} if self.benchmark.command else {"benchmark": self.place or self.benchmark.name}
+        module = self.benchmark.command or "attribution_benchmarks.core.evaluate"
+        return manifest.command_of(f"python -m {module}", values | changed | place)
+
+
+def prepare(
+    benchmark: Benchmark,
+    methods: Mapping[str, MethodLike] | Sequence[MethodLike] | None = None,
+    settings: Settings | None = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    store: ScoreStore | None = None,
+    progress: Progress = ignored,
+    in_worker: bool = False,
+    place: str = "",
+) -> Run:
+    """Return what is asked of a benchmark, checked; see ``attribution_benchmarks.evaluate`` for the arguments.
+
+    Without a ``store``, numbers are kept where the benchmark keeps them by default.
+    """
+    settings = benchmark.settings() if settings is None else settings
+    if type(settings) is not benchmark.settings:
+        raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
+    saved = getattr(settings, "precomputed_maps", None)  # None for a benchmark without maps
+    chosen = named(() if saved and methods is None else benchmark.methods if methods is None else methods)
+    selected = benchmark.select_metrics(benchmark.default_metrics if metrics is None else metrics)
+    if directory := getattr(settings, "save_maps", ""):
+        check_directory("save_maps", directory)
+        if saved:
+            raise BadInput("--precomputed_maps makes no maps that could be saved; leave out --save_maps")
+    benchmark.check(settings, selected, tuple(chosen))
+    if saved is not None and getattr(settings, "model", ""):
+        find_saved_model(settings.model)  # before TensorFlow is imported, which takes seconds
+    found: Chosen = {}
+    if not saved:
+        resolved = {name: _resolved(benchmark, name, method) for name, method in chosen.items()}
+        found = benchmark.with_parameters(resolved, settings)
+    if store is None:
+        store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
+    return Run(benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place)
+
+
+def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str, MethodLike]:
+    """Return methods by name: those of a list have the names of their functions."""
+    if isinstance(methods, Mapping):
+        return dict(methods)
+    found: dict[str, MethodLike] = {}
+    for method in methods:
+        name = method if isinstance(method, str) else name_of(method)
+        if name in found:
+            raise BadInput(f"--methods names '{name}' twice; give methods of one name as a mapping from name to method")
+        found[name] = method
+    return found
+
+
+def _resolved(benchmark: Benchmark, name: str, method: MethodLike) -> Method:
+    if isinstance(method, str):
+        return benchmark.method_named(method)
+    return as_method(name, method)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Evaluation:
+    """A benchmark whose networks and inputs are loaded. Nothing in it changes after it was made.
+
+    A subclass says what is explained (``sharded_runs``) and what is printed: ``sections``, or the parts of the default:
+    ``evaluate``, ``input_scores``, ``rows``, ``heading``, ``table``, ``notes``, which get what ``evaluate`` returned.
+
+    Attributes
+    ----------
+    run, models
+        What is asked, and the models by name.
+    """
+
+    def __init__(self, run: Run, models: Mapping[str, Any]):
+        self.run, self.models = run, models
+
+    @property
+    def settings(self) -> Any:
+        """Settings of the run, of the benchmark's own class."""
+        return self.run.settings
+
+    def describe_models(self) -> list[str]:
+        """Return the lines of ``--check_model``."""
+        raise NotImplementedError
+
+    def sharded_runs(self) -> Iterable[Sequence[ShardedRun]]:
+        """Return everything that is explained and measured, in groups that are computed one after the other."""
+        return []
+
+    def sharded_run(self, name: str) -> ShardedRun:
+        """Return one of ``sharded_runs`` by name, for a worker."""
+        return next(one for group in self.sharded_runs() for one in group if one.name == name)
+
+    def without(self, failed: Mapping[str, Sequence[Any]]) -> Evaluation:
+        """Return the evaluation without inputs that workers could not compute, name of a sharded run -> its items."""
+        raise NotImplementedError
+
+    def sections(self) -> Iterator[Section]:
+        """Explain, measure, and yield what is printed, part by part."""
+        results = self.evaluate()
+        scores = self.input_scores(results)
+        rows = self.rows(results, scores)
+        heading, notes = self.heading(results), self.notes(results, scores, rows)
+        text, markdown = (
+            tables.report(heading, self.table(results, rows, markdown), notes, width=None if markdown else 118)
+            for markdown in (False, True)
+        )
+        yield Section(rows, text, markdown, scores, [results])
+
+    def evaluate(self) -> Any:
+        """Explain and measure."""
+        ((sharded_run,),) = self.sharded_runs()
+        return self.computed(sharded_run)
+
+    def input_scores(self, results: Any) -> list[InputScores]:
+        """Return each input's value by each metric."""
+        raise NotImplementedError
+
+    def rows(self, results: Any, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
+        """Return the scores in the long form of ``core.tables``."""
+        raise NotImplementedError
+
+    def heading(self, results: Any) -> list[str]:
+        """Return the lines above the table."""
+        raise NotImplementedError
+
+    def notes(self, results: Any, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the sentences below the table."""
+        return undefined_notes(scores)
+
+    def table(self, results: Any, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
+        """Return rows laid out for reading."""
+        metrics = self.run.metrics
+        titles = {name: metric.title for name, metric in metrics.items()}
+        decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
+        return tables.wide(rows, titles, self.titles([results]), markdown=markdown, decimals=decimals)
+
+    def titles(self, results: Sequence[Any]) -> dict[str, str]:
+        """Return the titles of methods and controls by name, of the results of all sections."""
+        return self.run.benchmark.row_titles(results[0].sources)
+
+    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
+        """Return the fingerprints of the data sets by name."""
+        raise NotImplementedError
+
+    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
+        """Write figures and examples; of a benchmark with ``figures``."""
+        raise NotImplementedError
+
+    def explainer(
+        self,
+        model: Any,
+        controls: Sequence[Control] = (),
+        controlled: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        methods: Chosen | None = None,
+    ) -> Explainer | SavedMaps:
+        """Return what makes a model's maps, or reads them with ``precomputed_maps``.
+
+        ``controls`` and ``controlled`` are as of ``Explainer``; precomputed maps have model-independent controls only,
+        and need no model. ``methods`` are those of the run where None.
+        """
+        given = self.settings
+        if given.precomputed_maps:
+            folders = saved_methods(given.precomputed_maps, self.run.names)
+            scores = functools.partial(model.scores, batch_size=given.batch_size) if model else None
+            return SavedMaps(folders, controls, given.seed, scores)
+        chosen = self.run.methods if methods is None else methods
+        return Explainer(model, chosen, controls, controlled, given.seed, given.batch_size)
+
+    def maps_directory(self, reduce: Callable[..., Any] | None = None, **origin: Any) -> MapsDirectory | None:
+        """Return where maps are saved; None without ``save_maps``.
+
+        ``reduce`` is applied to a map before it is saved; None saves it whole. ``origin`` is what the maps depend on
+        besides benchmark and seed; a directory holds maps of one origin.
+        """
+        if not self.settings.save_maps:
+            return None
+        described = {"benchmark": self.run.benchmark.name, **origin, "seed": self.settings.seed}
+        return MapsDirectory(self.settings.save_maps, described, reduce)
+
+    def computed(self, sharded_run: ShardedRun, unit: str = "input", title: str = "") -> Results:
+        """Explain and measure a sharded run in this process, and report its progress."""
+        report = Reporter(self.run.progress, title or self.run.benchmark.title, unit, len(sharded_run.items))
+        return sharded_run.evaluate(report)
+
+
+class ExampleEvaluation(Evaluation):
+    """A benchmark with ``examples`` and one network, or none with ``precomputed_maps``."""
+
+    def __init__(self, run: Run, models: Mapping[str, Any], data: Examples):
+        super().__init__(run, models)
+        self.data = data
+
+    @classmethod
+    def load(cls, run: Run) -> ExampleEvaluation:
+        """Load the network and draw the examples."""
+        benchmark, given = run.benchmark, run.settings
+        assert isinstance(given, ExampleSettings) and benchmark.examples
+        data = benchmark.examples(sys.maxsize if given.num_imgs == ALL else int(given.num_imgs), given.seed)
+        if given.precomputed_maps:
+            return cls(run, {}, data)
+        path = pathlib.Path(given.model or benchmark.network)
+        model = attribution.load_model(path, score=benchmark.score)
+        if given.layer:
+            model.layer(given.layer)  # raises for an unknown layer
+        return cls(run, {origin(path) if given.model else path.name: model}, data)
+
+    def describe_models(self) -> list[str]:
+        """Return the shape of the inputs and the number of classes."""
+        inputs = self.data.inputs
+        return [
+            f"{name} fits {self.run.benchmark.title}: inputs of shape {inputs.shape[1:]} to "
+            f"{model.scores(inputs[:1]).shape[1]} classes"
+            for name, model in self.models.items()
+        ]
+
+    def sharded_runs(self) -> list[list[ShardedRun]]:
+        """Return one run through the examples."""
+        run, benchmark = self.run, self.run.benchmark
+        for metric in run.metrics.values():
+            if metric.masks and not self.data.masks:
+                raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
+        model = next(iter(self.models.values()), None)
+        evaluator = Evaluator(
+            self.explainer(model, networks(benchmark.controls, self.settings.random_networks)),
+            [metric.measure for metric in run.metrics.values() if metric.measure],
+            {"benchmark": benchmark.name, "model": model.fingerprint if model else "", "score": str(benchmark.score)},
+            [benchmark.examples, type(self)],
+            run.store,
+            maps_directory=self.maps_directory(models={name: each.fingerprint for name, each in self.models.items()}),
+        )
+        data = self.data
+        return [
+            [
+                ShardedRun(
+                    benchmark.name, evaluator, range(len(data.names)), self.settings.batch_size,
+                    lambda some, size: data.batches(size, some),
+                )
+            ]
+        ]  # fmt: skip
+
+    def without(self, failed: Mapping[str, Sequence[Any]]) -> ExampleEvaluation:
+        """Return the evaluation without some examples."""
+        return type(self)(self.run, self.models, self.data.without(failed[self.run.benchmark.name]))
+
+    def input_scores(self, results: Results) -> list[InputScores]:
+        """Return each input's value by each metric."""
+        return [
+            InputScores(
+                {"metric": name},
+                list(self.data.names),
+                {source.name: results.numbers(source, metric.measure)[:, 0] for source in results.sources},
+                self.data.clusters,
+            )
+            for name, metric in self.run.metrics.items()
+        ]
+
+    def rows(self, results: Results, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
+        """Return the scores in the long form of ``core.tables``."""
+        metrics = self.run.metrics
+        return score_rows(results.sources, scores, metrics) + curve_rows(results, metrics.values(), self.data.clusters)
+
+    def heading(self, results: Results) -> list[str]:
+        """Return the number of inputs and the network."""
+        models = ", ".join(self.models) or "saved maps"
+        return [f"{self.run.benchmark.title}: {len(self.data.names):,} inputs, {models}"]
+
+    def data_fingerprints(self, results: Sequence[Results]) -> dict[str, str]:
+        """Return the fingerprint of the inputs' names, which hold their content."""
+        content = "\n".join(results[0].names).encode()
+        return {self.run.benchmark.name: hashlib.sha256(content).hexdigest()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What an evaluation gave: its sections joined."""
+
+    evaluation: Evaluation
+    section: Section
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Titles of methods and controls by name."""
+        return self.evaluation.titles(self.section.results)
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the provenance of the scores."""
+        run = self.evaluation.run
+        return manifest.describe_run(
+            run.benchmark.name,
+            models={name: model.fingerprint for name, model in self.evaluation.models.items()},
+            data=self.evaluation.data_fingerprints(self.section.results),
+            seed=run.settings.seed,
+            command=run.command(),
+        )
+
+    def write(self, output: str = "", input_scores_file: str = "", figures: str = "", formats: Sequence[str] = ("png",)):
+        """Write the scores, those of each input, and figures; nothing where the place is empty."""
+        section = self.section
+        if output:
+            tables.save(output, section.rows, self.manifest(), section.text, section.markdown or None)
+        if input_scores_file:
+            input_scores.save(input_scores_file, self.evaluation.run.benchmark.name, section.input_scores)
+        if figures:
+            self.evaluation.write_figures(section, figures, formats)
+
+
+def load(run: Run) -> Evaluation:
+    """Load the networks and the inputs of a run."""
+    return (run.benchmark.evaluation or ExampleEvaluation.load)(run)
+
+
+def evaluated(evaluation: Evaluation, show: Callable[[str], object] = lambda text: None) -> Outcome:
+    """Explain and measure what is loaded; ``show`` gets the text of each section at once."""
+    whole = Section([], "")
+    for section in evaluation.sections():
+        show(section.text)
+        whole = whole.joined(section)
+    return Outcome(evaluation, whole)

@@ -1,0 +1,17 @@
+"""Where the benchmarks are defined: the only place that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+BENCHMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "svea": "svea.definition:BENCHMARK",
+        "bim": "bim.definition:BENCHMARK",
+        "clevr_xai": "clevr_xai.definition:BENCHMARK",
+        "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
+        "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
+        "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
+    }
+)
