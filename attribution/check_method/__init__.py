@@ -22,7 +22,7 @@ import numpy as np
 from attribution.errors import BadInput, described, listed, print_line, renamed_arguments, shortened
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.methods.method import Method
-from attribution.methods.protocols import Inputs, ScoredModel
+from attribution.model.protocols import Inputs, ScoredModel
 
 PASSED, FAILED, ALLOWED, REFUSED = "passed", "FAILED", "allowed", "refused"
 

@@ -19,10 +19,10 @@ import numpy as np
 from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.method import Method, Residuals, SumLaw
-from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.model.batching import checked_targets
+from attribution.model.protocols import Inputs, ScoredModel
 from attribution.plugins import user_code
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, described, listed
-from attribution.methods.protocols import Inputs
+from attribution.model.protocols import Inputs
 
 
 class FoldedBatch(BadInput):

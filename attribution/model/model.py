@@ -24,12 +24,12 @@ from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
-from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import _loading_checks, _other_inputs, _output_head, batching, op_allowlist, saved_model
 from attribution.model._other_inputs import JoinedInputs
 from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES, Head
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
+from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:
