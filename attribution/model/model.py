@@ -705,7 +705,7 @@ class Model:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape, and the target logits ``(2, rows)``.
 
-        These are at the input and at the baseline. See ``attribution.methods.deeplift``.
+        These are at the input and at the baseline. See ``attribution.model._deeplift_rules``.
 
         Parameters
         ----------
