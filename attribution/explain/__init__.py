@@ -18,6 +18,7 @@ import numpy as np
 
 from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
 from attribution.methods import resizing
+from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method
@@ -278,7 +279,7 @@ def _for_inputs(chosen: _Chosen, joined: Any) -> _Chosen:
             f"{listed(refused)} cannot explain several inputs together, because their maps lie on the positions of one "
             f"input; explain each alone, or choose of {listed(allowed)}"
         )
-    return {label: (method, joined.parameters(given)) for label, (method, given) in chosen.items()}
+    return {label: (method, joined_parameters(joined, given)) for label, (method, given) in chosen.items()}
 
 
 def _run(

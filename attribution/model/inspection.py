@@ -22,6 +22,7 @@ from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text, shortened
 from attribution.explain import with_parameters
 from attribution.files import find_saved_model
+from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
 from attribution.model._loading_checks import random_feed
@@ -90,7 +91,7 @@ def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_
         if explained.joined is not None:
             if method.needs_positions:
                 return Trial(False, "it explains one input at a time, by its positions")
-            parameters = explained.joined.parameters(parameters)
+            parameters = joined_parameters(explained.joined, parameters)
         maps = np.asarray(method.function(passes, **parameters))
     except _Enough:
         return Trial(True)
