@@ -34,8 +34,8 @@ from absl import flags
 
 from attribution.errors import BadInput, MissedSum, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
+from attribution.model.op_allowlist import TRUST_VARIABLE
 
-TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
@@ -196,7 +196,6 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    # For attribution.model.op_allowlist.
     trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
     with cache, trust, _staged(flag_values):
         main(flag_values)
@@ -530,11 +529,11 @@ def load_flagged_model(flag_values: flags.FlagValues) -> Any:
     BadInput
         If no model is given, or it cannot be loaded; see ``attribution.load_model``.
     """
-    import attribution
+    from attribution.loading import load_model
 
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
-    return attribution.load_model(flag_values.model, **loading_options(flag_values))
+    return load_model(flag_values.model, **loading_options(flag_values))
 
 
 def quiet_tensorflow() -> None:
