@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
+from attribution import loading
 from attribution.errors import BadInput, MissedSum, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
 from attribution.model.op_allowlist import TRUST_VARIABLE
@@ -529,11 +530,9 @@ def load_flagged_model(flag_values: flags.FlagValues) -> Any:
     BadInput
         If no model is given, or it cannot be loaded; see ``attribution.load_model``.
     """
-    from attribution.loading import load_model
-
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
-    return load_model(flag_values.model, **loading_options(flag_values))
+    return loading.load_model(flag_values.model, **loading_options(flag_values))
 
 
 def quiet_tensorflow() -> None:

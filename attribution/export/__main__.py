@@ -30,7 +30,8 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution.explain import with_flags, with_parameters
-from attribution.export import EXPLAIN, _by_signature, _version_directory, export
+from attribution.export import _by_signature, _version_directory, export
+from attribution.export.signatures import EXPLAIN
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(

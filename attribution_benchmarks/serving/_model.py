@@ -23,7 +23,8 @@ import numpy as np
 
 from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
-from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS, plain
+from attribution.export import plain
+from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
 from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
 from attribution.model import batching
