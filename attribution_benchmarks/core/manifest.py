@@ -100,9 +100,9 @@ def command_of(program: str, flag_values: flags.FlagValues) -> str:
 
     Only flags that were given are repeated, aliases under their current name, without output paths and ``HOW_RUN``.
     """
-    from attribution.remote_files import serialized
+    from attribution.remote_files import with_addresses
 
     skipped = {*_FILES, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in skipped]
     given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
-    return " ".join([program, *(shlex.quote(serialized(flag_values[name])) for name in given)])
+    return " ".join([program, *(shlex.quote(with_addresses(flag_values[name].serialize())) for name in given)])

@@ -28,8 +28,8 @@ import traceback
 
 import numpy as np
 
-from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput, print_line
+from attribution.tensorflow_log import quiet_tensorflow
 
 _ROWS, _ANY_SIZE = 2, 32
 _ROUNDING = 10.0  # times the change of the oracle where its inputs, or for sums the scores, are rounded
