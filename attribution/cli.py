@@ -21,7 +21,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -29,11 +29,13 @@ from absl import flags
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
+from attribution.methods.method import Method
 from attribution.model.op_allowlist import TRUST_VARIABLE
 from attribution.tensorflow_log import import_without_devices as import_without_devices  # until no module of ours
 from attribution.tensorflow_log import list_devices as list_devices  # imports these two from here
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
+_Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 _HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
@@ -506,6 +508,53 @@ def _given(text: str) -> tuple[str, Any]:
     with contextlib.suppress(ValueError, RecursionError):
         return name, json.loads(value.lower())
     return name, value
+
+
+def with_flags(chosen: _Chosen, flag_values: flags.FlagValues) -> dict[str, tuple[Method, dict[str, Any]]]:
+    """Return methods with the values of ``--parameters`` and ``--layer``, each in the methods that have it.
+
+    Raises
+    ------
+    BadInput
+        If no method has a parameter of that name, or its value is invalid.
+    """
+    given = _parameter_texts([*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)])
+    known = sorted({name for method, _ in chosen.values() for name in method.defaults})
+    if unknown := [name for name in given if name not in known]:
+        theirs = f"their parameters are {listed(known)}" if known else "they have none"
+        raise BadInput(f"none of {listed(chosen)} has a parameter '{unknown[0]}'; {theirs}")
+    with_values = {}
+    for label, (method, parameters) in chosen.items():
+        values = {
+            name: _parameter_value(given[name], name, method.defaults[name])
+            for name in given
+            if name in method.defaults
+        }
+        with_values[label] = method, method.parameters(parameters | values)
+    return with_values
+
+
+def _parameter_texts(entries: Iterable[str]) -> dict[str, str]:
+    """Return the texts of ``--parameters`` by name."""
+    given: dict[str, str] = {}
+    for entry in entries:
+        name, _, text = (part.strip() for part in entry.partition("="))
+        if not (name and text):
+            raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
+        if name in given:
+            raise BadInput(f"parameter '{name}' is given twice, {given[name]} and {text}; give it once")
+        given[name] = text
+    return given
+
+
+def _parameter_value(text: str, name: str, default: Any) -> Any:
+    """Return the number, truth value or text that a parameter's text means."""
+    if isinstance(default, str) or (name == "layer" and default is None):
+        return text
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def load_flagged_model(flag_values: flags.FlagValues) -> Any:
