@@ -1,4 +1,4 @@
-"""What all commands share: flags, one-line errors, exit codes, and TensorFlow's log. Imports no TensorFlow.
+"""What all commands share: flags, one-line errors and exit codes. Imports no TensorFlow.
 
 Each command has its own ``flags.FlagValues`` instead of absl's global one, so that one process can import all of them.
 A new shared flag is one entry of ``_SHARED``.
@@ -10,32 +10,32 @@ import _thread
 import codecs
 import contextlib
 import errno
-import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import io
 import json
-import logging
 import math
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
-from attribution.errors import BadInput, MissedSum, listed, printable
+from attribution import loading
+from attribution.errors import BadInput, listed, printable
 from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
+from attribution.methods.method import Method
+from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.tensorflow_log import import_without_devices as import_without_devices  # until no module of ours
+from attribution.tensorflow_log import list_devices as list_devices  # imports these two from here
+from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
-TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
+_Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 _HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
@@ -46,26 +46,6 @@ _FILE_SYSTEM_ERRNOS = {
 _BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
 _CLOSED = "error: standard output was closed, perhaps by a method; it must stay open"
 _REMEDY = "make room, or name a place that can be used"
-# Lines of TensorFlow's log without information.
-_DROPPED = "|".join(
-    [
-        r"All log messages before absl::InitializeLog\(\)",
-        r"oneDNN custom operations are on",
-        r"oneDNN supports DT_\w+ only on platforms with",
-        r"Could not find cuda drivers on your machine",
-        r"failed call to cuInit",
-        r"This TensorFlow binary is optimized to use available CPU instructions",
-        r"To enable the following instructions: .* rebuild TensorFlow",
-    ]
-)
-_FILTER = """
-import re, sys
-dropped = re.compile(sys.argv[1].encode())
-for line in sys.stdin.buffer:
-    if not dropped.search(line):
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
-"""
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -196,7 +176,6 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    # For attribution.model.op_allowlist.
     trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
     with cache, trust, _staged(flag_values):
         main(flag_values)
@@ -254,13 +233,26 @@ def _check_numbers(flag_values: flags.FlagValues) -> None:
             raise BadInput(f"--{name} is {value}; expected a finite number")
 
 
-def _staged(flag_values: flags.FlagValues) -> contextlib.AbstractContextManager[None]:
-    """Replace addresses in the flags by local copies, if there are any; see ``remote_files.staged``."""
-    if not any(is_remote(str(flag_values[name].value)) for name in flag_values):
-        return contextlib.nullcontext()
+@contextlib.contextmanager
+def _staged(flag_values: flags.FlagValues) -> Iterator[None]:
+    """Replace addresses in the flags of a benchmark by local copies; see ``remote_files.staged``."""
+    values = {name: flag_values[name].value for name in flag_values}
+    if not {"scores_dir", "runner"} <= values.keys() or not any(is_remote(str(value)) for value in values.values()):
+        yield
+        return
     from attribution.remote_files import staged
 
-    return staged(flag_values)
+    with staged(values) as copies:
+        _assign(flag_values, copies)
+        try:
+            yield
+        finally:
+            _assign(flag_values, {name: values[name] for name in copies})
+
+
+def _assign(flag_values: flags.FlagValues, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        flag_values[name].value = value  # not parsed again, and still the default if it was one
 
 
 def apply_settings(flag_values: flags.FlagValues) -> None:
@@ -269,9 +261,9 @@ def apply_settings(flag_values: flags.FlagValues) -> None:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
-    from attribution.remote_files import stage_inputs
+    from attribution.remote_files import staged_inputs
 
-    stage_inputs(flag_values)
+    _assign(flag_values, staged_inputs({name: flag_values[name].value for name in flag_values}))
 
 
 def _tensorflow_file_error(error: BaseException) -> str | None:
@@ -518,6 +510,53 @@ def _given(text: str) -> tuple[str, Any]:
     return name, value
 
 
+def with_flags(chosen: _Chosen, flag_values: flags.FlagValues) -> dict[str, tuple[Method, dict[str, Any]]]:
+    """Return methods with the values of ``--parameters`` and ``--layer``, each in the methods that have it.
+
+    Raises
+    ------
+    BadInput
+        If no method has a parameter of that name, or its value is invalid.
+    """
+    given = _parameter_texts([*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)])
+    known = sorted({name for method, _ in chosen.values() for name in method.defaults})
+    if unknown := [name for name in given if name not in known]:
+        theirs = f"their parameters are {listed(known)}" if known else "they have none"
+        raise BadInput(f"none of {listed(chosen)} has a parameter '{unknown[0]}'; {theirs}")
+    with_values = {}
+    for label, (method, parameters) in chosen.items():
+        values = {
+            name: _parameter_value(given[name], name, method.defaults[name])
+            for name in given
+            if name in method.defaults
+        }
+        with_values[label] = method, method.parameters(parameters | values)
+    return with_values
+
+
+def _parameter_texts(entries: Iterable[str]) -> dict[str, str]:
+    """Return the texts of ``--parameters`` by name."""
+    given: dict[str, str] = {}
+    for entry in entries:
+        name, _, text = (part.strip() for part in entry.partition("="))
+        if not (name and text):
+            raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
+        if name in given:
+            raise BadInput(f"parameter '{name}' is given twice, {given[name]} and {text}; give it once")
+        given[name] = text
+    return given
+
+
+def _parameter_value(text: str, name: str, default: Any) -> Any:
+    """Return the number, truth value or text that a parameter's text means."""
+    if isinstance(default, str) or (name == "layer" and default is None):
+        return text
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
 def load_flagged_model(flag_values: flags.FlagValues) -> Any:
     """Load the model given by the flags.
 
@@ -530,98 +569,6 @@ def load_flagged_model(flag_values: flags.FlagValues) -> Any:
     BadInput
         If no model is given, or it cannot be loaded; see ``attribution.load_model``.
     """
-    import attribution
-
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
-    return attribution.load_model(flag_values.model, **loading_options(flag_values))
-
-
-def quiet_tensorflow() -> None:
-    """Drop uninformative log lines of TensorFlow from standard error, from its first import in this process on.
-
-    TensorFlow's C++ code writes them to file descriptor 2 whatever the log level: during its import, while it looks for
-    GPUs, and when oneDNN meets an unsupported type. A small process filters the descriptor, so that messages before a
-    crash are not lost. ``sys.stderr`` keeps the original descriptor, so progress bars still see a terminal.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
-    if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _FirstImport())
-
-
-class _FirstImport(importlib.abc.MetaPathFinder):
-    """Wraps the loader of TensorFlow, once."""
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return TensorFlow's spec with a filtered loader, and None for other modules."""
-        if fullname != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec and spec.loader:
-            loader: Any = spec.loader
-            load = loader.exec_module
-
-            def load_filtered(module: object) -> None:
-                with _filtered_stderr():
-                    load(module)
-                _silence_python_warnings()
-                list_devices()
-
-            loader.exec_module = load_filtered
-        return spec
-
-
-def import_without_devices() -> None:
-    """Import TensorFlow in a process that only forks; a GPU opened here could not be used in its children."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _filtered_stderr():
-        importlib.import_module("tensorflow")
-    _silence_python_warnings()
-
-
-def list_devices() -> None:
-    """Look for GPUs now, not between progress bars, and filter standard error until this process ends."""
-    with _filtered_stderr():
-        sys.modules["tensorflow"].config.list_physical_devices()
-    original, _ = _start_filter()
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # sys.stderr has no descriptor
-        if original is not None and sys.stderr.fileno() == 2:
-            sys.stderr = open(
-                original, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False
-            )
-
-
-@contextlib.contextmanager
-def _filtered_stderr() -> Iterator[None]:
-    """Drop the lines that match ``_DROPPED`` from file descriptor 2 during the block."""
-    original, process = _start_filter()
-    try:
-        yield
-    finally:
-        if original is not None and process is not None:
-            os.dup2(original, 2)
-            os.close(original)
-            process.wait()
-
-
-def _start_filter() -> tuple[int | None, subprocess.Popen[bytes] | None]:
-    """Redirect descriptor 2 to a filter; return a copy of the original, None if it is closed, and the process."""
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    try:
-        original = os.dup(2)
-    except OSError:
-        return None, None
-    command = [sys.executable, "-I", "-S", "-c", _FILTER, _DROPPED]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    assert process.stdin  # a pipe
-    os.dup2(process.stdin.fileno(), 2)
-    process.stdin.close()
-    return original, process
-
-
-def _silence_python_warnings() -> None:
-    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing. Commands print missed sums."""
-    warnings.simplefilter("ignore", MissedSum)
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    return loading.load_model(flag_values.model, **loading_options(flag_values))

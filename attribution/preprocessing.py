@@ -17,7 +17,7 @@ import numpy as np
 
 from attribution import reading
 from attribution.errors import BadInput, listed
-from attribution.methods.protocols import ScoredModel
+from attribution.model.protocols import ScoredModel
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)

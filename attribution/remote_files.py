@@ -1,4 +1,4 @@
-"""Stage remote models and data in the cache, and copy results back, for flags such as ``--model=gs://bucket/model``.
+"""Stage remote models and data in the cache, and copy results back, for settings such as ``--model=gs://bucket/model``.
 
 Directories are copied once while names, sizes and times of their files do not change. Result files are copied when the
 command has written them. Stores of scores only grow: the local and the remote copy are merged.
@@ -12,10 +12,8 @@ import os
 import pathlib
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from absl import flags
 
 from attribution.errors import BadInput
 from attribution.files import atomic_directory, cache_directory, is_remote, locked_directory, make_directory
@@ -33,49 +31,53 @@ def origin(path: str | os.PathLike[str]) -> str:
 
 
 def with_addresses(text: str) -> str:
-    """Return a text with addresses in place of the local copies that it names."""
+    """Return a text, such as a flag of a command line, with addresses in place of their local copies."""
     for copy, address in _addresses.items():
         text = text.replace(copy, address)
     return text
 
 
 @contextlib.contextmanager
-def staged(flag_values: flags.FlagValues) -> Iterator[None]:
-    """Replace remote addresses in the flags of a benchmark by local copies, and copy its results back at the end.
+def staged(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield local copies in place of the remote addresses of a benchmark; copy its results back at the end.
+
+    Parameters
+    ----------
+    values
+        Setting's name, such as those in ``INPUTS``, to its value.
+
+    Yields
+    ------
+    dict[str, Any]
+        The changed settings alone, by name.
 
     Raises
     ------
     BadInput
         If an address cannot be read or written.
     """
-    if STORE not in flag_values or "runner" not in flag_values:
-        yield
-        return
     with contextlib.ExitStack() as stack:
+        copies: dict[str, Any] = {}
         for name in (*RESULTS, STORE):
-            address = flag_values[name].value if name in flag_values else ""
-            if address and is_remote(address):
+            address = values.get(name) or ""
+            if is_remote(address):
                 copy_of = _local_store if name == STORE else _local_result
                 with _one_line_errors(name, address):
-                    flag_values[name].value = stack.enter_context(copy_of(name, address))
-                stack.callback(setattr, flag_values[name], "value", address)
-        for name, value in stage_inputs(flag_values).items():
-            stack.callback(setattr, flag_values[name], "value", value)
-        yield
+                    copies[name] = stack.enter_context(copy_of(name, address))
+        yield copies | staged_inputs(values)
 
 
-def stage_inputs(flag_values: flags.FlagValues) -> dict[str, str | list[str]]:
-    """Replace addresses of models and data in the flags by local copies; return the previous values."""
-    before = {}
+def staged_inputs(values: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """Return local copies of the models and data that are addresses, by the names of their settings."""
+    copies: dict[str, str | list[str]] = {}
     for name in INPUTS:
-        value = flag_values[name].value if name in flag_values else ""
-        entries = value if isinstance(value, list) else [value or ""]
+        value = values.get(name) or ""
+        entries = value if isinstance(value, list) else [value]
         if any(map(is_remote, entries)):
             with _one_line_errors(name, ",".join(entries)):
-                copies = [_stage_entry(entry) if is_remote(entry) else entry for entry in entries]
-            before[name] = value
-            flag_values[name].value = copies if isinstance(value, list) else copies[0]
-    return before
+                local = [_stage_entry(entry) if is_remote(entry) else entry for entry in entries]
+            copies[name] = local if isinstance(value, list) else local[0]
+    return copies
 
 
 def _stage_entry(entry: str) -> str:

@@ -35,7 +35,7 @@ from clevr_xai.metrics import DIGITS, METRICS, POOLINGS, path_gap, relevance_acc
 from clevr_xai.vocabulary import answer_text
 
 if TYPE_CHECKING:
-    from attribution.methods.protocols import ScoredModel
+    from attribution.model.protocols import ScoredModel
 
 _SAMPLE = ["what color is the large cube ?", "is there a small metal thing ?"]
 INPUTS = ("image", "question")

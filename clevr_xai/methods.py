@@ -75,7 +75,7 @@ def settings(
     samples, noise
         Of SmoothGrad and VarGrad.
     batch_norm
-        "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.presets.Composite``.
+        "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.composite.Composite``.
     layer
         Layer of the class activation maps; the last convolution's ReLU when empty.
     tolerance

@@ -132,7 +132,8 @@ def load_once(loaded_models, monkeypatch):
             loaded_models[key] = load(path, **settings)
         return loaded_models[key]
 
-    monkeypatch.setattr(attribution, "load_model", load_or_find)
+    for module in (attribution, attribution.loading):  # commands call the latter
+        monkeypatch.setattr(module, "load_model", load_or_find)
 
 
 @pytest.fixture

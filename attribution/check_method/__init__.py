@@ -21,8 +21,9 @@ import numpy as np
 
 from attribution.errors import BadInput, described, listed, print_line, renamed_arguments, shortened
 from attribution.explain import BrokenContract, explain, with_parameters
+from attribution.loading import load_model
 from attribution.methods.method import Method
-from attribution.methods.protocols import Inputs, ScoredModel
+from attribution.model.protocols import Inputs, ScoredModel
 
 PASSED, FAILED, ALLOWED, REFUSED = "passed", "FAILED", "allowed", "refused"
 
@@ -180,8 +181,6 @@ class _Specimen:
 
 def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
     """Return a network of signals and one of images with seeded random weights, written to an empty directory."""
-    import attribution
-
     generator = np.random.default_rng(0)
     specimens = []
     for title, shape in (("signals", (24, 2)), ("images", (16, 16, 3))):
@@ -191,7 +190,7 @@ def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
         network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
         path = pathlib.Path(directory) / title
         network.export(path, verbose=False)
-        model = attribution.load_model(path, keras_model=network)
+        model = load_model(path, keras_model=network)
         inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
         specimens.append(_Specimen(title, model, inputs, model.explained_input()))
     return specimens

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import inspect
@@ -18,15 +17,15 @@ import numpy as np
 
 from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
 from attribution.methods import resizing
+from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals, SumLaw
-from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.model.batching import checked_targets
+from attribution.model.protocols import Inputs, ScoredModel
 from attribution.plugins import user_code
 
 if TYPE_CHECKING:
-    from absl import flags
     from typing_extensions import Unpack
 
 _PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
@@ -278,7 +277,7 @@ def _for_inputs(chosen: _Chosen, joined: Any) -> _Chosen:
             f"{listed(refused)} cannot explain several inputs together, because their maps lie on the positions of one "
             f"input; explain each alone, or choose of {listed(allowed)}"
         )
-    return {label: (method, joined.parameters(given)) for label, (method, given) in chosen.items()}
+    return {label: (method, joined_parameters(joined, given)) for label, (method, given) in chosen.items()}
 
 
 def _run(
@@ -355,49 +354,6 @@ def with_parameters(methods: Any) -> _Chosen:
             raise BadInput(f"{label}: parameters are of type {type(overrides).__name__}; give a mapping by name")
         chosen[label] = method, method.parameters(overrides)
     return chosen
-
-
-def with_flags(chosen: _Chosen, flag_values: flags.FlagValues) -> _Chosen:
-    """Return methods with the values of ``--parameters`` and ``--layer``, each in the methods that have it.
-
-    Raises
-    ------
-    BadInput
-        If no method has a parameter of that name, or its value is invalid.
-    """
-    given = _given([*flag_values.parameters, *[f"layer={flag_values.layer}"] * bool(flag_values.layer)])
-    known = sorted({name for method, _ in chosen.values() for name in method.defaults})
-    if unknown := [name for name in given if name not in known]:
-        theirs = f"their parameters are {listed(known)}" if known else "they have none"
-        raise BadInput(f"none of {listed(chosen)} has a parameter '{unknown[0]}'; {theirs}")
-    with_values = {}
-    for label, (method, parameters) in chosen.items():
-        values = {name: _value(given[name], name, method.defaults[name]) for name in given if name in method.defaults}
-        with_values[label] = method, method.parameters(parameters | values)
-    return with_values
-
-
-def _given(entries: Iterable[str]) -> dict[str, str]:
-    """Return the texts of ``--parameters`` by name."""
-    given: dict[str, str] = {}
-    for entry in entries:
-        name, _, text = (part.strip() for part in entry.partition("="))
-        if not (name and text):
-            raise BadInput(f"--parameters={entry}: expected NAME=VALUE, such as points=300")
-        if name in given:
-            raise BadInput(f"parameter '{name}' is given twice, {given[name]} and {text}; give it once")
-        given[name] = text
-    return given
-
-
-def _value(text: str, name: str, default: Any) -> Any:
-    """Return the number, truth value or text that a parameter's text means."""
-    if isinstance(default, str) or (name == "layer" and default is None):
-        return text
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:

@@ -41,7 +41,7 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import BrokenContract, explain_many, with_flags, with_parameters
+from attribution.explain import BrokenContract, explain_many, with_parameters
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -158,7 +158,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    methods = with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
+    methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     table = _table(flag_values.image)
     names = _checked_files(flag_values, table)
     classes = _classes(flag_values.target, names)

@@ -15,20 +15,13 @@ import numpy as np
 
 from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.explain import explain_many, with_parameters
+from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.method import Method
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
 
-# Names of the signatures that an export adds to a model; a client looks for them.
-EXPLAIN = "explain_"  # + label of a method: inputs and targets in; map, target and score out
-SCORES = "explanation_scores"  # inputs in; scores of all classes out, of the kind that is explained
-LAYER = "explanation_layer"  # as EXPLAIN; values and gradients of the layer of class activation maps out
-SHEET = "explanation_sheet"  # any numbers in; for each a description in JSON out
-SHEET_VERSION = 1
-TARGETS = "targets"  # the additional input; -1 is the predicted class
-PREDICTED = -1
 TOLERANCE = 1e-5  # of a map's largest value
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated

@@ -29,8 +29,9 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.explain import with_flags, with_parameters
-from attribution.export import EXPLAIN, _by_signature, _version_directory, export
+from attribution.explain import with_parameters
+from attribution.export import _by_signature, _version_directory, export
+from attribution.export.signatures import EXPLAIN
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
@@ -58,7 +59,7 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    methods = with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
+    methods = cli.with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
     left_out: dict[str, str] = {}
     differences = export(
         flag_values.model,

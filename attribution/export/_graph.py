@@ -24,7 +24,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from attribution.errors import BadInput, listed
-from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
+from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite

@@ -36,7 +36,7 @@ def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
 
 def _deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Deconvnet's gradient for every rectifier between two nodes; see ``ModelQueries.input_gradient``."""
-    from attribution.methods._registered_gradients import PRELU, prelu_halves
+    from attribution.model._registered_gradients import PRELU, prelu_halves
 
     rectifiers = _rectifiers(graph, source, target, "deconvnet")
     rules = {name: f"AttributionDeconvnet{kind}" for name, kind in rectifiers.items()}
@@ -48,6 +48,6 @@ def _deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
 
 def _rectifiers(graph: Any, source: str, target: str, method: str) -> dict[str, str]:
     # Imported here, where it registers them, because the registry of methods imports no TensorFlow.
-    from attribution.methods._registered_gradients import find_rectifiers
+    from attribution.model._registered_gradients import find_rectifiers
 
     return find_rectifiers(graph, source, target, method)

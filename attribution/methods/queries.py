@@ -26,8 +26,8 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
-from attribution.methods.protocols import NodeRules, Rules
 from attribution.model import batching
+from attribution.model.protocols import NodeRules, Rules
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
 Grid = int | Sequence[np.ndarray]
@@ -91,7 +91,7 @@ class ModelQueries:
 
     Parameters
     ----------
-    model : attribution.methods.protocols.ScoredModel
+    model : attribution.model.protocols.ScoredModel
         The model.
     feed
         Input name to array ``(N, ...)``, or to a single number.

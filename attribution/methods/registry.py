@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from attribution.errors import BadInput, listed
-from attribution.lrp import presets
-from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation
+from attribution.methods import cam, deeplift, gradients, lrp, modified_relu, perturbation
 from attribution.methods.method import (
     BY_BLUR,
     BY_CHORDS,
@@ -266,14 +265,14 @@ _METHODS = [
         requirements=_RECTIFIERS,
     ),
     _lrp(
-        presets.lrp_epsilon,
+        lrp.lrp_epsilon,
         "LRP-ε",
         relevance_law(_ABSORBED),
         _BACH,
         "Is input times gradient on ReLU networks as ε goes to 0. Attention and gates are constants, as in lrp_cp.",
     ),
     _lrp(
-        presets.lrp_epsilon_plus,
+        lrp.lrp_epsilon_plus,
         "LRP-ε+",
         relevance_law(_ABSORBED_POSITIVE),
         _OVERVIEW,
@@ -282,7 +281,7 @@ _METHODS = [
         "value, as in zennit; `sums='joint'` treats it as one layer.",
     ),
     _lrp(
-        presets.lrp_alpha1beta0,
+        lrp.lrp_alpha1beta0,
         "LRP-α1β0",
         relevance_law(_ABSORBED_POSITIVE),
         f"{_BACH}; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor Decomposition, Pattern Recognition "
@@ -292,7 +291,7 @@ _METHODS = [
         "relevance. Biases and residual sums as in lrp_epsilon_plus.",
     ),
     _lrp(
-        presets.lrp_gamma,
+        lrp.lrp_gamma,
         "LRP-γ",
         relevance_law(_ABSORBED),
         f"{_OVERVIEW}; for sums of both signs: Andéol, Kawakami, Wada, Kanamori, Müller and Montavon, Learning Domain "
@@ -301,7 +300,7 @@ _METHODS = [
         gradients=3,
     ),
     _lrp(
-        presets.lrp_epsilon_gamma_box,
+        lrp.lrp_epsilon_gamma_box,
         "LRP-ε-γ-box",
         relevance_law(_ABSORBED),
         f"{_OVERVIEW}; as a composite: Anders, Neumann, Samek, Müller and Lapuschkin, Zennit, 2021",
@@ -310,14 +309,14 @@ _METHODS = [
         gradients=3,
     ),
     _lrp(
-        presets.lrp_epsilon_plus_flat,
+        lrp.lrp_epsilon_plus_flat,
         "LRP-ε+-flat",
         relevance_law(_ABSORBED_POSITIVE),
         f"{_OVERVIEW}; flat: Bach et al. 2015",
         "As LRP-ε+. The first layer spreads relevance evenly over what each unit sees, so that the map is no finer.",
     ),
     _lrp(
-        presets.lrp_cp,
+        lrp.lrp_cp,
         "CP-LRP",
         relevance_law(_ABSORBED),
         "Ali, Schnake, Eberle, Montavon, Müller and Wolf, XAI for Transformers: Better Explanations through "
@@ -327,7 +326,7 @@ _METHODS = [
         "gradient on ReLU networks.",
     ),
     _lrp(
-        presets.lrp_attn,
+        lrp.lrp_attn,
         "AttnLRP",
         relevance_law(f"{_ABSORBED}; softmax keeps part of it"),
         "Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware Layer-Wise Relevance "
@@ -337,7 +336,7 @@ _METHODS = [
         "transformers.",
     ),
     _lrp(
-        presets.lrp_clevr_xai,
+        lrp.lrp_clevr_xai,
         "LRP (CLEVR-XAI)",
         relevance_law(_ABSORBED_POSITIVE),
         "Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
@@ -345,7 +344,7 @@ _METHODS = [
         " Inputs between `low` and `high`; others are refused.",
     ),
     _lrp(
-        presets.excitation_backprop,
+        lrp.excitation_backprop,
         "Excitation Backprop",
         EXCITATION,
         "Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation Backprop, IJCV 2018",

@@ -20,8 +20,8 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
-from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
+from attribution.model.protocols import ScoredModel
 from attribution.plugins import imported
 
 if TYPE_CHECKING:

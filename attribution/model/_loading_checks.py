@@ -10,9 +10,9 @@ import numpy as np
 from attribution.errors import BadInput
 
 if TYPE_CHECKING:
-    from attribution.methods.protocols import ScoredModel
     from attribution.model.compiled import CompiledGraph
     from attribution.model.model import Model
+    from attribution.model.protocols import ScoredModel
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
 _ROWS = 4

@@ -20,9 +20,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, set_placeholder, without_nodes
-from attribution.methods.gradients import is_median, path_start
-from attribution.methods.perturbation import labels_of
-from attribution.methods.queries import broadcasts
+from attribution.model.batching import flat
 from attribution.model.saved_model import PARSING, FrozenModel
 
 _PASSING = ("Identity", "IdentityN", "StopGradient")
@@ -195,7 +193,6 @@ def channels_first(array: np.ndarray) -> np.ndarray:
 
 
 ALL = "all"  # in place of names: every input of floating point
-BY_INPUT = "inputs"  # groups: each input is one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +233,7 @@ class JoinedInputs:
     @property
     def vector(self) -> np.ndarray:
         """``(N, values)``: the inputs."""
-        parts = [_flat(array) for array in self.arrays.values()]
+        parts = [flat(array) for array in self.arrays.values()]
         return np.concatenate(parts, axis=1, dtype=self.dtype.as_numpy_dtype)
 
     def split(self, maps: np.ndarray) -> dict[str, np.ndarray]:
@@ -244,73 +241,6 @@ class JoinedInputs:
         parts = np.split(maps, np.cumsum(self.sizes)[:-1], axis=1)
         named = zip(self.shapes.items(), parts, strict=True)
         return {name: np.ascontiguousarray(part).reshape(len(part), *shape) for (name, shape), part in named}
-
-    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a method's parameters for the vector.
-
-        A baseline and references may be given by name, and groups too. Groups by default or by word are those of each
-        input; ``"inputs"`` makes each input one group.
-
-        Raises
-        ------
-        BadInput
-            If another parameter is given by name, or names or shapes are not those of the inputs.
-        """
-        joined = {}
-        for name, value in given.items():
-            if name == "groups" and (value is None or isinstance(value, (str, Mapping))):
-                value = self._joined(name, value, self._groups)
-                starts = np.cumsum([0, *(part.max(initial=0) + 1 for part in value)])
-                value = _side_by_side([part + start for part, start in zip(value, starts, strict=False)])
-            elif isinstance(value, Mapping):
-                if name not in ("baseline", "references"):
-                    raise BadInput(f"{name} is one value for all inputs, not one by name")
-                value = _side_by_side(self._joined(name, value, self._start))
-            joined[name] = value
-        return joined
-
-    def _joined(self, parameter: str, value: Any, part: Any) -> list[np.ndarray]:
-        """Return the values of a parameter by input, ``(rows or 1, values)`` each."""
-        if not isinstance(value, Mapping):
-            value = dict.fromkeys(self.arrays, value)
-        if set(value) != set(self.arrays):
-            raise BadInput(
-                f"{parameter} is given for {listed(value)}; give it for each explained input, {listed(self.arrays)}"
-            )
-        return [_flat(part(name, value[name])) for name in self.arrays]
-
-    def _start(self, name: str, value: Any) -> np.ndarray:
-        """Return a baseline or references of one input, ``(rows or 1, ...)`` float32."""
-        if is_median(value):
-            return self._as_given(name, path_start(self._channels_last(name), value))
-        array, shape = np.asarray(value, np.float32), self.shapes[name]
-        if array.ndim <= len(shape) and broadcasts(array.shape, shape):
-            array = np.broadcast_to(array, (1, *shape))
-        if array.shape[1:] != shape:
-            raise BadInput(
-                f"a number or an array of shape {shape} is needed for '{name}', with rows or without, not one of shape "
-                f"{array.shape}"
-            )
-        return array
-
-    def _groups(self, name: str, wanted: Any) -> np.ndarray:
-        """Return the groups of one input's values, ``(rows or 1, ...)`` from 0."""
-        if isinstance(wanted, str) and wanted == BY_INPUT:
-            return np.zeros((1, *self.shapes[name]), np.int64)
-        inputs = self._channels_last(name)
-        labels = labels_of(inputs, wanted)
-        if labels.ndim < inputs.ndim:
-            labels = labels[..., np.newaxis]
-        labels = self._as_given(name, labels)
-        return np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
-
-    def _channels_last(self, name: str) -> np.ndarray:
-        return np.moveaxis(self.arrays[name], 1, -1) if name in self.channels_first else self.arrays[name]
-
-    def _as_given(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Return values ``(rows, ...)`` that broadcast to an input with the channels last as the caller's input is."""
-        values = np.broadcast_to(values, (len(values), *self._channels_last(name).shape[1:]))
-        return np.moveaxis(values, -1, 1) if name in self.channels_first else values
 
 
 def names_of(explain_input: str) -> list[str]:
@@ -327,18 +257,6 @@ def names_of(explain_input: str) -> list[str]:
     if len(set(names)) < len(names):
         raise BadInput(f"explain_input='{explain_input}' names an input twice")
     return names
-
-
-def _flat(array: np.ndarray) -> np.ndarray:
-    return array.reshape(len(array), math.prod(array.shape[1:]))
-
-
-def _side_by_side(parts: list[np.ndarray]) -> np.ndarray:
-    """Return arrays ``(rows or 1, values)`` as one."""
-    rows = max(map(len, parts))
-    if {len(part) for part in parts} - {1, rows}:
-        raise BadInput(f"{listed(map(len, parts))} rows were given for the explained inputs; give as many for each")
-    return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in parts], axis=1)
 
 
 def with_joined_inputs(frozen: FrozenModel, joined: JoinedInputs) -> FrozenModel:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from attribution.errors import BadInput, described, listed
-from attribution.methods.protocols import Inputs
+from attribution.model.protocols import Inputs
 
 
 class FoldedBatch(BadInput):
@@ -239,6 +240,11 @@ def real_rows(values: np.ndarray, fed: int, real: int, name: str, size: int | No
 def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return some rows of an array; without a copy where rising rows leave none out. A single number has no rows."""
     return array[_whole(rows)] if array.ndim else array
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """Return an array ``(N, ...)`` as ``(N, values)``."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
 def _whole(rows: np.ndarray) -> np.ndarray | slice:

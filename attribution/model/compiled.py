@@ -21,8 +21,6 @@ from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.methods import deeplift
-from attribution.methods.gradients import bias_rules, rescaled
 from attribution.model._gradient_support import by_values, swish_rules
 from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
 
@@ -131,7 +129,9 @@ class CompiledGraph:
         return functools.partial(self._relevance(explain_input, skeleton, wanted), composite.numbers())
 
     def bias_rules(self, explain_input: str) -> dict[str, bool]:
-        """Return the nodes with biases behind an input; see ``attribution.methods.gradients.bias_rules``."""
+        """Return the nodes with biases behind an input; see ``attribution.model._biases.bias_rules``."""
+        from attribution.model._biases import bias_rules  # needed by FullGrad alone
+
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
@@ -184,16 +184,19 @@ class CompiledGraph:
     @_compiled
     def multipliers(self, explain_input: str) -> Any:
         """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
+        from attribution.model._deeplift_rules import deeplift_rules  # needed by DeepLIFT alone
+        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT
+
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=True)
-        rules = deeplift.rules(view, source, logits.split(":")[0])
+        rules = deeplift_rules(view, source, logits.split(":")[0])
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
-            _, (before,), _ = self._import(view, at_baseline, [logits], name=deeplift.AT_BASELINE)
-            scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
+            _, (before,), _ = self._import(view, at_baseline, [logits], name=AT_BASELINE)
+            scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=AT_INPUT)
             chosen = _or_predicted(targets, scores)
             # The logit, also of a model of probabilities: a softmax over classes is not explained.
             target, at_start = (tf.gather(self._by_class(one), chosen, batch_dims=1) for one in (explained, before))
@@ -219,6 +222,8 @@ class CompiledGraph:
         layers
             Nodes with biases at positions, and their axes of channels.
         """
+        from attribution.model._biases import rescaled
+
         biases, position = dict(rules), list(self._inputs).index(explain_input)
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=False)

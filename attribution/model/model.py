@@ -6,7 +6,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import inspect
 import numbers
 import os
 import pathlib
@@ -18,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, described, listed, renamed_arguments
+from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.files import find_saved_model, fingerprint
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
-from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import _loading_checks, _other_inputs, _output_head, batching, op_allowlist, saved_model
 from attribution.model._other_inputs import JoinedInputs
 from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES, Head
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
+from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:
-    import keras
+    pass
 
 
 def load_model(
@@ -89,105 +88,6 @@ def load_model(
     if not isinstance(jit_compile, bool):
         raise BadInput(f"jit_compile must be True or False, not {jit_compile!r}")
     return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input, given)
-
-
-def load_keras_model(network: keras.Model, **options: Any) -> Model:
-    """Export a live Keras model to a temporary directory and load it from there.
-
-    Parameters
-    ----------
-    network
-        A functional, sequential or subclassed model that is built.
-    **options
-        See ``load_model``.
-
-    Raises
-    ------
-    BadInput
-        If it is not a ``keras.Model`` that is built, or ``predict`` does not compute what its call does.
-    """
-    import keras
-
-    from attribution.methods import third_party
-
-    _check_live(network)
-    directory = tempfile.TemporaryDirectory(prefix="attribution_")
-    try:
-        _export(network, directory.name)
-    except Exception as error:  # of Keras, or of the model's own code
-        raise BadInput(f"Keras cannot export the model '{network.name}': {described(error)}") from error
-    with op_allowlist.trusted():
-        model = load_model(directory.name, **options)
-    model._directory = directory  # is deleted with the model
-    if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
-        (spec,) = model.inputs.values()
-        inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
-        network = keras.Model(inputs, network(inputs, training=False))
-    model.live_source = functools.partial(third_party.take, network=network)
-    return model
-
-
-def _check_live(network: Any) -> None:
-    """Refuse objects other than built Keras models, and models whose ``predict`` differs from their call."""
-    import keras
-
-    if not isinstance(network, keras.Model):
-        raise BadInput(f"expected the directory of a SavedModel or a keras.Model, not {type(network).__name__}")
-    # A subclassed model can be built and yet not know the shape of its inputs.
-    if not network.built or not (hasattr(network, "inputs") or network._called):
-        raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
-    if name := _always_trained(network):
-        raise BadInput(
-            f"layer '{name}' of the Keras model '{network.name}' is called with training=True, which its call obeys "
-            "and its predict ignores; export the model, and load the file that is to be explained"
-        )
-    if type(network).predict_step is not keras.Model.predict_step:
-        raise BadInput(
-            f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
-            "export the function that is to be explained"
-        )
-    given = getattr(network, "input", None) if hasattr(network, "inputs") else None
-    if isinstance(given, dict) and (other := next((key for key, one in given.items() if one.name != key), None)):
-        raise BadInput(
-            f"the Keras model '{network.name}' takes '{other}' for its input named '{given[other].name}'; give both "
-            "the same name"
-        )
-
-
-def _always_trained(network: Any) -> str | None:
-    """Return the name of a layer that a functional model, or a model in it, calls with training=True."""
-    for layer in getattr(network, "layers", ()):
-        calls = getattr(layer, "_inbound_nodes", ())
-        default = inspect.signature(layer.call).parameters.get("training")
-        by_itself = default is not None and default.default is True  # a layer of augmentation
-        if not by_itself and any(call.arguments.kwargs.get("training") is True for call in calls):
-            return str(layer.name)
-        if name := _always_trained(layer):
-            return name
-    return None
-
-
-def _export(network: keras.Model, path: str) -> None:
-    """Write a Keras model as ``predict`` calls it; its own ``export`` leaves layers of augmentation on."""
-    import keras
-
-    if keras.backend.backend() == "torch":  # it exports modules alone, without their arguments
-        network.export(path, verbose=False)
-        return
-    if isinstance(network, keras.Sequential):
-        signature = network.inputs
-    elif hasattr(network, "inputs"):
-        signature = [network.input]
-    else:  # a subclassed model
-        known = network.get_build_config()
-        signature = keras.tree.map_shape_structure(
-            lambda shape: keras.InputSpec(shape=(None, *shape[1:]), dtype=network.input_dtype),
-            list(known["shapes_dict"].values()) if "shapes_dict" in known else [known["input_shape"]],
-        )
-    archive = keras.export.ExportArchive()
-    archive.track(network)
-    archive.add_endpoint("serve", lambda *args: network(*args, training=False), signature)
-    archive.write_out(path, verbose=False)
 
 
 class Model:
@@ -705,7 +605,7 @@ class Model:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape, and the target logits ``(2, rows)``.
 
-        These are at the input and at the baseline. See ``attribution.methods.deeplift``.
+        These are at the input and at the baseline. See ``attribution.model._deeplift_rules``.
 
         Parameters
         ----------

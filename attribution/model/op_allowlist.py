@@ -24,9 +24,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from attribution.cli import TRUST_VARIABLE
 from attribution.errors import BadInput
 from attribution.files import environment
+
+TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"  # 1: trust every file
 
 STATEFUL = re.compile(
     "|".join(

@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput
+from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.precompute import import_beam
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of

@@ -22,7 +22,7 @@ from absl import flags
 from attribution.cli import apply_settings
 from attribution.errors import BadInput, print_line, printable
 from attribution.files import cache_directory, check_directory, is_remote, remove_stale
-from attribution.remote_files import origin, serialized
+from attribution.remote_files import origin, with_addresses
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import (
     Job,
@@ -233,7 +233,7 @@ def _arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
     """Return the serialized flags of a command, without aliases and without those that only say how it is run."""
     chosen = [flag_values[name] for name in flag_values if name not in HOW_RUN]
     return tuple(
-        serialized(flag)
+        with_addresses(flag.serialize())
         for flag in chosen
         if flag.value not in (None, "") and not (flag.help or "").startswith("Alias for ")
     )

@@ -22,7 +22,7 @@ from attribution import Method, reading
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import with_parameters
 from attribution.files import atomic_write
-from attribution.methods.protocols import Inputs
+from attribution.model.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.custom_code import Code

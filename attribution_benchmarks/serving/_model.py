@@ -23,12 +23,13 @@ import numpy as np
 
 from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
-from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS, plain
+from attribution.export import plain
+from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
 from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
-from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching
 from attribution.model.batching import Expected, checked_feed
+from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution_benchmarks.serving._client import Client
 from attribution_benchmarks.serving._protocols import ServerError, parse_model_name
 

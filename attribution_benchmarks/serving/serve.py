@@ -31,7 +31,8 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution.explain import with_parameters
-from attribution.export import SHEET, _by_signature, export
+from attribution.export import _by_signature, export
+from attribution.export.signatures import SHEET
 from attribution.files import atomic_write, fingerprint
 from attribution_benchmarks.cli.bundled_models import models_folder
 

@@ -103,7 +103,7 @@ def test_several_models_are_fetched_each(store, capsys):
     given = f"--models=/here,{ADDRESS},first={ADDRESS}"
     assert (
         execute(
-            lambda given: seen.append([given.models, remote_files.serialized(given["models"])]),
+            lambda given: seen.append([given.models, remote_files.with_addresses(given["models"].serialize())]),
             flag_values,
             "",
             ["x", given],

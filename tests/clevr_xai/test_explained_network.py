@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.graph import fold_batch_norm
-from attribution.lrp import presets
+from attribution.lrp.composite import Composite, Rule
 from clevr_xai import relation_network
 
 SIZE, CELLS = 64, 9
@@ -78,9 +78,9 @@ def nodes(graph, kind, source="image"):
 
 def test_relevance_of_image_coordinates_and_question_is_the_logit(unbiased, asked):
     inputs, targets = asked["vectors"], np.array([0, 1, 2], np.int32)
-    plus = presets.Rule("z_plus", epsilon=0.0)
-    box = presets.Rule("box", epsilon=0.0)
-    as_in_the_paper, without_box = (presets.Composite(plus, plus, plus, first=first) for first in (box, None))
+    plus = Rule("z_plus", epsilon=0.0)
+    box = Rule("box", epsilon=0.0)
+    as_in_the_paper, without_box = (Composite(plus, plus, plus, first=first) for first in (box, None))
     of_image = unbiased.relevance(inputs, targets, "image", as_in_the_paper).sum(axis=(1, 2, 3))
     of_question = unbiased.relevance(inputs, targets, "question", without_box).sum(axis=1)
     (cells,) = nodes(unbiased.graph, "ConcatV2", unbiased.input_node("image"))

@@ -523,7 +523,8 @@ def models_are_loaded_once():
         return (once if known else load)(path, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "load_model", load_model)
+        for module in (attribution, attribution.loading):  # commands call the latter
+            patch.setattr(module, "load_model", load_model)
         yield
 
 

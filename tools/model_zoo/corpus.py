@@ -28,8 +28,8 @@ import traceback
 
 import numpy as np
 
-from attribution.cli import quiet_tensorflow
 from attribution.errors import BadInput, print_line
+from attribution.tensorflow_log import quiet_tensorflow
 
 _ROWS, _ANY_SIZE = 2, 32
 _ROUNDING = 10.0  # times the change of the oracle where its inputs, or for sums the scores, are rounded
@@ -106,7 +106,7 @@ def examine(path: pathlib.Path) -> dict:
     BadInput
         If it is refused.
     """
-    from attribution.model import inspection
+    from attribution.inspect import __main__ as inspection
 
     model, options = _loaded(path)
     explain_input = _explained(model)
@@ -121,8 +121,8 @@ def examine(path: pathlib.Path) -> dict:
 
 def _cells(path, model, options, explain_input) -> dict[str, dict]:
     """Return the status of each method, compared with its oracle where it has one."""
-    from attribution.model import inspection
     from attribution.model._loading_checks import random_feed
+    from attribution.trial import try_method
     from tools.model_zoo import measure
 
     feed = random_feed(model, _ROWS, _ANY_SIZE)
@@ -133,7 +133,7 @@ def _cells(path, model, options, explain_input) -> dict[str, dict]:
         if compared and name in compared.methods:
             cells[name] = compared.cell(name)
         else:
-            trial = inspection.try_method(name, model, feed, explain_input)
+            trial = try_method(name, model, feed, explain_input)
             failed = "crashes" if _EXCEPTION.match(trial.reason) else "refused"
             cells[name] = {"status": "runs" if trial.applies else failed, "note": trial.reason}
     return cells
@@ -191,7 +191,7 @@ class _Compared:
 def _loaded(path):
     """Return a model and the options that it was loaded with: none, or the first choice that the file leaves."""
     import attribution
-    from attribution.model import inspection
+    from attribution.inspect import __main__ as inspection
     from attribution.model.loader import SavedFile
 
     first = None

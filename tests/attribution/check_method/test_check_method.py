@@ -248,7 +248,8 @@ def test_all_names_are_checked_before_the_model_is_loaded(wrong, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["check_method", "file.py:method", wrong, "--model=x"])
     monkeypatch.setattr(cli, "run", lambda *command: sys.exit(cli.execute(*command, sys.argv)))
-    monkeypatch.setattr(attribution, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
+    for module in (attribution, attribution.loading):  # commands call the latter
+        monkeypatch.setattr(module, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(SystemExit, match="2"):
         run_command()
     said = capsys.readouterr()

@@ -15,6 +15,7 @@ import attribution
 from attribution import METHODS, cli, export
 from attribution.errors import BadInput
 from attribution.export import __main__ as command
+from attribution.export.signatures import LAYER, SCORES, SHEET
 
 APART = (
     "lrp_clevr_xai", "lrp_epsilon_gamma_box", "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "eigen_cam",
@@ -165,10 +166,8 @@ def test_methods_share_the_models_weights(tmp_path):
 def test_a_client_finds_scores_layer_and_description(image_file, models, inputs, exported):
     model, served = models["image"], signatures(image_file)
     feed = {name: tf.constant(array) for name, array in model.feed(inputs["image"]).items()}
-    np.testing.assert_allclose(
-        served[export.SCORES](**feed)["scores"], model.scores(inputs["image"]), rtol=1e-5, atol=1e-6
-    )
-    sheets = served[export.SHEET](rows=tf.zeros(3, tf.int32))["sheet"].numpy()
+    np.testing.assert_allclose(served[SCORES](**feed)["scores"], model.scores(inputs["image"]), rtol=1e-5, atol=1e-6)
+    sheets = served[SHEET](rows=tf.zeros(3, tf.int32))["sheet"].numpy()
     assert len(sheets) == 3 and len(set(sheets)) == 1
     sheet = json.loads(sheets[0])
     assert sheet["source"] == model.fingerprint and sheet["score"] == "logits"
@@ -176,7 +175,7 @@ def test_a_client_finds_scores_layer_and_description(image_file, models, inputs,
     assert sheet["layer"] == model.layer() and sheet["layer_is_default"]
     targets = model.predict(inputs["image"]).astype(np.int32)
     result = model.backward(model.feed(inputs["image"]), targets, model.explained_input(), (sheet["layer"],), False)
-    reply = ask(served[export.LAYER], model, inputs["image"], np.full(len(targets), -1))
+    reply = ask(served[LAYER], model, inputs["image"], np.full(len(targets), -1))
     np.testing.assert_allclose(reply["values"], result.values[sheet["layer"]], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(reply["gradients"], result.gradients[sheet["layer"]], rtol=1e-5, atol=1e-6)
 
@@ -324,7 +323,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
     assert set(written) == {"gradient"} and set(left_out) == {"grad_cam"}
     served = signatures(tmp_path / "kept")
     assert "explain_gradient" in served and "explain_grad_cam" not in served
-    sheet = json.loads(served[export.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
+    sheet = json.loads(served[SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
     assert set(sheet["methods"]) == {"gradient"}
     with pytest.raises(BadInput, match="'grad_cam' is skipped"):  # nothing would be left
         export.export(exported["signal"], tmp_path / "none", ["grad_cam"], left_out={})
@@ -355,7 +354,7 @@ def test_methods_that_do_not_fit_are_left_out_with_a_line_each_and_the_others_st
     assert {line.split("'")[1] for line in printed.err.splitlines() if "is skipped: " in line} == set(names)
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures
     assert {name for name in served if name.startswith("explain_")} == set(kept)
-    assert export.LAYER not in served
+    assert LAYER not in served
 
 
 def test_where_no_method_fits_the_reasons_are_one_line(without_relu, tmp_path, capsys):

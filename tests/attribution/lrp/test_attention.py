@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.lrp import presets
+from attribution.methods import lrp
 
 TOKENS, WIDTH, HEADS = 5, 6, 2
 DEPTH = WIDTH // HEADS
@@ -219,12 +219,12 @@ def test_an_activation_passes_relevance_unchanged(name, last_layer, from_functio
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (presets.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
-        (presets.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
-        (presets.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
-        (presets.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
-        (presets.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),
-        (presets.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
+        (lrp.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
+        (lrp.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
+        (lrp.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
+        (lrp.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
+        (lrp.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),
+        (lrp.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
     ],
 )
 def test_invalid_options_raise(function, options, message, models, inputs):

@@ -7,8 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.lrp import presets
-from attribution.lrp.composite import SUM_CHOICES
+from attribution.lrp.composite import SUM_CHOICES, Composite, Rule
 
 GENERATOR = np.random.default_rng(11)
 
@@ -18,7 +17,7 @@ def draw(*shape):
 
 
 def share_out(rule, a, matrix, bias, relevance):
-    """Share the relevance of y = a @ matrix + bias out among a, by the formulas in ``attribution.lrp.presets``."""
+    """Share the relevance of y = a @ matrix + bias out among a, by the formulas in ``attribution.lrp.composite``."""
     plus, minus = (lambda x: np.maximum(x, 0)), (lambda x: np.minimum(x, 0))
     bias = bias * rule.bias
     contributions = a[:, None] * matrix
@@ -106,13 +105,13 @@ ARCHITECTURES = {
 }
 draw_once = {"pooled": draw(4, 5)}
 KINDS = [
-    presets.Rule("epsilon", epsilon=0.01),
-    presets.Rule("epsilon", epsilon=0.01, bias=False),
-    presets.Rule("z_plus"),
-    presets.Rule("z_plus", epsilon=0.0, bias=False),
-    presets.Rule("alpha_beta", alpha=2.0, beta=1.0, epsilon=1e-3),
-    presets.Rule("gamma", gamma=0.5, epsilon=0.01),
-    presets.Rule("flat", epsilon=0.0),
+    Rule("epsilon", epsilon=0.01),
+    Rule("epsilon", epsilon=0.01, bias=False),
+    Rule("z_plus"),
+    Rule("z_plus", epsilon=0.0, bias=False),
+    Rule("alpha_beta", alpha=2.0, beta=1.0, epsilon=1e-3),
+    Rule("gamma", gamma=0.5, epsilon=0.01),
+    Rule("flat", epsilon=0.0),
 ]
 
 
@@ -144,7 +143,7 @@ def test_every_rule_in_every_layer_equals_its_formula(name, rule, chains):
     shape, layers = ARCHITECTURES[name]
     x = GENERATOR.normal(size=(3, *shape)).astype(np.float32)
     targets = np.array([0, 1, 2])
-    maps = attribution.explain(relevance_method(presets.Composite(rule, rule, rule)), chains[name], x, targets)
+    maps = attribution.explain(relevance_method(Composite(rule, rule, rule)), chains[name], x, targets)
     for row in range(3):
         expected = expected_relevance(layers, [rule] * len(layers), x[row], targets[row])
         np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-5 * max(np.abs(expected).max(), 1e-3))
@@ -175,20 +174,20 @@ def test_z_plus_takes_each_convolution_once_more_than_a_gradient(tmp_path):
 
 def test_the_composite_distinguishes_first_convolution_dense_and_merging_layers(chains):
     first, convolution, dense = (
-        presets.Rule("box", low=-0.5, high=2.0),
-        presets.Rule("z_plus"),
-        presets.Rule("epsilon", epsilon=0.01),
+        Rule("box", low=-0.5, high=2.0),
+        Rule("z_plus"),
+        Rule("epsilon", epsilon=0.01),
     )
     shape, layers = ARCHITECTURES["convolution"]
     x = GENERATOR.uniform(-0.5, 2, (2, *shape)).astype(np.float32)
-    composite = presets.Composite(convolution, dense, presets.Rule("flat"), first=first)
+    composite = Composite(convolution, dense, Rule("flat"), first=first)
     maps = attribution.explain(relevance_method(composite), chains["convolution"], x, 2)
     for row in range(2):
         expected = expected_relevance(layers, [first, convolution, dense], x[row], 2)
         np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-6)
     shape, layers = ARCHITECTURES["depthwise and pooled"]
-    merge = presets.Rule("z_plus")
-    composite = presets.Composite(convolution, dense, merge, first=first)
+    merge = Rule("z_plus")
+    composite = Composite(convolution, dense, merge, first=first)
     x = GENERATOR.uniform(-0.5, 2, (1, *shape)).astype(np.float32)
     maps = attribution.explain(relevance_method(composite), chains["depthwise and pooled"], x, 2)
     expected = expected_relevance(layers, [first, merge, merge, dense], x[0], 2)
@@ -219,7 +218,7 @@ def pair_networks(from_function):
 @pytest.mark.parametrize("rule", [rule for rule in KINDS if rule.bias], ids=lambda rule: rule.kind)
 def test_a_layer_written_as_a_sum_of_products_is_one_layer(rule, sums, pair_networks):
     x = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)
-    method = relevance_method(presets.Composite(rule, rule, rule, sums=sums))
+    method = relevance_method(Composite(rule, rule, rule, sums=sums))
     factorised, joint = (attribution.explain(method, model, x, 1) for model in pair_networks)
     np.testing.assert_allclose(factorised, joint, rtol=1e-3, atol=1e-5 * np.abs(joint).max())
 
@@ -278,11 +277,11 @@ def test_positive_rules_conserve_relevance_through_every_kind_of_layer(method, e
 def test_every_layer_holds_the_same_relevance(every_layer):
     model = every_layer
     x = GENERATOR.random((4, 8, 8, 2), dtype=np.float32)
-    plus = presets.Rule("z_plus", epsilon=0.0)
+    plus = Rule("z_plus", epsilon=0.0)
     layers = [name for name in model.layers() if model.graph.nodes[name].op in ("Relu", "MaxPool", "ConcatV2")]
     assert len(layers) > 4
     targets = np.full(4, 1, np.int32)
-    relevance = model.relevance({"x": x}, targets, "x", presets.Composite(plus, plus, plus), layers=layers)
+    relevance = model.relevance({"x": x}, targets, "x", Composite(plus, plus, plus), layers=layers)
     for name in layers:
         np.testing.assert_allclose(relevance[name].sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
 
@@ -479,9 +478,9 @@ def test_the_logit_is_explained_for_either_score(by_score, models, inputs):
 
 
 def test_an_unknown_rule_is_refused(models, inputs):
-    rule = presets.Rule("delta")
+    rule = Rule("delta")
     with pytest.raises(BadInput, match="no relevance rule 'delta'; the rules are 'epsilon', 'z_plus'"):
-        attribution.explain(relevance_method(presets.Composite(rule, rule, rule)), models["signal"], inputs["signal"])
+        attribution.explain(relevance_method(Composite(rule, rule, rule)), models["signal"], inputs["signal"])
 
 
 def test_the_box_rule_propagates_the_range_through_padding_and_scaling(from_function):

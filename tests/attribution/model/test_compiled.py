@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.graph import view
-from attribution.lrp import presets
+from attribution.lrp.composite import Composite, Rule
 from attribution.model import compiled
 
 
@@ -97,8 +97,8 @@ def test_relevance_is_compiled_once_for_all_numbers_of_a_composite(wide):
     """Each new ε would otherwise keep a graph for ever."""
     x = np.random.default_rng(0).random((2, 8, 8, 4), dtype=np.float32)
     name, wanted = wide.explained_input(), (wide.input_node(),)
-    rules = [presets.Rule("alpha_beta", epsilon, alpha, alpha - 1) for epsilon, alpha in ((1e-6, 2.0), (1.0, 3.0))]
-    functions = [wide._compiled.relevance(name, presets.Composite(rule, rule, rule), wanted) for rule in rules]
+    rules = [Rule("alpha_beta", epsilon, alpha, alpha - 1) for epsilon, alpha in ((1e-6, 2.0), (1.0, 3.0))]
+    functions = [wide._compiled.relevance(name, Composite(rule, rule, rule), wanted) for rule in rules]
     assert functions[0].func is functions[1].func
     maps = [function(np.zeros(2, np.int32), x)[1].numpy() for function in functions]
     assert np.abs(maps[0] - maps[1]).max() > 1e-3 * np.abs(maps[0]).max()

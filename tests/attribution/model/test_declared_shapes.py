@@ -9,7 +9,7 @@ import attribution
 from attribution import cli
 from attribution.errors import BadInput
 from attribution.explain import __main__ as explaining
-from attribution.model import inspection
+from attribution.inspect import __main__ as inspection
 
 v1 = tf.compat.v1
 KERNEL = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import attribution
 from attribution import cli
 from attribution.errors import BadInput
-from attribution.model import inspection
+from attribution.inspect import __main__ as inspection
 
 v1 = tf.compat.v1
 KERNEL = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

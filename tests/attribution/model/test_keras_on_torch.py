@@ -9,7 +9,7 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import inspection
+from attribution.inspect import __main__ as inspection
 
 MODELS = runpy.run_path(str(pathlib.Path(__file__).with_name("keras_on_torch_models.py")))
 FOLDER = MODELS["FOLDER"]

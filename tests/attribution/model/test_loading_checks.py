@@ -8,7 +8,7 @@ import tensorflow as tf
 import attribution
 from attribution import cli
 from attribution.errors import BadInput
-from attribution.model import inspection
+from attribution.inspect import __main__ as inspection
 
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 import attribution
 from attribution import cli
-from attribution.model import inspection
+from attribution.inspect import __main__ as inspection
 from attribution.model._loading_checks import random_feed
+from attribution.trial import try_method
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_trial_ends_with_its_first_pass(models):
     feed = random_feed(model)
     for name in ("rise", "score_cam", "occlusion", "smoothgrad", "integrated_gradients"):
         model.counts.clear()
-        assert inspection.try_method(name, model, feed).applies
+        assert try_method(name, model, feed).applies
         assert model.counts["forward"] + model.counts["backward"] <= 3, name
 
 
@@ -101,7 +102,7 @@ def test_a_crash_is_a_reason(models, monkeypatch):
     def broken(passes):
         raise RuntimeError("some\nlines")
 
-    trial = inspection.try_method(broken, models["image"], random_feed(models["image"]))
+    trial = try_method(broken, models["image"], random_feed(models["image"]))
     assert (trial.applies, trial.reason) == (False, "RuntimeError: some lines")
 
 

@@ -4,9 +4,9 @@ Guided Backprop and Deconvnet change rectifiers (``attribution.methods.modified_
 rectifiers alone. Between input and score these are allowed, and operations that are linear, normalize by constants,
 move values or select them as pooling does. Every other operation is refused by name.
 
-DeepLIFT uses slopes of chords instead of derivatives (``attribution.methods.deeplift``): its graph holds the network
-twice, at the input and at the baseline, in two name scopes. In the comments Δ is the difference between both, ' marks
-the baseline.
+DeepLIFT uses slopes of chords instead of derivatives (``attribution.model._deeplift_rules``): its graph holds the
+network twice, at the input and at the baseline, in two name scopes. In the comments Δ is the difference between both, '
+marks the baseline.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import tensorflow as tf
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp import composite as ops
-from attribution.methods.deeplift import AT_BASELINE, AT_INPUT
 
+# Name scopes of the two copies of the network in one graph; no input may have such a name.
+AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 # Operations that are a rectifier each; PReLU is a sum of two.
 RECTIFIERS = ("Relu", "Relu6", "LeakyRelu")
 PRELU = "PRelu"

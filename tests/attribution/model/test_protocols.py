@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 from attribution.export._graph import GraphQueries
-from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
 from attribution.model.model import Model
+from attribution.model.protocols import ScoredModel
 from attribution_benchmarks.serving import ServedModel
 
 

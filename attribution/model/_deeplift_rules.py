@@ -1,0 +1,118 @@
+"""DeepLIFT's rescale rule: propagate differences from a baseline, by slopes of chords instead of derivatives.
+
+With x an operation's input and x' the same at the baseline, Δx = x - x', every rule gives multipliers m with
+Σ m Δx = Δy, so that the map's sum is the difference of the scores. The multipliers of linear operations are their
+weights. ``attribution.model._registered_gradients`` has the other rules.
+
+A quotient y = n / d is the product y · d = n: with the means d̄ = (d + d') / 2 and ȳ = (y + y') / 2, Δy is
+(Δn - ȳ Δd) / d̄. Normalization multiplies by 1 / d, and near a baseline of zeros its d is almost 0. The mean of 1 / d
+and 1 / d' would be enormous there, and so would the two contributions, which cancel; 1 / d̄ is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.lrp.composite import WITHOUT_RULES
+from attribution.model import _registered_gradients  # noqa: F401  registers them
+
+# Linear in the factors that depend on the input.
+_LINEAR = (
+    "AddN", "AddV2", "Add", "AvgPool", "AvgPool3D", "BatchToSpaceND", "BiasAdd", "BroadcastTo", "Cast", "ConcatV2",
+    "DepthToSpace", "ExpandDims", "GatherNd", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack",
+    "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
+    "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
+    "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
+)  # fmt: skip
+_PRECISE = {"bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
+# Linear in their first input if the second, segments or an axis, does not depend on it.
+_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
+# Linear in their input if their kernel does not depend on it.
+_CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
+_UNARY = (
+    "Abs", "Elu", "Erf", "Erfc", "Exp", "LeakyRelu", "Log", "Relu", "Relu6", "Rsqrt", "Selu", "Sigmoid", "Softplus",
+    "Softsign", "Sqrt", "Tanh",
+)  # fmt: skip
+_QUADRATIC = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "Square", "SquaredDifference")
+_MAXIMA = ("Max", "MaxPool", "MaxPool3D", "Maximum")
+_MINIMA = ("Min", "Minimum")
+_GRADIENTS = {
+    **dict.fromkeys(_UNARY, "AttributionRescale"),
+    **dict.fromkeys(_QUADRATIC, "AttributionMidpoint"),
+    **dict.fromkeys(_MAXIMA, "AttributionMaximum"),
+    **dict.fromkeys(_MINIMA, "AttributionMinimum"),
+    "RealDiv": "AttributionQuotient",
+    "Softmax": "AttributionSoftmax",
+    "StopGradient": "AttributionPassOn",
+}
+# Gradients of a product with a reciprocal, which is its first or second factor.
+_RECIPROCALS = ("AttributionReciprocalFirst", "AttributionReciprocalSecond")
+# Operations between a reciprocal and the product with it, besides multiplication by constants.
+_PASSED = ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Neg", "Reshape", "Squeeze", "Tile", "Transpose")
+
+
+def deeplift_rules(graph: Any, source: str, target: str) -> dict[str, str]:
+    """Return the registered gradient of every operation between two nodes that is not linear.
+
+    Raises
+    ------
+    BadInput
+        If an operation has no rule; the message names it.
+    """
+    path = graph.between(source, target)
+    on_path = set(path)
+    others = [graph.nodes[name] for name in path if name != source]
+    refused = [f"{_kind(node)} ({node.name})" for node in others if not _has_rule(node, on_path)]
+    if refused:
+        raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
+    return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
+
+
+def _rule(graph: Any, name: str, on_path: set[str]) -> str:
+    """Return the registered gradient of an operation that is not linear."""
+    node = graph.nodes[name]
+    if node.op == "Mul":
+        factors = [tensor.split(":")[0] for tensor in node.input]
+        reciprocal = [_is_reciprocal(graph, factor, on_path) for factor in factors]
+        if sum(reciprocal) == 1 and on_path.issuperset(factors):
+            return _RECIPROCALS[reciprocal.index(True)]
+    return _GRADIENTS[node.op]
+
+
+def _is_reciprocal(graph: Any, name: str, on_path: set[str]) -> bool:
+    """Return whether a node is 1 / d of a d that depends on the input, perhaps reshaped and multiplied by constants."""
+    while name in on_path:
+        node = graph.nodes[name]
+        depending = [factor for factor in (tensor.split(":")[0] for tensor in node.input) if factor in on_path]
+        if node.op == "Rsqrt" or (node.op == "RealDiv" and node.input[0].split(":")[0] not in on_path):
+            return True
+        if node.op not in (*_PASSED, "Mul") or len(depending) != 1:
+            return False
+        name = depending[0]
+    return False
+
+
+def _kind(node: Any) -> str:
+    return f"{node.op} from {' to '.join(_types(node))}" if node.op == "Cast" else str(node.op)
+
+
+def _types(node: Any) -> list[str]:
+    """Return the names of the types that a Cast converts from and to."""
+    return [tf.as_dtype(node.attr[name].type).name for name in ("SrcT", "DstT")]
+
+
+def _has_rule(node: Any, on_path: set[str]) -> bool:
+    if node.op == "Cast":  # to whole numbers or float8 it rounds, and TensorFlow has no gradient of it
+        return set(_types(node)) <= _PRECISE
+    if node.op in _CONVOLUTIONS:
+        depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
+        return len(depending) == 1
+    if node.op in _SEGMENTS:
+        return node.input[1].split(":")[0] not in on_path
+    if node.op in ("Select", "SelectV2"):  # only with a constant mask
+        return node.input[0].split(":")[0] not in on_path
+    is_training = node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b
+    return not is_training and (node.op in _LINEAR or node.op in _GRADIENTS)

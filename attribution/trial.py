@@ -1,0 +1,86 @@
+"""Try whether a method applies to a model, as far as the first of its passes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attribution.errors import BadInput, shortened
+from attribution.explain import with_parameters
+from attribution.methods.joined_inputs import joined_parameters
+from attribution.methods.queries import ModelQueries, RequiredQueries
+from attribution.model._loading_checks import random_feed
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Whether a method can explain a file.
+
+    Attributes
+    ----------
+    applies
+        Whether it can.
+    reason
+        Why not; empty where it can.
+    """
+
+    applies: bool
+    reason: str = ""
+
+
+class _Enough(Exception):
+    """The first of many passes has run; the others are skipped."""
+
+
+class _FirstQueries(ModelQueries):
+    """Queries that end a method with many variants of its inputs after the first of them."""
+
+    def _stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
+        for _ in super()._stream(1 if isinstance(grid, int) else grid[:1], variant, run):
+            raise _Enough
+        yield from ()
+
+
+def try_method(
+    name: str, model: Model, feed: Mapping[str, np.ndarray] | None = None, explain_input: str | None = None
+) -> Trial:
+    """Try a method on a model, as far as its first pass.
+
+    Parameters
+    ----------
+    name
+        A method as ``attribution.explain`` takes it.
+    model : attribution.model.model.Model
+        The model.
+    feed
+        Inputs as ``Model.feed`` takes them, one row or the number of rows that the file prescribes; by default
+        random ones.
+    explain_input
+        Name of the explained input, or of a tensor inside.
+    """
+    ((method, parameters),) = with_parameters([name]).values()
+    explained = model.explaining(model.feed(random_feed(model) if feed is None else feed), explain_input)
+    arrays, source = explained.feed, explained.explain_input
+    rows = len(arrays[source])
+    passes = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
+    try:
+        if explained.joined is not None:
+            if method.needs_positions:
+                return Trial(False, "it explains one input at a time, by its positions")
+            parameters = joined_parameters(explained.joined, parameters)
+        maps = np.asarray(method.function(passes, **parameters))
+    except _Enough:
+        return Trial(True)
+    except BadInput as error:
+        return Trial(False, str(error))
+    except Exception as error:  # whatever TensorFlow or a library raises is the answer here, and not a crash
+        return Trial(False, f"{type(error).__name__}: {shortened(error) or type(error).__name__}")
+    if not np.isfinite(maps).all():
+        return Trial(False, "its map of a random input is NaN or infinite")
+    return Trial(True)
