@@ -6,18 +6,20 @@ Examples
 >>> print(results.table())
 >>> print(results.compare("gradient_x_input"))
 >>> results.plot().savefig("scores.png")
+>>> import svea
+>>> attribution_benchmarks.evaluate(svea.BENCHMARK, ["lrp_epsilon", my_function], svea.Settings(seed=1))
 """
 
 from typing import Any
 
 from attribution import __version__
 
-__all__ = ["Results", "Table", "__version__", "score"]
+__all__ = ["Results", "Table", "__version__", "evaluate", "score"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the Python interface when it is first used: commands that print ``--help`` do without it."""
-    if name not in ("Results", "Table", "score"):
+    if name not in ("Results", "Table", "evaluate", "score"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from attribution_benchmarks import api
 

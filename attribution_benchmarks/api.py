@@ -1,30 +1,31 @@
-"""Score attribution methods from Python: ``attribution_benchmarks.score``."""
+"""Evaluate benchmarks from Python: ``attribution_benchmarks.evaluate`` and ``score``."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
-import importlib
 import logging
 import os
-import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.cli import quiet_tensorflow
+from attribution import METHODS, Method
 from attribution.errors import BadInput, listed
 from attribution.files import cache_directory, find_saved_model
-from attribution.methods.registry import METHODS, registered
+from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, ReportTask
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, ReportTask
+from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
-from attribution_benchmarks.core.runner import Run
+from attribution_benchmarks.core.places import BENCHMARKS
+from attribution_benchmarks.core.progress import Bars, Progress
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.settings import Settings
+from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.registry import select_metrics
 from attribution_benchmarks.report.presets import columns_of, tasks_of
 from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
@@ -32,7 +33,7 @@ from attribution_benchmarks.stats.statistics import PairComparison, compare_pair
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MethodLike = str | Callable[..., Any]
+Methods = Sequence[MethodLike] | Mapping[str, MethodLike]
 _STYLES = {  # color and marker in figures
     "method": ("tab:blue", "o"),
     "baseline": ("0.55", "s"),
@@ -41,8 +42,70 @@ _STYLES = {  # color and marker in figures
 }
 
 
+def evaluate(
+    benchmark: Benchmark | str,
+    methods: Methods | None = None,
+    settings: Settings | None = None,
+    *,
+    metrics: Sequence[str | Metric] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Evaluate one benchmark.
+
+    Parameters
+    ----------
+    benchmark
+        A benchmark such as ``svea.BENCHMARK``, its name, or ``"file.py:NAME"`` of a custom one.
+    methods
+        Names of ``attribution.METHODS``, ``"file.py:function"``, functions of the model's queries (docs/own_models.md),
+        or ``attribution.Method`` objects, in a list or by the names under which they are scored; the benchmark's own
+        where None.
+    settings
+        Of the benchmark's class, such as ``svea.Settings(seed=1)``; its defaults where None.
+    metrics
+        Names or ``Metric`` objects; the benchmark's own where None.
+    store
+        Directory to keep scores in, so that none is computed twice; in memory where None.
+    progress
+        Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
+
+    Returns
+    -------
+    Results
+        Scores of methods and baselines.
+
+    Raises
+    ------
+    BadInput
+        If a name or a setting is invalid, or a method cannot be scored.
+    """
+    place = benchmark if isinstance(benchmark, str) else ""
+    definition = benchmark_named(benchmark, "benchmark") if isinstance(benchmark, str) else benchmark
+    if not isinstance(definition, Benchmark):
+        raise BadInput(f"benchmark is of the type {type(benchmark).__name__}; give a Benchmark or its name")
+    given = None if methods is None else named(_several("methods", methods))
+    added = None if metrics is None else _several("metrics", metrics)
+
+    def part(chosen: Mapping[str, MethodLike] | None) -> Part:
+        kept = ScoreStore(None if store is None else os.fspath(store))
+        run = prepare(definition, chosen, settings, metrics=added, store=kept, place=place)
+        return _part(run, definition.title, progress)
+
+    with _quiet():
+        first = part(given)
+    scored = given if given is not None else dict.fromkeys(definition.methods, "")
+
+    def more(chosen: Mapping[str, MethodLike]) -> tuple[list[Part], dict[str, str]]:
+        with _quiet():
+            return [part(chosen)], {}
+
+    others = [metric for metric in first.metrics.values() if metric not in definition.metrics]
+    return Results([first], {}, more, scored, [definition], others, getattr(settings, "seed", 0))
+
+
 def score(
-    methods: MethodLike | Sequence[MethodLike],
+    methods: MethodLike | Methods,
     benchmarks: str | Sequence[str] = REPORTED,
     *,
     model: str | os.PathLike[str] | None = None,
@@ -50,13 +113,12 @@ def score(
     quick: bool = True,
     seed: int = 0,
 ) -> Results:
-    """Score attribution methods on benchmarks, with each benchmark's baselines.
+    """Score attribution methods on benchmarks, with the settings of the report and each benchmark's baselines.
 
     Parameters
     ----------
     methods
-        One method or several: a name of ``attribution.METHODS``, ``"file.py:function"``, ``"module:function"``, or a
-        function of the model's queries (docs/own_models.md).
+        One method or several, as of ``evaluate``.
     benchmarks
         Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris"), or ``"file.py:NAME"`` of
         custom ones.
@@ -81,20 +143,21 @@ def score(
     BadInput
         If a name is unknown, if ``model`` or ``seed`` is invalid, or if no benchmark can score any of the methods.
     """
-    given = _listed("methods", methods)
-    named = {each if isinstance(each, str) else each.__name__: each for each in given}
-    if len(named) < len(given) or not named:
-        raise BadInput("methods need different names, one at least")
-    settings = _settings(benchmarks, model, metrics, quick, seed)
-    parts, skipped = settings.parts(named)
+    given = named(_several("methods", methods))
+    if not given:
+        raise BadInput("methods is empty; give one at least")
+    request = _request(benchmarks, model, metrics, quick, seed)
+    parts, skipped = request.parts(given)
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
-    return Results(parts, skipped, settings, named)
+    definitions = [benchmark_named(place) for place in request.benchmarks]
+    added = list(select_metrics(request.metrics, {}).values()) if request.metrics else []
+    return Results(parts, skipped, request.parts, given, definitions, added, request.seed)
 
 
-def _settings(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Settings:
-    """Return the checked settings of ``score``."""
-    places = tuple(dict.fromkeys(_listed("benchmarks", benchmarks)))
+def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Request:
+    """Return the checked arguments of ``score``."""
+    places = tuple(dict.fromkeys(_several("benchmarks", benchmarks)))
     if not places:
         raise BadInput(f"benchmarks is empty; choose of {listed(BENCHMARKS)}")
     if not isinstance(seed, (int, np.integer)) or seed < 0:
@@ -105,7 +168,7 @@ def _settings(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any)
         raise BadInput(f"model is the directory of a SavedModel, which keras.Model.export writes, not {model!r}")
     if model:
         find_saved_model(model)
-    return _Settings(places, os.fspath(model or ""), tuple(_listed("metrics", metrics)), quick, int(seed))
+    return _Request(places, os.fspath(model or ""), tuple(_several("metrics", metrics)), quick, int(seed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,10 +229,18 @@ class Results:
     """
 
     def __init__(
-        self, parts: Sequence[Part], skipped: Mapping[str, str], settings: _Settings, methods: Mapping[str, MethodLike]
+        self,
+        parts: Sequence[Part],
+        skipped: Mapping[str, str],
+        more: Callable[[Mapping[str, MethodLike]], tuple[list[Part], dict[str, str]]],
+        methods: Mapping[str, MethodLike],
+        benchmarks: Sequence[Benchmark],
+        metrics: Sequence[Metric],
+        seed: int,
     ):
         self.parts, self.skipped = list(parts), dict(skipped)
-        self._settings, self._methods = settings, dict(methods)
+        self._more, self._methods, self._benchmarks = more, dict(methods), list(benchmarks)
+        self._metrics, self._seed = list(metrics), seed
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -243,15 +314,13 @@ class Results:
         from attribution_benchmarks.report import matrix, significance, summary
         from attribution_benchmarks.report.formatting import Names
 
-        names = self._settings.benchmarks
-        added = list(select_metrics(self._settings.metrics, {}).values()) if self._settings.metrics else []
-        columns = [column for place in names for column in columns_of(benchmark_named(place), added)]
+        columns = [column for benchmark in self._benchmarks for column in columns_of(benchmark, self._metrics)]
         built = matrix.build([{"benchmark": part.benchmark, "rows": part.rows} for part in self.parts], columns)
         scores: dict[str, list[InputScores]] = {}
         for part in self.parts:
             scores.setdefault(part.benchmark, []).extend(part.input_scores)
         titles = {name: title for part in self.parts for name, title in part.titles.items()}
-        tests = significance.compare_columns(built, scores, self._settings.seed)
+        tests = significance.compare_columns(built, scores, self._seed)
         tested = [one for one in tests.values() if one.has_power()]
         return "\n".join([*summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
 
@@ -262,7 +331,7 @@ class Results:
         """
         parts, refused = self.parts, dict[str, str]()
         if not any(other in group.values for part in parts for group in part.input_scores):
-            parts, refused = self._settings.parts({other: other})
+            parts, refused = self._more({other: other})
         columns = {
             (part.title, *group.where.items()): group.values[other]
             for part in parts
@@ -325,7 +394,9 @@ class Table(list[dict[str, Any]]):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Settings:
+class _Request:
+    """Arguments of ``score``."""
+
     benchmarks: tuple[str, ...]
     model: str
     metrics: tuple[str, ...]
@@ -336,51 +407,50 @@ class _Settings:
         """Return the scores of all tables, and why a method or a table is missing."""
         parts: list[Part] = []
         skipped: dict[str, str] = {}
-        functions = {name: each for name, each in methods.items() if callable(each)}
-        with registered(functions), _quiet():
+        with _quiet():
             for place in self.benchmarks:
                 benchmark = benchmark_named(place)
                 tasks = tasks_of(benchmark, place, self.quick, self.seed, self.metrics)
                 for task in (task for task in tasks if task.methods):  # TCAV scores concepts, not methods
-                    if self.model and not task.model_flag:
+                    if self.model and not task.own_model:
                         skipped[task.title] = "this table takes no other model"
                         continue
-                    part, refused = self._scored(task, list(methods))
+                    part, refused = self._scored(benchmark, task, methods)
                     skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
                     parts += [part] if part else []
         return parts, skipped
 
-    def _scored(self, task: ReportTask, names: Sequence[str]) -> tuple[Part | None, dict[str, str]]:
+    def _scored(
+        self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]
+    ) -> tuple[Part | None, dict[str, str]]:
         """Return the scores of one table, without the methods that it refuses, and the reasons of these."""
         try:
-            return self._run(task, names), {}
+            return self._run(benchmark, task, methods), {}
         except BadInput as error:
-            if len(names) == 1:
-                return None, {names[0]: str(error)}
+            if len(methods) == 1:
+                return None, {name: str(error) for name in methods}
         refused = {}
-        for name in names:
-            refused |= self._scored(task, [name])[1]
-        left = [name for name in names if name not in refused]
-        return (self._run(task, left) if left else None), refused
+        for name, method in methods.items():
+            refused |= self._scored(benchmark, task, {name: method})[1]
+        left = {name: method for name, method in methods.items() if name not in refused}
+        return (self._run(benchmark, task, left) if left else None), refused
 
-    def _run(self, task: ReportTask, names: Sequence[str]) -> Part:
-        _, module, *arguments = task.command
-        command = importlib.import_module(module).COMMAND
-        flag_values = copy.deepcopy(command.flags)
-        flag_values.unparse_flags()  # the command may have run in this process
-        model = [f"{task.model_flag}{self.model}"] if self.model else []
-        metrics = [f"--metrics={','.join(task.metrics)}"] if task.metrics else []
-        stored = f"--scores_dir={cache_directory('scores')}"
-        flag_values([module, *arguments, *metrics, *model, f"--methods={','.join(names)}", stored])
-        run = Run(command.select_benchmark(flag_values), flag_values)
-        with contextlib.closing(run.store):
-            run.benchmark.load(run)
-            sections = list(run.benchmark.sections(run))
-        rows = [row for section in sections for row in section.rows]
-        text = "\n".join(section.text for section in sections)
-        excluded = {name: run.benchmark.excluded(name) for name in run.metrics}
-        titles = run.benchmark.titles(run)
-        return Part(task.benchmark, task.title, rows, run.input_scores, run.metrics, titles, excluded, text)
+    def _run(self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]) -> Part:
+        settings = benchmark.with_model(task.settings, self.model) if self.model else task.settings
+        store = ScoreStore(str(cache_directory("scores")))
+        run = prepare(benchmark, methods, settings, metrics=task.metrics, store=store, place=task.place)
+        return _part(run, task.title, None)
+
+
+def _part(run: Run, title: str, progress: Progress | None) -> Part:
+    """Return the scores of a run, and close its store."""
+    with contextlib.closing(run.store), Bars() as bars:
+        found = evaluated(load(dataclasses.replace(run, progress=progress or bars)))
+    excluded = {name: run.benchmark.excluded(name) for name in run.metrics}
+    section = found.section
+    return Part(
+        run.benchmark.name, title, section.rows, section.input_scores, run.metrics, found.titles, excluded, section.text
+    )
 
 
 @contextlib.contextmanager
@@ -396,15 +466,16 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _listed(what: str, value: Any) -> list[Any]:
-    """Return one name or function, or several of them, as a list; raise ``BadInput`` for anything else."""
+def _several(what: str, value: Any) -> Any:
+    """Return one name or function, several in a list, or a mapping by name; raise ``BadInput`` for anything else."""
+    if isinstance(value, Mapping):
+        return value
     found = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     for each in found:
-        name = getattr(each, "__name__", each) if what == "methods" and callable(each) else each
-        if not isinstance(name, str):
-            raise BadInput(f"{what} are {'names or functions' if what == 'methods' else 'names'}, not {each!r}")
-        if not re.fullmatch(r"(?=.*\S)[^,\x00-\x1f]+", name):  # commands take lists of names
-            raise BadInput(f"{what} has the invalid name {name!r}; several names are given as a list")
+        if isinstance(each, str) and not each.strip():
+            raise BadInput(f"{what} has the invalid name {each!r}; several names are given as a list")
+        if not isinstance(each, str | Metric | Method) and not callable(each):
+            raise BadInput(f"{what} are names or objects, not {each!r}")
     return found
 
 

@@ -199,7 +199,9 @@ def example_places(evaluation: BimEvaluation, comparisons: Sequence, count: int)
     return found
 
 
-def _example_members(metric: str, evaluation: BimEvaluation, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
+def _example_members(
+    metric: str, evaluation: BimEvaluation, places: Sequence[int]
+) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
     ``places`` are among the images that both sets have.

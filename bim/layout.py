@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+
 from attribution_benchmarks.cli.bundled_models import default_model
 
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")

@@ -20,8 +20,8 @@ from attribution_benchmarks import serving
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.stats import correlation, statistics
 from bim import scores
-from bim.dataset import BimSet
 from bim.classifiers import checked_classifier, input_side, network_inputs
+from bim.dataset import BimSet
 from bim.layout import MODEL_NAMES
 
 PERCENTILES = (50, 90, 99)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.explainer import saved_methods
-from attribution_benchmarks.core.settings import Count, MapSettings, Names, Settings as BaseSettings, inherited, setting
+from attribution_benchmarks.core.settings import Count, MapSettings, Names, inherited, setting
+from attribution_benchmarks.core.settings import Settings as BaseSettings
 from bim.attributions import COSTLY, MASKED
 from bim.layout import MODEL_NAMES, SAVED_MODELS
 from bim.members import members

@@ -112,9 +112,7 @@ def _targets(settings: TcavSettings) -> dict[str, int]:
     return targets
 
 
-TCAV = _Tcav(
-    "bim", "BIM: TCAV", settings=TcavSettings, command="bim.run_tcav", evaluation=TcavEvaluation.load
-)
+TCAV = _Tcav("bim", "BIM: TCAV", settings=TcavSettings, command="bim.run_tcav", evaluation=TcavEvaluation.load)
 
 
 def _score_rows(model_name: str, found: list[_ConceptScores]) -> list[dict]:

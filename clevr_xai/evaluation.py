@@ -204,9 +204,7 @@ class ClevrXaiEvaluation(Evaluation):
         """Return the titles of methods and controls by name."""
         return self.run.benchmark.row_titles(results[0].measured.sources)
 
-    def notes(
-        self, results: _Results, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]
-    ) -> list[str]:
+    def notes(self, results: _Results, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Compare the scores with the poster's, and explain those of the edge detector."""
         notes = _commentary.findings(results.measured, rows)
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in self._own_metrics())

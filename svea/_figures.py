@@ -54,7 +54,7 @@ def write(evaluation: SveaEvaluation, section: Section, directory: str, formats:
     data, network = evaluation.data, section.results[0][0]
     maps = _maps_of(evaluation, network, _example_rows(data, network), _WHOLE)
     titles = evaluation.titles(section.results)
-    for path in save_figures(directory, data, network, maps, section.rows, titles, formats):
+    for path in save_figures(pathlib.Path(directory), data, network, maps, section.rows, titles, formats):
         print_line(f"figure: {path}", file=sys.stderr)
     _save_examples(evaluation, network, section.input_scores, directory)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Run
     from svea.evaluation import SveaEvaluation
 
+
 class _Svea(Benchmark):
     """What SVEA chooses."""
 
@@ -53,7 +54,7 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             cost=30 if quick else 60,
             further_cost=0 if quick else 45,
             networks=tuple(
-                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{number}") for number in range(1, 5)
+                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{seed}") for seed in range(1, 5)
             ),
         )
     ]  # fmt: skip

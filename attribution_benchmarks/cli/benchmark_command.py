@@ -20,7 +20,11 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
-from attribution_benchmarks.beam.precompute import check_precompute_flags, define_precompute_flags, precompute_from_flags
+from attribution_benchmarks.beam.precompute import (
+    check_precompute_flags,
+    define_precompute_flags,
+    precompute_from_flags,
+)
 from attribution_benchmarks.cli.figures import FORMATS
 from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
 from attribution_benchmarks.core import tables
@@ -116,7 +120,9 @@ def _custom(flag_values: flags.FlagValues) -> Benchmark:
             f"{benchmark.name.replace('_', '-')}"
         )
     if {name for name, *_ in described_fields(benchmark.settings)} - {*flag_values}:
-        raise BadInput(f"--benchmark={flag_values.benchmark}: its settings need a command of their own (docs/extend.md)")
+        raise BadInput(
+            f"--benchmark={flag_values.benchmark}: its settings need a command of their own (docs/extend.md)"
+        )
     return benchmark
 
 

@@ -23,13 +23,14 @@ from attribution.errors import BadInput
 from attribution.files import check_directory, find_saved_model
 from attribution.methods.registry import as_method, name_of
 from attribution.remote_files import origin
-from attribution_benchmarks.core import input_scores, manifest, tables
+from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods
 from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.input_scores import save as save_input_scores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
@@ -128,7 +129,7 @@ def prepare(
     methods: Mapping[str, MethodLike] | Sequence[MethodLike] | None = None,
     settings: Settings | None = None,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str | Metric] | None = None,
     store: ScoreStore | None = None,
     progress: Progress = ignored,
     in_worker: bool = False,
@@ -143,7 +144,7 @@ def prepare(
         raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
     saved = getattr(settings, "precomputed_maps", None)  # None for a benchmark without maps
     chosen = named(() if saved and methods is None else benchmark.methods if methods is None else methods)
-    selected = benchmark.select_metrics(benchmark.default_metrics if metrics is None else metrics)
+    selected = _selected(benchmark, metrics)
     if directory := getattr(settings, "save_maps", ""):
         check_directory("save_maps", directory)
         if saved:
@@ -171,6 +172,14 @@ def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str,
             raise BadInput(f"--methods names '{name}' twice; give methods of one name as a mapping from name to method")
         found[name] = method
     return found
+
+
+def _selected(benchmark: Benchmark, metrics: Sequence[str | Metric] | None) -> dict[str, Metric]:
+    """Return metrics by name, the benchmark's own where None."""
+    given = [metric for metric in metrics or () if isinstance(metric, Metric)]
+    names = benchmark.default_metrics if metrics is None else [name for name in metrics if isinstance(name, str)]
+    found = benchmark.select_metrics(names) if names or not given else {}
+    return {**found, **{metric.name: metric for metric in given}}
 
 
 def _resolved(benchmark: Benchmark, name: str, method: MethodLike) -> Method:
@@ -418,15 +427,17 @@ class Outcome:
             command=run.command(),
         )
 
-    def write(self, output: str = "", input_scores_file: str = "", figures: str = "", formats: Sequence[str] = ("png",)):
+    def write(
+        self, output: str = "", input_scores: str = "", plot_dir: str = "", formats: Sequence[str] = ("png",)
+    ) -> None:
         """Write the scores, those of each input, and figures; nothing where the place is empty."""
-        section = self.section
+        section, run = self.section, self.evaluation.run
         if output:
             tables.save(output, section.rows, self.manifest(), section.text, section.markdown or None)
-        if input_scores_file:
-            input_scores.save(input_scores_file, self.evaluation.run.benchmark.name, section.input_scores)
-        if figures:
-            self.evaluation.write_figures(section, figures, formats)
+        if input_scores:
+            save_input_scores(input_scores, run.benchmark.name, section.input_scores)
+        if plot_dir:
+            self.evaluation.write_figures(section, plot_dir, formats)
 
 
 def load(run: Run) -> Evaluation:

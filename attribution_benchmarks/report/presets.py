@@ -31,7 +31,7 @@ def tasks_of(
     share: float = 1.0,
     networks: int = 1,
 ) -> list[ReportTask]:
-    """Return the commands of a benchmark, and those of its further networks.
+    """Return the tasks of a benchmark, and those of its further networks.
 
     Parameters
     ----------
@@ -54,22 +54,27 @@ def tasks_of(
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
-    tasks, whole = (_tasks(benchmark, place, quick, seed, each) for each in (share, 1.0))
+    tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
     further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
     return [
         dataclasses.replace(
             task,
-            command=(*task.command, *((f"--random_networks={of_random}",) if task.random_networks else ())),
+            settings=dataclasses.replace(task.settings, random_networks=of_random)
+            if task.random_networks
+            else task.settings,
+            place=task.place or place,
             methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
-            metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics])) if task.metrics else (),
+            metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics]))
+            if task.more_metrics
+            else task.metrics,
         )
         for task in (*tasks, *further)
     ]
 
 
-def _tasks(benchmark: Benchmark, place: str, quick: bool, seed: int, share: float) -> Sequence[ReportTask]:
+def _tasks(benchmark: Benchmark, quick: bool, seed: int, share: float) -> Sequence[ReportTask]:
     if benchmark.report_tasks is None:
-        return [_of_one_definition(benchmark, place, quick, seed, share)]
+        return [_of_one_definition(benchmark, quick, seed, share)]
     return benchmark.report_tasks(quick, seed, share)
 
 
@@ -84,22 +89,11 @@ def _default_metrics() -> dict[str, Metric]:
     return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 
-def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int, share: float) -> ReportTask:
+def _of_one_definition(benchmark: Benchmark, quick: bool, seed: int, share: float) -> ReportTask:
     count = benchmark.counts[0] if quick else max(benchmark.counts[0], round(share * benchmark.counts[1]))
     return ReportTask(
-        benchmark.name,
-        benchmark.name,
-        benchmark.title,
-        (
-            "-m", "attribution_benchmarks.core.evaluate", f"--benchmark={place}", f"--num_imgs={count}",
-            *((f"--seed={seed}",) if seed else ()),
-        ),
-        benchmark.methods,
-        f"At most {count:,} inputs.",
-        pictures=False,
-        shared=False,
-        metrics=tuple(metric.name for metric in benchmark.metrics),
-        model_flag="--model=",
-        random_networks=RANDOM_WEIGHTS in benchmark.controls,
+        benchmark.name, benchmark.name, benchmark.title, benchmark.settings(num_imgs=count, seed=seed),
+        benchmark.methods, f"At most {count:,} inputs.", pictures=False, shared=False,
+        metrics=benchmark.default_metrics, random_networks=RANDOM_WEIGHTS in benchmark.controls,
         cost=10 if quick else 10 + 20 * share,
     )  # fmt: skip

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-
 from attribution_benchmarks.core.runner import Run
+
 from bim import construct, evaluate, metrics, models
 from bim.dataset import load_set
 from bim.definition import BENCHMARK

@@ -12,11 +12,11 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from attribution_benchmarks.core.runner import Run
 
 import attribution
 from attribution import cli
 from attribution_benchmarks.core import input_scores
-from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.core.store import ScoreStore
 from svea import baseline, benchmark, table
 from svea.definition import BENCHMARK

@@ -8,12 +8,12 @@ import shutil
 import numpy as np
 import pytest
 from absl import flags
+from attribution_benchmarks.core.runner import Command
 
 from attribution import cli
 from attribution.plugins import loaded_object
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.runner import Command
 from attribution_benchmarks.core.store import ScoreStore
 
 
