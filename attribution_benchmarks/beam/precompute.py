@@ -11,7 +11,6 @@ import copy
 import dataclasses
 import importlib
 import json
-import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from attribution_benchmarks.beam.work import (
     Work,
     WorkFactory,
     digest_of,
+    import_beam,
     join,
     names_in,
     plan_fingerprint,
@@ -112,22 +112,13 @@ def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") ->
         return False
     if processes_flag and flag_values[processes_flag].present:
         raise BadInput(f"--{processes_flag}: only with --runner=local; use --workers with --runner=beam")
-    import_beam()
-    importlib.import_module("attribution_benchmarks.beam.pipeline").pipeline_of(flag_values.runner_options)
+    import_beam()  # with the line of an installation without it
+    from attribution_benchmarks.beam import pipeline
+
+    pipeline.pipeline_of(flag_values.runner_options)
     if not is_remote(flag_values.blocks_dir):
         check_directory("blocks_dir", flag_values.blocks_dir)
     return True
-
-
-def import_beam() -> Any:
-    """Import Apache Beam without its warnings about missing clients of clouds, and return it."""
-    logging.disable(logging.WARNING)
-    try:
-        return importlib.import_module("apache_beam")
-    except ImportError as error:
-        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 MANIFEST = "manifest.json"
