@@ -72,11 +72,11 @@ def staged_inputs(values: Mapping[str, Any]) -> dict[str, str | list[str]]:
     copies: dict[str, str | list[str]] = {}
     for name in INPUTS:
         value = values.get(name) or ""
-        entries = value if isinstance(value, list) else [value]
+        entries = [value] if isinstance(value, str) else list(value)
         if any(map(is_remote, entries)):
             with _one_line_errors(name, ",".join(entries)):
                 local = [_stage_entry(entry) if is_remote(entry) else entry for entry in entries]
-            copies[name] = local if isinstance(value, list) else local[0]
+            copies[name] = local[0] if isinstance(value, str) else local
     return copies
 
 

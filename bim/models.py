@@ -18,8 +18,9 @@ from attribution.errors import BadInput, listed, print_line
 from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory, writing
 from attribution.reading import read_json
 from bim import layout
-from bim.dataset import RECORD, load_set, load_train
+from bim.dataset import load_set, load_train
 from bim.layout import CHANNEL_MEANS
+from bim.set_files import RECORD
 
 NUM_CLASSES = 10
 ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")

@@ -19,12 +19,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attribution import cli
 from attribution.errors import print_line
 from attribution.files import check_directory
-from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
-from attribution_benchmarks.beam.precompute import define_beam_flags
+from attribution_benchmarks.cli.beam_flags import define_beam_flags, parallel_map_from_flags
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from bim.construct import TOGETHER, begin, construct
-from bim.dataset import RECORD
 from bim.layout import FIRST_VALIDATION
+from bim.set_files import RECORD
 from bim.synthetic.drawings import write_corpora
 
 FLAGS = flags.FlagValues()

@@ -35,7 +35,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.beam.precompute import define_beam_flags
+from attribution_benchmarks.cli.beam_flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
@@ -74,7 +74,7 @@ define_beam_flags(FLAGS)
 
 def main(flag_values):
     """Make the dataset."""
-    from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
+    from attribution_benchmarks.cli.beam_flags import parallel_map_from_flags
     from attribution_benchmarks.core.fingerprint import code_and_versions
     from clevr_xai import layout
     from clevr_xai.generation import generate

@@ -11,7 +11,6 @@ from attribution.errors import BadInput
 
 if TYPE_CHECKING:
     from attribution.model.compiled import CompiledGraph
-    from attribution.model.model import Model
     from attribution.model.protocols import ScoredModel
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
@@ -50,13 +49,15 @@ def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> 
     return feed
 
 
-def check_rows(model: Model) -> np.ndarray:
+def check_rows(model: ScoredModel, compiled: CompiledGraph) -> np.ndarray:
     """Try different rows: together, in other places among other rows, and alone.
 
     Parameters
     ----------
     model
         Of any score.
+    compiled
+        Its functions, not compiled by XLA, which would compile them for these sizes alone.
 
     Returns
     -------
@@ -70,9 +71,6 @@ def check_rows(model: Model) -> np.ndarray:
         If the model gives another number of rows of scores than it is given, or the scores of a row depend on other
         rows or on its place.
     """
-    compiled = model._compiled
-    if model._jit_compile:  # XLA would compile for these sizes alone
-        compiled = model._compiled_as(jit_compile=False, position=model._position)
     feed, together = _computed(model, compiled)
     if together is None:
         return np.empty((0, model.num_classes), np.float32)
@@ -90,13 +88,13 @@ def check_rows(model: Model) -> np.ndarray:
     loops = any(node.op in ("While", "StatelessWhile") for node in model.graph.nodes.values())
     moved = _scores(compiled, _among_others(feed, kept, scale=1 if loops else 100))
     _compare(together[kept], moved, _SAME_PASS)
-    if model._fixed_batch() is None:
+    if model.batch_size(1) == 1:
         alone = {name: array[:1] if array.ndim else array for name, array in feed.items()}
         _compare(together[:1], _scores(compiled, alone), _OTHER_PASS)
     return together if moved is None else np.concatenate([together, moved])
 
 
-def _computed(model: Model, compiled: CompiledGraph) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+def _computed(model: ScoredModel, compiled: CompiledGraph) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Return random inputs and their scores: of a few rows, or of a long signal where the only input is one."""
     feed = random_feed(model, _ROWS)
     together = _scores(compiled, feed)

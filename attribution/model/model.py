@@ -164,7 +164,8 @@ class Model:
         self._take(frozen)
         self.num_classes = self._number_of_classes()
         if not (known and has_other_weights):
-            outputs = _loading_checks.check_rows(self)
+            without_xla = self._compiled_as(False, self._position) if self._jit_compile else self._compiled
+            outputs = _loading_checks.check_rows(self, without_xla)
             self.score_names = known or _output_head.names_by_values(head, outputs)
         if self.num_classes == 1 and head.probabilities is None and LOGITS in self.score_names:
             self.score_names = (LOGITS,)

@@ -11,19 +11,15 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from absl import flags
-
 from attribution.errors import BadInput
-from attribution.files import cache_directory, is_remote
-from attribution_benchmarks.beam.precompute import Precompute, check_beam_flags
+from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.beam.work import Computed, MissingWork, Results, Work, digest_of
-from attribution_benchmarks.cli.workers import available_cores, processes
+from attribution_benchmarks.cli.workers import processes
 
 BLOCK = 64  # files of a block by default
 _RETURNED = "returned"  # the only series
@@ -90,25 +86,6 @@ class BeamMap:
         work = _MapWork(factory, items)
         Precompute(factory, self.directory, self.workers, size, options=self.options, resumes=False)([work])
         return work.returned()
-
-
-def parallel_map_from_flags(
-    flag_values: flags.FlagValues, processes_flag: str, chunk: int, code: Callable[[Callable], str], claim: str
-) -> contextlib.AbstractContextManager[ParallelMap]:
-    """Return a context with the ``ParallelMap`` that a command's flags describe.
-
-    ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
-    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``check_beam_flags``,
-    or if ``claim`` is on a file system that cannot be mounted.
-    """
-    if not check_beam_flags(flag_values, processes_flag):
-        return local_map(flag_values[processes_flag].value or available_cores(), chunk)
-    if is_remote(claim):
-        raise BadInput(f"{os.path.dirname(claim)} is not a directory; files need one that is mounted on all workers")
-    options = tuple(flag_values.runner_options)
-    directory = flag_values.blocks_dir or str(cache_directory("blocks"))
-    beam = BeamMap(code, os.path.abspath(claim), directory, flag_values.workers, flag_values.block_size, options)
-    return contextlib.nullcontext(beam)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,8 +22,7 @@ from typing import Any
 from attribution.errors import BadInput
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.precompute import import_beam
-from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
+from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of, import_beam
 from attribution_benchmarks.cli.workers import processes
 
 beam = import_beam()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,6 +122,17 @@ class Task:
     def from_line(line: str | bytes) -> Task:
         """Return the task that ``to_line`` wrote."""
         return Task(**json.loads(line))
+
+
+def import_beam() -> Any:
+    """Import Apache Beam without its warnings about missing clients of clouds, and return it."""
+    logging.disable(logging.WARNING)
+    try:
+        return importlib.import_module("apache_beam")
+    except ImportError as error:
+        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def digest_of(value: Any) -> str:

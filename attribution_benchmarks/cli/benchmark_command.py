@@ -20,7 +20,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
-from attribution_benchmarks.beam.precompute import (
+from attribution_benchmarks.cli.beam_flags import (
     check_precompute_flags,
     define_precompute_flags,
     precompute_from_flags,
@@ -33,6 +33,7 @@ from attribution_benchmarks.core.evaluation import Run, evaluated, load, prepare
 from attribution_benchmarks.core.progress import Bars
 from attribution_benchmarks.core.settings import MapSettings, described_fields
 from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.core.worker import EvaluationFactory
 
 
 class Command:
@@ -47,7 +48,9 @@ class Command:
         _check_files(flag_values)
         on_beam = "runner" in flag_values and check_precompute_flags(flag_values)
         run = self.run(flag_values)
-        precompute = precompute_from_flags(flag_values, run) if on_beam else None
+        precompute = None
+        if on_beam:
+            precompute = precompute_from_flags(flag_values, EvaluationFactory.of(run), run.store.directory or "")
         with contextlib.closing(run.store), Bars() as bars:
             evaluation = load(dataclasses.replace(run, progress=bars, only_describes=flag_values.check_model))
             if flag_values.check_model:

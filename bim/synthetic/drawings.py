@@ -17,8 +17,8 @@ from PIL import Image
 
 from attribution.files import atomic_write, locked_directory
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
-from bim.dataset import is_whole
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
+from bim.set_files import is_whole
 from bim.synthetic.draw_objects import draw_object
 from bim.synthetic.draw_scenes import draw_scene
 

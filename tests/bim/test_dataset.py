@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import dataset
+from bim import dataset, set_files
 
 SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 
@@ -15,16 +15,16 @@ SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_path, monkeypatch):
     source, target = tmp_path / "a.jpg", tmp_path / "b.jpg"
     source.write_bytes(b"picture")
-    dataset.link(str(source), str(target))
+    set_files.link(str(source), str(target))
     monkeypatch.setattr(dataset.os.path, "exists", lambda path: False)  # as it was a moment before
-    dataset.link(str(source), str(target))
+    set_files.link(str(source), str(target))
     assert source.samefile(target)
 
 
 def test_images_of_16_bits_are_scaled_to_8(tmp_path):
     ramp = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
     Image.fromarray(ramp).save(tmp_path / "deep.png")
-    np.testing.assert_array_equal(dataset.read_image(str(tmp_path / "deep.png"), 16), np.dstack([ramp // 257] * 3))
+    np.testing.assert_array_equal(set_files.read_image(str(tmp_path / "deep.png"), 16), np.dstack([ramp // 257] * 3))
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def assert_same(found, expected):
 
 def test_masks_come_back(tmp_path, some_masks):
     names = ["dog-0900", "dog-0901", "kite-0900", "kite-0901"]
-    dataset.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
+    set_files.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
     found, keys = dataset.load_masks(str(tmp_path))
     assert_same(found, some_masks)
     assert keys == names
@@ -64,7 +64,7 @@ def test_masks_come_back(tmp_path, some_masks):
     ],
 )
 def test_arrays_that_are_no_masks_are_refused(tmp_path, some_masks, change):
-    dataset.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
+    set_files.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
     with np.load(tmp_path / "val_mask.npz") as file:
         arrays = dict(file)
     np.savez(tmp_path / "val_mask.npz", **{**arrays, **change})

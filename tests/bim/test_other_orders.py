@@ -7,7 +7,8 @@ import pytest
 
 from attribution.errors import BadInput
 from bim import dataset
-from bim.dataset import load_masks, save_masks
+from bim.dataset import load_masks
+from bim.set_files import save_masks
 
 
 def change(folder, rows, names=True):

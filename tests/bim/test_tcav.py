@@ -10,7 +10,7 @@ from scipy import stats
 from attribution import cli
 from attribution.errors import BadInput
 from bim import evaluate, layout, run_tcav
-from bim.dataset import read_image
+from bim.set_files import read_image
 
 pytestmark = pytest.mark.usefixtures("load_once")
 

@@ -20,9 +20,9 @@ from absl import flags
 
 from attribution import cli
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.beam.precompute import check_precompute_flags
-from attribution_benchmarks.beam.precompute import precompute_from_flags
-from attribution_benchmarks.beam.precompute import define_precompute_flags
+from attribution_benchmarks.cli.beam_flags import check_precompute_flags
+from attribution_benchmarks.cli.beam_flags import precompute_from_flags
+from attribution_benchmarks.cli.beam_flags import define_precompute_flags
 from attribution_benchmarks.beam.work import Computed, MissingWork
 
 FLAGS = flags.FlagValues()
@@ -81,15 +81,20 @@ def _noted(words):
     return sum(words in line for line in pathlib.Path(os.environ["SQUARES_NOTES"]).read_text().splitlines())
 
 
-def works(flag_values):
-    return {"squares": Squares(flag_values.count)}.__getitem__
+@dataclasses.dataclass(frozen=True)
+class Factory:
+    count: int
+    name: str = "squares"
+
+    def __call__(self):
+        return {"squares": Squares(self.count)}.__getitem__
 
 
 def main(flag_values):
     work = Squares(flag_values.count, ScoreStore(flag_values.scores_dir or None))
     failed = {}
     if check_precompute_flags(flag_values):
-        failed = precompute_from_flags(flag_values, "squares", flag_values.scores_dir)([work])
+        failed = precompute_from_flags(flag_values, Factory(flag_values.count), flag_values.scores_dir)([work])
     for start in range(0, flag_values.count, 2):
         items = [item for item in work.items[start : start + 2] if item not in failed.get("squares", ())]
         missing = work.missing(items)

@@ -27,8 +27,8 @@ from absl import flags
 
 from attribution import cli
 from attribution.files import atomic_write
-from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
-from attribution_benchmarks.beam.precompute import define_beam_flags
+from attribution_benchmarks.cli.beam_flags import parallel_map_from_flags
+from attribution_benchmarks.cli.beam_flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
 define_beam_flags(FLAGS)

@@ -1,0 +1,56 @@
+"""A run as workers of Beam create it, in other processes and on other machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+
+from attribution.files import CACHE_VARIABLE
+from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.remote_files import staged_inputs, with_addresses
+from attribution_benchmarks.beam.work import Work
+from attribution_benchmarks.core.evaluation import Run, load, prepare
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.core.settings import Settings
+
+_ENVIRONMENT = (CACHE_VARIABLE, TRUST_VARIABLE)  # of a command, for its workers
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationFactory:
+    """A ``beam.work.WorkFactory`` of the sharded runs of an evaluation; methods and metrics are those with a name."""
+
+    place: str
+    settings: Settings
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, run: Run) -> EvaluationFactory:
+        """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
+        values = {name: _with_addresses(value) for name, value in vars(run.settings).items()}
+        environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
+        settings = dataclasses.replace(run.settings, **values)
+        return cls(run.place or run.benchmark.name, settings, run.names, tuple(run.metrics), environment)
+
+    @property
+    def name(self) -> str:
+        """Name of the benchmark."""
+        return self.place
+
+    def __call__(self) -> Callable[[str], Work]:
+        """Load the models here, and return a function from a sharded run's name to the sharded run."""
+        os.environ.update(self.environment)
+        settings = dataclasses.replace(self.settings, **staged_inputs(vars(self.settings)))
+        benchmark = benchmark_named(self.place)
+        run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
+        return functools.cache(load(run).sharded_run)
+
+
+def _with_addresses(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(with_addresses, value))
+    return with_addresses(value) if isinstance(value, str) else value
