@@ -60,8 +60,8 @@ def main(flag_values: flags.FlagValues) -> None:
     """Print the comparison and write the output file."""
     from attribution_benchmarks import serving
     from bim.attributions import method_named
+    from bim.classifiers import input_side, network_inputs
     from bim.dataset import load_set, resolve_data_dir
-    from bim.evaluate import input_side, network_inputs
     from bim.scores import sample_rows
 
     _check(flag_values)

@@ -6,11 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
-from attribution_benchmarks.core.runner import Run
 
-from bim import construct, evaluate, metrics, models
+from attribution_benchmarks.core import evaluation
+from bim import classifiers, construct, metrics, models
 from bim.dataset import load_set
-from bim.definition import BENCHMARK
 from bim.synthetic import drawings
 
 NUM_VAL = 2
@@ -18,15 +17,13 @@ NUM_VAL = 2
 
 @pytest.fixture(scope="session")
 def bim_run():
-    """A function from flags of ``bim.metrics`` to its ``BimRun``."""
+    """A function from flags of ``bim.metrics`` to its ``BimEvaluation``."""
 
     def load(*flags):
         flag_values = copy.deepcopy(metrics.FLAGS)
         flag_values.unparse_flags()
         flag_values(["metrics", *flags])
-        run = Run(BENCHMARK, flag_values)
-        BENCHMARK.load(run)
-        return run.data
+        return evaluation.load(metrics.COMMAND.run(flag_values))
 
     return load
 
@@ -138,10 +135,10 @@ def upstream_models(tmp_path_factory):
 def predicted(copy_sets, tiny_models, tmp_path):
     """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
     data_dir = copy_sets(str(tmp_path / "data"))
-    model = evaluate.load_classifier(tiny_models, "obj")
+    model = classifiers.load_classifier(tiny_models, "obj")
     for set_name in ("obj", "scene", "dog_bedroom"):
         images = load_set(data_dir, set_name)
-        labels = model.predict(evaluate.network_inputs(images.images(range(len(images))), 32))
+        labels = model.predict(classifiers.network_inputs(images.images(range(len(images))), 32))
         with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
             file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
     return data_dir

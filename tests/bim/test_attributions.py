@@ -7,7 +7,7 @@ import tensorflow as tf
 import attribution
 from attribution import METHODS
 from attribution.model.batching import generator
-from bim import attributions, evaluate
+from bim import attributions, classifiers
 from bim.layout import CHANNEL_MEANS
 
 SAMPLES, POINTS, NOISE = 25, 25, 0.15
@@ -67,7 +67,7 @@ class Oracle:
 
 @pytest.fixture(scope="module")
 def explained(upstream_models):
-    model = evaluate.load_classifier(upstream_models, "scene", tensors=True)
+    model = classifiers.load_classifier(upstream_models, "scene", tensors=True)
     rng = np.random.default_rng(7)
     images = (rng.uniform(0, 255, (3, 32, 32, 3)) - CHANNEL_MEANS).astype(np.float32)
     keys = ["a", "b", "c"]

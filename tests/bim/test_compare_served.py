@@ -14,7 +14,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks import serving
 from attribution_benchmarks.serving._protocols import Signature, TensorSpec
 from attribution_benchmarks.stats import statistics
-from bim import dataset, evaluate, served
+from bim import classifiers, dataset, served
 from bim.attributions import method_named
 
 SIDE = 8
@@ -47,7 +47,7 @@ def images(copy_sets, server, tmp_path):
     with serving.Client(server.grpc_address) as client:
         model = serving.ServedModel(client, "first")
         found = dataset.load_set(data_dir, "obj")
-        labels = model.predict(evaluate.network_inputs(found.images(range(len(found))), SIDE))
+        labels = model.predict(classifiers.network_inputs(found.images(range(len(found))), SIDE))
     labels[::4] = (labels[::4] + 1) % 10
     for name in ("obj", "scene"):
         with open(os.path.join(data_dir, name, "val.txt"), "w") as file:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import construct, dataset, delta_patch, evaluate, layout, set_files
+from bim import classifiers, construct, dataset, delta_patch, layout, set_files
 from bim.dataset import load_masks
 
 
@@ -92,7 +92,7 @@ def test_other_parameters_are_refused_before_anything_is_drawn(tmp_path):
 
 
 def test_stopped_patches_leave_those_of_before(copied, tiny_models, monkeypatch):
-    model = evaluate.load_classifier(tiny_models, "scene_only")
+    model = classifiers.load_classifier(tiny_models, "scene_only")
     delta_patch.construct(str(copied), model, steps=2)
     folder = copied / "bamboo_forest_patch"
     before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -110,7 +110,7 @@ def test_stopped_patches_leave_those_of_before(copied, tiny_models, monkeypatch)
 
 
 def test_patches_need_a_file_that_gives_logits(tiny_models):
-    model = evaluate.load_classifier(tiny_models, "scene_only")
+    model = classifiers.load_classifier(tiny_models, "scene_only")
     logits = delta_patch.logit_function(model)
     delta_patch.check_gives_logits(model, logits)
     with pytest.raises(BadInput, match="does not give logits"):
@@ -135,5 +135,5 @@ def test_ten_classes_and_square_images_are_needed(tmp_path):
         path = str(tmp_path / str(classes))
         keras.Model(image, keras.layers.Dense(classes)(x)).export(path, verbose=False)
         with pytest.raises(BadInput, match=message):
-            evaluate.classifier_at(path)
+            classifiers.classifier_at(path)
     assert models.NUM_CLASSES == len(layout.SCENES)

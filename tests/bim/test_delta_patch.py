@@ -7,7 +7,7 @@ import pytest
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import dataset, delta_patch, evaluate
+from bim import classifiers, dataset, delta_patch, scores
 from bim.dataset import load_masks
 from scripts import construct_delta_patch
 
@@ -15,7 +15,7 @@ from scripts import construct_delta_patch
 @pytest.fixture(scope="module")
 def patched(copy_sets, tiny_models, tmp_path_factory):
     data_dir = copy_sets(str(tmp_path_factory.mktemp("patched")))
-    model = evaluate.load_classifier(tiny_models, "scene_only")
+    model = classifiers.load_classifier(tiny_models, "scene_only")
     return data_dir, model, delta_patch.construct(data_dir, model, steps=40)
 
 
@@ -23,7 +23,7 @@ def test_a_patch_changes_the_dogs_pixels_alone(patched):
     data_dir, _, _ = patched
     plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     for row in range(len(patches)):
-        mask = evaluate.place_mask(plain.mask(row), plain.boxes[row], 128)
+        mask = scores.place_mask(plain.mask(row), plain.boxes[row], 128)
         before, after = plain.images([row])[0], patches.images([row])[0]
         np.testing.assert_array_equal(before[~mask], after[~mask])
         assert (before[mask] != after[mask]).any(axis=1).mean() > 0.9
@@ -42,7 +42,7 @@ def test_a_patch_moves_the_logits_less_than_the_dog(patched):
 def test_the_recorded_distance_is_that_of_the_saved_pictures(patched):
     data_dir, model, record = patched
     plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
-    logits = [model.scores(evaluate.network_inputs(images.images([0, 1]), 32)) for images in (plain, patches)]
+    logits = [model.scores(classifiers.network_inputs(images.images([0, 1]), 32)) for images in (plain, patches)]
     np.testing.assert_allclose(np.linalg.norm(logits[0] - logits[1], axis=1), record.after, rtol=1e-3)
 
 
@@ -106,7 +106,7 @@ def test_patches_of_the_authors_files(copy_sets, upstream_models, tmp_path, caps
     plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.saved_model.load(session, ["serve"], path)
-        shown = [evaluate.network_inputs(images.images([0, 1]), 32) for images in (plain, patches)]
+        shown = [classifiers.network_inputs(images.images([0, 1]), 32) for images in (plain, patches)]
         scene, patch = (session.run("resnet_model/final_dense:0", {"input_tensor:0": images}) for images in shown)
     np.testing.assert_allclose(np.linalg.norm(scene - patch, axis=1), record.after, rtol=1e-3)
     assert all(after < before for before, after in zip(record.before, record.after, strict=True))

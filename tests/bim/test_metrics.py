@@ -15,9 +15,9 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
-from bim import _table, dataset, evaluate, layout, metrics, scores
+from bim import _table, classifiers, dataset, layout, metrics, scores
 from bim.attributions import MAPS
-from bim.evaluate import Comparison
+from bim.members import Comparison
 
 pytestmark = pytest.mark.usefixtures("load_once")
 FAST = "grad_cam,gradient,gradient_x_input"
@@ -29,8 +29,8 @@ def labelled(copy_sets, upstream_models, tmp_path_factory):
     data_dir = copy_sets(str(tmp_path_factory.mktemp("labelled")))
     for set_name, model_name in (("obj", "obj"), ("scene", "scene"), ("scene_only", "scene")):
         images = dataset.load_set(data_dir, set_name)
-        model = evaluate.load_classifier(upstream_models, model_name, tensors=True)
-        labels = model.predict(evaluate.network_inputs(images.images(range(len(images))), 32))
+        model = classifiers.load_classifier(upstream_models, model_name, tensors=True)
+        labels = model.predict(classifiers.network_inputs(images.images(range(len(images))), 32))
         labels[::5] = (labels[::5] + 1) % 10
         with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
             file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
@@ -91,7 +91,7 @@ def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_mo
         tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=6", f"--methods={methods}", "--nocontrols"
     )
     rows = scores.sample_rows(200, 6, 0)
-    loaded = {name: evaluate.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
+    loaded = {name: classifiers.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
     assert len(found["rows"]) == 8
     for row in found["rows"]:
         expected, count = upstream_score(labelled, loaded, row["metric"].upper(), row["method"], rows)
@@ -130,8 +130,8 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     found = {(row["method"], row["metric"]): row for row in first["rows"]}
     images = dataset.load_set(labelled, "obj")
     rows = scores.sample_rows(200, 8, 0)
-    model = evaluate.load_classifier(upstream_models, "obj", tensors=True)
-    right = model.predict(evaluate.network_inputs(images.images(rows), 32)) == images.labels[rows]
+    model = classifiers.load_classifier(upstream_models, "obj", tensors=True)
+    right = model.predict(classifiers.network_inputs(images.images(rows), 32)) == images.labels[rows]
     assert found["gradient", "inside"]["n"] == right.sum() and 0 < found["gradient", "inside"]["value"] < 1
     assert found["random", "inside"]["kind"] == "control"
     folder = tmp_path / "maps" / "gradient" / "obj-obj"

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from bim import evaluate, layout, models
+from bim import classifiers, layout, models
 
 
 def small(normalized=True):
@@ -92,7 +92,7 @@ def train_twice():
         found.append(network.get_weights())
     for first, second in zip(*found, strict=True):
         np.testing.assert_array_equal(first, second)
-    x = evaluate.network_inputs(images, 32)
+    x = classifiers.network_inputs(images, 32)
     assert (np.argmax(network(x, training=False), axis=1) == labels).mean() > 0.5
 
 
@@ -165,20 +165,20 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name):
 def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
     from bim.synthetic.draw_objects import draw_object
 
-    model = evaluate.load_classifier(layout.SAVED_MODELS, "obj")
+    model = classifiers.load_classifier(layout.SAVED_MODELS, "obj")
     right = 0
     for label, name in enumerate(layout.OBJECTS):
         images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
-        right += (model.predict(evaluate.network_inputs(np.stack(images), 128)) == label).sum()
+        right += (model.predict(classifiers.network_inputs(np.stack(images), 128)) == label).sum()
     assert right >= 28  # of 40, on plain grounds, while it was trained on scenes
 
 
 def test_methods_of_other_libraries_explain_the_exported_networks():
     # Saliency of tf-keras-vis is the largest |gradient| of the channels, each map scaled to [0, 1].
-    model = evaluate.load_classifier(layout.SAVED_MODELS, "obj")
+    model = classifiers.load_classifier(layout.SAVED_MODELS, "obj")
     models.attach_live_network(model)
     images = np.random.default_rng(5).integers(0, 256, (3, 128, 128, 3), np.uint8)
-    inputs = evaluate.network_inputs(images, 128)
+    inputs = classifiers.network_inputs(images, 128)
     for ours, theirs in (("gradient", "tf_keras_vis.gradient"), ("guided_backprop", "tf_keras_vis.guided_backprop")):
         expected = np.abs(attribution.explain(ours, model, inputs)).max(axis=-1)
         low, high = (limit(expected, axis=(1, 2), keepdims=True) for limit in (np.min, np.max))
@@ -192,7 +192,7 @@ def test_methods_of_other_libraries_explain_the_exported_networks():
 
 def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypatch):
     monkeypatch.setitem(models.ARCHITECTURES, "resnet50", lambda side, normalized: deep(normalized))
-    model = evaluate.load_classifier(tiny_models, "obj")
+    model = classifiers.load_classifier(tiny_models, "obj")
     with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50'"):
         models.attach_live_network(model)
 
@@ -201,4 +201,4 @@ def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypa
 def test_images_are_resized_in_training_as_where_they_are_scored(side):
     images = np.random.default_rng(3).integers(0, 256, (2, 128, 128, 3), np.uint8)
     trained = models.network_input(images, side).numpy()
-    np.testing.assert_allclose(trained, evaluate.network_inputs(images, side), atol=1.0)  # Pillow rounds twice
+    np.testing.assert_allclose(trained, classifiers.network_inputs(images, side), atol=1.0)  # Pillow rounds twice

@@ -9,7 +9,8 @@ import pytest
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import _table, delta_patch, evaluate, layout, metrics, run_tcav
+from bim import _table, classifiers, delta_patch, evaluate, layout, metrics, run_tcav, tcav
+from bim.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
@@ -25,9 +26,9 @@ def test_the_others_come_from_the_folder_of_models(sets, tiny_models, tmp_path, 
         f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--models=obj={own}", "--methods=gradient",
         f"--scores_dir={tmp_path}", "--metrics=MCS",
     )  # fmt: skip
-    assert run.model("obj").fingerprint == evaluate.classifier_at(own).fingerprint
-    assert run.model("scene_only").fingerprint == evaluate.load_classifier(tiny_models, "scene_only").fingerprint
-    assert run.model("obj").fingerprint != evaluate.load_classifier(tiny_models, "obj").fingerprint
+    assert run.model("obj").fingerprint == classifiers.classifier_at(own).fingerprint
+    assert run.model("scene_only").fingerprint == classifiers.load_classifier(tiny_models, "scene_only").fingerprint
+    assert run.model("obj").fingerprint != classifiers.load_classifier(tiny_models, "obj").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_the_others_come_from_the_folder_of_models(sets, tiny_models, tmp_path, 
 )
 def test_models_without_a_part_or_a_place_are_refused(entries, message):
     with pytest.raises(BadInput, match=message):
-        evaluate.own_models(entries, ["mcs", "idr"])
+        Settings(models=entries).own_models(["mcs", "idr"])
 
 
 def test_relative_contrast_of_embedded_models_says_what_it_is(predicted, tiny_models, tmp_path, monkeypatch, capsys):
@@ -66,13 +67,13 @@ def test_patches_of_another_model_are_not_scored(predicted, tiny_models, tmp_pat
     flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=IIR", "--num_imgs=2"]
     scored(tmp_path, *flags, code=2)
     assert "no patches in" in capsys.readouterr().err
-    delta_patch.construct(predicted, evaluate.load_classifier(tiny_models, "scene_only"), steps=2)
+    delta_patch.construct(predicted, classifiers.load_classifier(tiny_models, "scene_only"), steps=2)
     scored(tmp_path, *flags)
     other = next(
         name
         for name in ("obj", "scene")
-        if evaluate.load_classifier(tiny_models, name).fingerprint
-        != evaluate.load_classifier(tiny_models, "scene_only").fingerprint
+        if classifiers.load_classifier(tiny_models, name).fingerprint
+        != classifiers.load_classifier(tiny_models, "scene_only").fingerprint
     )
     scored(tmp_path, *flags, f"--models=scene_only={os.path.join(tiny_models, other)}", code=2)
     assert "were made for another model" in capsys.readouterr().err
@@ -81,15 +82,13 @@ def test_patches_of_another_model_are_not_scored(predicted, tiny_models, tmp_pat
 def test_the_class_follows_from_the_name_or_is_asked_for():
     dog, bedroom = layout.OBJECTS.index("dog"), layout.SCENES.index("bedroom")
     assert dog != bedroom
-    assert (
-        run_tcav.target_class("obj") == run_tcav.target_class("some/obj/3") == run_tcav.target_class("x", "dog") == dog
-    )
-    assert run_tcav.target_class("scene4/") == run_tcav.target_class("scene_only") == bedroom
-    assert run_tcav.target_class("obj", "bedroom") == bedroom
+    assert tcav.target_class("obj") == tcav.target_class("some/obj/3") == tcav.target_class("x", "dog") == dog
+    assert tcav.target_class("scene4/") == tcav.target_class("scene_only") == bedroom
+    assert tcav.target_class("obj", "bedroom") == bedroom
     with pytest.raises(BadInput, match="--target=dog or --target=bedroom"):
-        run_tcav.target_class("my/network")
+        tcav.target_class("my/network")
     with pytest.raises(BadInput, match="choose one of 'dog', 'bedroom'"):
-        run_tcav.target_class("obj", "cat")
+        tcav.target_class("obj", "cat")
 
 
 def test_tcav_of_a_directory_is_that_of_the_member(sets, tiny_models, tmp_path):

@@ -11,7 +11,7 @@ from attribution import cli, explain
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.controls import RANDOM
 from attribution_benchmarks.core.random_weights import MOST, network, with_shuffled_weights
-from bim import evaluate, metrics
+from bim import classifiers, members, metrics
 from bim.attributions import on_random_networks
 
 pytestmark = pytest.mark.usefixtures("load_once")
@@ -39,7 +39,7 @@ def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(pre
             batch = member.batch(bench.drawn(name))
             other = with_shuffled_weights(member.model.path, 0, "logits", number=number + MOST * place)
             maps = explain("gradient", other, batch.inputs, member.model.predict(batch.inputs))
-            sides.append(evaluate.OBJECT.function(maps, batch, None)[:, 0])
+            sides.append(members.OBJECT.function(maps, batch, None)[:, 0])
         contrast = found[f"gradient/random_weights#{number}"]
         np.testing.assert_allclose(contrast, sides[0] - sides[1], atol=1e-6)
         assert np.abs(contrast).max() > 1e-3
@@ -54,7 +54,7 @@ def test_rows_files_and_words_agree(predicted, tiny_models, tmp_path, capsys):
     run(tmp_path, *flags, f"--output={tmp_path / 'o.json'}", f"--input_scores={tmp_path / 'i.json'}")
     printed = " ".join(capsys.readouterr().out.split())
     written = json.loads((tmp_path / "o.json").read_text())
-    assert written["manifest"]["models"] == dict.fromkeys(("obj", "scene"), evaluate.classifier_at(own).fingerprint)
+    assert written["manifest"]["models"] == dict.fromkeys(("obj", "scene"), classifiers.classifier_at(own).fingerprint)
     asked, row = written["rows"]
     assert asked["n"] > 0 and asked["value"] == 0
     assert "of" not in asked and (row["of"], row["control"]) == ("gradient", "random_weights")

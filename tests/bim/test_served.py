@@ -18,7 +18,7 @@ from attribution_benchmarks import serving
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.serving._protocols import Signature, TensorSpec
-from bim import dataset, delta_patch, evaluate, layout, metrics, served
+from bim import classifiers, dataset, delta_patch, layout, metrics, served
 from bim.attributions import PRINTED, method_named
 
 pytestmark = pytest.mark.usefixtures("load_once")
@@ -33,13 +33,13 @@ def labelled(copy_sets, tiny_models, tmp_path_factory):
     pairs = {"obj": "obj", "scene": "scene", "scene_only": "scene", "bamboo_forest": "scene_only"}
     for set_name, model_name in {**pairs, "dog_bedroom": "scene10"}.items():
         images = dataset.load_set(data_dir, set_name)
-        labels = evaluate.load_classifier(tiny_models, model_name).predict(
-            evaluate.network_inputs(images.images(range(len(images))), 32)
+        labels = classifiers.load_classifier(tiny_models, model_name).predict(
+            classifiers.network_inputs(images.images(range(len(images))), 32)
         )
         labels[::5] = (labels[::5] + 1) % 10
         with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
             file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
-    delta_patch.construct(data_dir, evaluate.load_classifier(tiny_models, "scene_only"), steps=1)
+    delta_patch.construct(data_dir, classifiers.load_classifier(tiny_models, "scene_only"), steps=1)
     return data_dir
 
 

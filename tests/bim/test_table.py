@@ -8,7 +8,7 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats.statistics import compare_pairs
 from bim import layout
 from bim._table import image_scores, score_rows
-from bim.evaluate import Comparison
+from bim.members import Comparison
 from bim.scores import METRICS
 
 MINE = Metric("mine", "Share of hits", rate=True)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import evaluate, layout, run_tcav
+from bim import classifiers, layout, run_tcav, tcav
 from bim.set_files import read_image
 
 pytestmark = pytest.mark.usefixtures("load_once")
@@ -23,45 +23,43 @@ def clouds(shift, count=200, size=6, seed=0):
 
 def test_a_cav_points_from_the_counterpart_to_the_concept():
     direction = np.array([3.0, -2.0, 0, 0, 1.0, 0])
-    vector, accuracy = run_tcav.concept_activation_vector(*clouds(direction, count=400))
+    vector, accuracy = tcav.concept_activation_vector(*clouds(direction, count=400))
     assert np.linalg.norm(vector) == pytest.approx(1.0)
     # Two normal clouds at a distance of 3.74 can be told in 96.9 % of the cases.
     assert vector @ direction / np.linalg.norm(direction) > 0.95 and accuracy > 0.9
-    back, _ = run_tcav.concept_activation_vector(*clouds(-direction))
+    back, _ = tcav.concept_activation_vector(*clouds(-direction))
     assert back @ direction < 0
 
 
 def test_a_cav_of_nothing_is_right_half_of_the_time():
-    accuracies = [run_tcav.concept_activation_vector(*clouds(0.0, seed=seed), seed)[1] for seed in range(12)]
+    accuracies = [tcav.concept_activation_vector(*clouds(0.0, seed=seed), seed)[1] for seed in range(12)]
     assert abs(np.mean(accuracies) - 0.5) < 5 * 0.5 / np.sqrt(12 * 134)
 
 
 def test_the_score_counts_positive_directional_derivatives():
     gradients = np.array([[1.0, 0.0], [-1.0, 5.0], [2.0, 2.0], [0.0, 1.0]])
-    assert run_tcav.tcav_score(gradients, np.array([1.0, 0.0])) == 0.5
-    assert run_tcav.tcav_score(gradients, np.array([-1.0, 0.0])) == 0.25
-    assert run_tcav.tcav_score(3 * gradients, np.array([0.2, 0.0])) == 0.5
+    assert tcav.tcav_score(gradients, np.array([1.0, 0.0])) == 0.5
+    assert tcav.tcav_score(gradients, np.array([-1.0, 0.0])) == 0.25
+    assert tcav.tcav_score(3 * gradients, np.array([0.2, 0.0])) == 0.5
 
 
 def test_the_t_test_is_scipys():
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.3, 2.0):
         first, second = rng.random(10) + shift, rng.random(7)
-        assert run_tcav.two_sided_t_test(first, second) == pytest.approx(
-            stats.ttest_ind(first, second).pvalue, rel=1e-9
-        )
-    assert run_tcav.two_sided_t_test(np.ones(5), np.ones(5)) == 1.0
-    assert run_tcav.two_sided_t_test(np.ones(5), np.zeros(5)) == 0.0
+        assert tcav.two_sided_t_test(first, second) == pytest.approx(stats.ttest_ind(first, second).pvalue, rel=1e-9)
+    assert tcav.two_sided_t_test(np.ones(5), np.ones(5)) == 1.0
+    assert tcav.two_sided_t_test(np.ones(5), np.zeros(5)) == 0.0
 
 
 def test_gradients_of_the_layers_move_the_logit_as_they_say(sets, tiny_models):
     # The logit is linear in the pooled last layer, so gradient times activation, plus the bias, is the logit.
     import tensorflow as tf
 
-    model = evaluate.load_classifier(tiny_models, "scene")
-    images = run_tcav.load_images(sets, 2)["target"]
-    values, gradients = run_tcav.layer_passes(model, images, 3, run_tcav.LAYERS, batch_size=2)
-    logits = model.scores(evaluate.network_inputs(images, 32))
+    model = classifiers.load_classifier(tiny_models, "scene")
+    images = tcav.load_images(sets, 2)["target"]
+    values, gradients = tcav.layer_passes(model, images, 3, tcav.LAYERS, batch_size=2)
+    logits = model.scores(classifiers.network_inputs(images, 32))
     bias = next(v for v in tf.saved_model.load(str(model.path)).variables if v.shape == (10,)).numpy()[3]
     linear = (values["block_layer4"] * gradients["block_layer4"]).sum(axis=1)
     np.testing.assert_allclose(linear + bias, logits[:, 3], rtol=1e-3)
@@ -79,7 +77,7 @@ def test_a_concept_that_drives_the_class_scores_one_and_is_significant(monkeypat
     monkeypatch.setattr(
         run_tcav, "layer_passes", lambda model, name, *_: ({"layer": activations[name]}, {"layer": slopes})
     )
-    (found,) = run_tcav.score_concept(None, 0, {name: name for name in names}, layers=("layer",))
+    (found,) = tcav.score_concept(None, 0, {name: name for name in names}, layers=("layer",))
     assert found.scores.tolist() == [1.0] * 6 and found.accuracies.mean() > 0.9
     assert found.random_scores.mean() < 0.95
 
@@ -90,10 +88,10 @@ def test_the_command_prints_two_models_and_their_contrast(sets, tiny_models, tmp
     arguments += ["--num_random=3"]
     assert cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
     found = json.loads(output.read_text())
-    rows, images = found["rows"], run_tcav.load_images(sets, 3)
-    assert found["manifest"]["data"] == {"tcav": run_tcav.fingerprint(images)}
+    rows, images = found["rows"], tcav.load_images(sets, 3)
+    assert found["manifest"]["data"] == {"tcav": tcav.fingerprint(images)}
     images["concept"][0, 0, 0, 0] ^= 1
-    assert found["manifest"]["data"] != {"tcav": run_tcav.fingerprint(images)}
+    assert found["manifest"]["data"] != {"tcav": tcav.fingerprint(images)}
     assert [row["metric"] for row in rows] == ["tcav"] * 10 + ["tcav_contrast"] * 5
     for row, first, second in zip(rows[10:], rows[:5], rows[5:10], strict=True):
         assert row["value"] == pytest.approx(first["value"] - second["value"])
@@ -103,11 +101,11 @@ def test_the_command_prints_two_models_and_their_contrast(sets, tiny_models, tmp
 
 def test_too_few_counterparts_or_images_are_refused(sets):
     with pytest.raises(BadInput, match="at least 2 random"):
-        run_tcav.score_concept(None, 0, {"concept": None, "random_0": None})
+        tcav.score_concept(None, 0, {"concept": None, "random_0": None})
     with pytest.raises(BadInput, match="ten random counterparts"):
-        run_tcav.load_images(sets, 11)
+        tcav.load_images(sets, 11)
     with pytest.raises(BadInput, match="at least 2 images"):
-        run_tcav.concept_activation_vector(np.zeros((1, 3)), np.zeros((4, 3)))
+        tcav.concept_activation_vector(np.zeros((1, 3)), np.zeros((4, 3)))
 
 
 class Layered:
@@ -125,18 +123,18 @@ class Layered:
 
 
 def test_layers_are_the_authors_the_users_or_what_models_share():
-    theirs, own, other = Layered(*run_tcav.LAYERS), Layered("a", "b"), Layered("b", default="end")
-    assert run_tcav.layers_of({"x": theirs, "y": theirs}) == run_tcav.LAYERS
-    assert run_tcav.layers_of({"x": own}) == ("last", "final_dense")
-    assert run_tcav.layers_of({"x": own, "y": other}) == ("final_dense",)
-    assert run_tcav.layers_of({"x": own, "y": other}, ["b", "final_dense"]) == ("b", "final_dense")
+    theirs, own, other = Layered(*tcav.LAYERS), Layered("a", "b"), Layered("b", default="end")
+    assert tcav.layers_of({"x": theirs, "y": theirs}) == tcav.LAYERS
+    assert tcav.layers_of({"x": own}) == ("last", "final_dense")
+    assert tcav.layers_of({"x": own, "y": other}) == ("final_dense",)
+    assert tcav.layers_of({"x": own, "y": other}, ["b", "final_dense"]) == ("b", "final_dense")
     with pytest.raises(BadInput, match="no layer 'a'"):
-        run_tcav.layers_of({"x": own, "y": other}, ["a"])
+        tcav.layers_of({"x": own, "y": other}, ["a"])
 
 
 def test_counterparts_of_scenes_alone_show_nothing_else(sets):
-    images = run_tcav.load_images(sets, 2, "scenes", seed=3)
-    again, other = (run_tcav.load_images(sets, 2, "scenes", seed=seed) for seed in (3, 4))
+    images = tcav.load_images(sets, 2, "scenes", seed=3)
+    again, other = (tcav.load_images(sets, 2, "scenes", seed=seed) for seed in (3, 4))
     folder = os.path.join(sets, "scene_only", "val")
     scenes = {
         read_image(os.path.join(folder, name), layout.IMAGE_SIDE).tobytes()
@@ -148,7 +146,7 @@ def test_counterparts_of_scenes_alone_show_nothing_else(sets):
         assert len({image.tobytes() for image in images[name]}) == len(images[name]) > 1
         assert np.array_equal(images[name], again[name])
     assert not np.array_equal(images["random_0"], other["random_0"])
-    assert np.array_equal(images["concept"], run_tcav.load_images(sets, 2)["concept"])
+    assert np.array_equal(images["concept"], tcav.load_images(sets, 2)["concept"])
 
 
 def test_tcav_of_the_authors_files(sets, upstream_models, capsys):

@@ -63,7 +63,7 @@ def test_metrics_of_all_benchmarks_that_look_at_masks(name, batch, maps):
 
 
 def test_the_attribution_of_objects(batch, maps):
-    from bim.evaluate import OBJECT
+    from bim.members import OBJECT
 
     zeros, ones = (OBJECT.function(level(maps), batch, None) for level in (np.zeros_like, np.ones_like))
     np.testing.assert_array_equal(zeros, ones)
