@@ -25,6 +25,7 @@ from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import DROP, UNIFORM, Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
 from clevr_xai import masks, methods
@@ -501,9 +502,7 @@ def _where(questions: str, pooling: str = "") -> dict[str, str]:
 BENCHMARK = _ClevrXai(
     name="clevr_xai",
     title="CLEVR-XAI",
-    about="A network answers questions about rendered scenes. The program behind a question says which objects it is "
-    "about, and the scene which pixels these are: that is where a map should be.",
-    paper="Arras, Osman and Samek, Information Fusion 81, 2022",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(ACCURACIES.values()),
     controls=tuple(methods.CONTROLS.values()),
     methods=tuple(TITLES),
@@ -522,26 +521,5 @@ BENCHMARK = _ClevrXai(
         for metric, pooling in HEADING.items()
     ),
     contexts=tuple(map(_where, _TRUTHS)),
-    beside_paper="Known to differ: another network, trained on other scenes; the poster names neither its "
-    "pooling nor the baseline of Integrated Gradients, which changes that figure most.",
     report_tasks=report_tasks,
-    reasons={
-        "rise": "a thousand masked images an explanation: more than all other methods together",
-        "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
-    },
-    pictures={
-        "question": (
-            "A rendered scene, the masks of all ground truths of a question about it, and the maps of all methods with "
-            "the scored objects outlined; above each map its mass and rank accuracy.",
-            "A question, the objects it is about, and where every method points. A good map lies inside the outline.",
-        ),
-        "mass": (
-            "Box plots of the relevance mass accuracy of single questions, one box a method or control.",
-            "Relevance mass accuracy of single questions: the mean alone does not show how unsteady a method is.",
-        ),
-        "rank": (
-            "Box plots of the relevance rank accuracy of single questions, one box a method or control.",
-            "Relevance rank accuracy of single questions.",
-        ),
-    },
 )

@@ -16,6 +16,7 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.runner import Run
 from svea import methods
 from svea.methods import CANDIDATES, CONTROLS, COSTLY, METHODS, RAW_SIGNAL, RISE_MASKS
@@ -226,36 +227,10 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
 BENCHMARK = _Svea(
     name="svea",
     title="SVEA",
-    about="Signals of 40 points carry one of ten shapes. A small network classifies them; the question is whether "
-    "the 12 points around the highest point of a map, the region of explanation, are the points that matter.",
-    paper="Sattarzadeh, Sudhakar and Plataniotis, ICCV Workshops 2021",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(METRICS.values()),
     controls=(RAW_SIGNAL, *CONTROLS, RANDOM_WEIGHTS),
     methods=(*METHODS, *CANDIDATES),
     method_titles={"score_cam_constant_masks": "Score-CAM, constant masks (candidate)"},
-    method_note="SVEA takes the absolute gradient",
-    beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "
-    "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence; "
-    "softmax in double precision, which raises Grad-CAM and XGrad-CAM. "
-    "Why the paper's Score-CAM is lower is not known.",
     report_tasks=_report_tasks,
-    reasons={
-        "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
-        "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
-        "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
-    },
-    pictures={
-        "examples": (
-            "A grid of curves: a line for each method, a column for each of six test signals. Each cell shows the "
-            "signal in black, the map as a blue area below it, the region of explanation as a yellow band and the "
-            "place of the true shape as a green bar.",
-            "Six test signals, three classified correctly and three wrongly, with every method's map and its region of "
-            "explanation. A good region covers the green bar.",
-        ),
-        "positions": (
-            "A line for each method and control, by the order of the ROE test: how often its windows lie how far from "
-            "the true shape.",
-            "Where the regions lie: a dark stripe at zero means that a method finds the shape.",
-        ),
-    },
 )
