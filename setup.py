@@ -73,8 +73,11 @@ setup(
     package_data={
         "": ["py.typed"],
         "attribution_benchmarks.report": ["templates/*"],
+        "attribution_benchmarks.exact": ["*.toml"],
+        "bim": ["report.toml"],
+        "svea": ["report.toml"],
         "clevr_xai.generation": ["families/*.json"],
-        "clevr_xai": ["embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+        "clevr_xai": ["report.toml", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
     install_requires=[
         "absl-py>=2.1,<3",
@@ -96,6 +99,7 @@ setup(
         "scipy>=1.12,<2",
         "tensorflow>=2.20,<2.22",
         "tensorflow-datasets>=4.9.7,<5",
+        "tomli>=2,<3; python_version < '3.11'",  # the standard library has it from 3.11 on
         "tqdm>=4.66,<5",
     ],
     extras_require={

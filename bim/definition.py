@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attribution import Method
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.controls import GROUND_TRUTH
-from attribution_benchmarks.core.definition import Benchmark, ReportTask, Trend, metrics_named
+from attribution_benchmarks.core.definition import Benchmark, ReportTask, metrics_named
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
 from bim.attributions import CONTROLS, COSTLY, MAPS, PRINTED, method_named
 from bim.scores import METRICS
 from bim.settings import Settings, TcavSettings
@@ -129,10 +131,7 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
 BENCHMARK = _Bim(
     name="bim",
     title="BIM",
-    about="Objects are pasted on scenes, and networks are trained to name one or the other. So it is known beforehand "
-    "for which network the object matters, and a map of attributions either shows it or not. The images here are "
-    "drawn; figures of the paper, which are of photographs, cannot be compared with them.",
-    paper="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(METRICS[name] for name in ("mcs", "idr", "iir")),
     controls=(*CONTROLS, GROUND_TRUTH, RANDOM_WEIGHTS),
     methods=PRINTED,
@@ -144,68 +143,4 @@ BENCHMARK = _Bim(
     evaluation=_load,
     figures=True,
     report_tasks=_report_tasks,
-    reasons={
-        "rise": "a thousand masked images an explanation: more than all other methods together",
-        COSTLY[0]: "625 gradients an explanation; left out of the quick run",
-        "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
-        "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
-    },
-    pictures={
-        "mcs_examples": (
-            "Rows of images of objects on scenes, each with the maps of all methods under the network of objects and "
-            "under the network of scenes; the object is outlined.",
-            "Model contrast: the same image explained to the network of objects (first row of each pair) and to that "
-            "of scenes (second row). The outlined object should be bright in the first only.",
-        ),
-        "idr_examples": (
-            "Rows of scenes with and without a pasted object, each with the maps of all methods under the network of "
-            "scenes; the place of the object is outlined.",
-            "Input dependence: a scene with the object and without it, under the network of scenes. The outlined place "
-            "should be darker where the object covers it.",
-        ),
-        "iir_examples": (
-            "Rows of scenes with and without a patch that changes no answer, each with the maps of all methods.",
-            "Input independence: a scene without and with a patch that means nothing to the network. Both rows of a "
-            "pair should be alike.",
-        ),
-        "rmcs_scores": (
-            "Curves, one a method: the contrast between a network that saw dogs in some scenes and one that saw them "
-            "in all, over the number of scenes with dogs.",
-            "Relative model contrast: it should fall towards zero as dogs appear in more scenes.",
-        ),
-    },
-    more_metrics={
-        "rmcs": METRICS["rmcs"].about,
-        "tcav": "TCAV: how often moving along the direction of a concept in a layer raises the class's score. The "
-        "contrast between two networks is BIM's own measure for a method that gives no map.",
-    },
-    trends=(
-        Trend(
-            "rmcs",
-            "Relative model contrast",
-            "How much more a map gives a dog under a network that saw dogs in so many scenes than under one that saw "
-            "them in all ten. The curve should fall to zero from left to right; a method without sense of it is flat.",
-            "scene_model",
-            "scenes with dogs in the network's training, 1 to 9",
-        ),
-        Trend(
-            "tcav",
-            "TCAV of the concept “dog”",
-            "Share of images whose class score rises along the concept's direction, layer by layer. A half is what a "
-            "direction without meaning would give.",
-            "layer",
-            "layers, from the input to the scores",
-            "model",
-        ),
-        Trend(
-            "tcav_contrast",
-            "TCAV: the difference between two networks",
-            "BIM's measure for a method that gives no map: more is better.",
-            "layer",
-            "layers, from the input to the scores",
-            "model",
-        ),
-    ),
-    beside_paper="The paper's figures are of photographs and of other networks; those of drawings cannot be compared "
-    "with them.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.metrics.registry import select_metrics
 from clevr_xai import masks, methods
 from clevr_xai.methods import BASELINES, TITLES
@@ -132,9 +134,7 @@ def _where(questions: str, pooling: str = "") -> dict[str, str]:
 BENCHMARK = _ClevrXai(
     name="clevr_xai",
     title="CLEVR-XAI",
-    about="A network answers questions about rendered scenes. The program behind a question says which objects it is "
-    "about, and the scene which pixels these are: that is where a map should be.",
-    paper="Arras, Osman and Samek, Information Fusion 81, 2022",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(ACCURACIES.values()),
     controls=tuple(methods.CONTROLS.values()),
     methods=tuple(TITLES),
@@ -160,23 +160,4 @@ BENCHMARK = _ClevrXai(
     evaluation=_load,
     figures=True,
     report_tasks=report_tasks,
-    reasons={
-        "rise": "a thousand masked images an explanation: more than all other methods together",
-        "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
-    },
-    pictures={
-        "question": (
-            "A rendered scene, the masks of all ground truths of a question about it, and the maps of all methods with "
-            "the scored objects outlined; above each map its mass and rank accuracy.",
-            "A question, the objects it is about, and where every method points. A good map lies inside the outline.",
-        ),
-        "mass": (
-            "Box plots of the relevance mass accuracy of single questions, one box a method or control.",
-            "Relevance mass accuracy of single questions: the mean alone does not show how unsteady a method is.",
-        ),
-        "rank": (
-            "Box plots of the relevance rank accuracy of single questions, one box a method or control.",
-            "Relevance rank accuracy of single questions.",
-        ),
-    },
 )

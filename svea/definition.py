@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
 from svea import methods
 from svea.methods import CANDIDATES, CONTROLS, METHODS, RAW_SIGNAL
 from svea.metrics import METRICS
@@ -63,9 +65,7 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
 BENCHMARK = _Svea(
     name="svea",
     title="SVEA",
-    about="Signals of 40 points carry one of ten shapes. A small network classifies them; the question is whether "
-    "the 12 points around the highest point of a map, the region of explanation, are the points that matter.",
-    paper="Sattarzadeh, Sudhakar and Plataniotis, ICCV Workshops 2021",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(METRICS.values()),
     controls=(RAW_SIGNAL, *CONTROLS, RANDOM_WEIGHTS),
     methods=(*METHODS, *CANDIDATES),
@@ -80,23 +80,4 @@ BENCHMARK = _Svea(
     evaluation=_load,
     figures=True,
     report_tasks=_report_tasks,
-    reasons={
-        "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
-        "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
-        "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
-    },
-    pictures={
-        "examples": (
-            "A grid of curves: a line for each method, a column for each of six test signals. Each cell shows the "
-            "signal in black, the map as a blue area below it, the region of explanation as a yellow band and the "
-            "place of the true shape as a green bar.",
-            "Six test signals, three classified correctly and three wrongly, with every method's map and its region of "
-            "explanation. A good region covers the green bar.",
-        ),
-        "positions": (
-            "A line for each method and control, by the order of the ROE test: how often its windows lie how far from "
-            "the true shape.",
-            "Where the regions lie: a dark stripe at zero means that a method finds the shape.",
-        ),
-    },
 )

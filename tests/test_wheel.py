@@ -98,8 +98,9 @@ def test_it_holds_the_packages_and_nothing_else(wheel):
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
     for package in PACKAGES:
         assert {f"{package}/__init__.py", f"{package}/py.typed"} <= set(names)
-        on_disk = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py")}
-        assert {name for name in names if name.endswith(".py") and name.startswith(f"{package}/")} == on_disk
+        for ending in (".py", ".toml"):
+            on_disk = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob(f"*{ending}")}
+            assert {name for name in names if name.endswith(ending) and name.startswith(f"{package}/")} == on_disk
     assert not [name for name in names if "saved_models/served" in name]
 
 

@@ -11,6 +11,7 @@ from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, Settings
 
 if TYPE_CHECKING:
@@ -156,30 +157,6 @@ class ReportTask:
         )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Trend:
-    """Rows of a document that are read along something: a curve a method, a network, or whatever else.
-
-    Attributes
-    ----------
-    metric
-        As in the rows.
-    title, about
-        Heading of its charts, and how to read them.
-    along, along_title
-        The rows' key that a curve runs along, and what that is.
-    series
-        The rows' key that identifies a curve.
-    """
-
-    metric: str
-    title: str
-    about: str
-    along: str
-    along_title: str
-    series: str = "method"
-
-
 def metrics_named(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return metrics as ``metrics.registry.select_metrics``, without importing all of them for a benchmark's own."""
     wanted = dict.fromkeys(names)
@@ -198,8 +175,8 @@ class Benchmark:
     ----------
     name, title
         As in files; as printed.
-    about, paper
-        The question that it answers, in plain sentences; who published it.
+    report
+        What the report says about it: a ``ReportText``, or one of a file with ``ReportText.load``.
     metrics
         Its own metrics.
     controls
@@ -231,26 +208,13 @@ class Benchmark:
         inputs; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
-    reasons
-        Method -> why it is not scored here.
-    pictures
-        How a picture's file name begins -> what it shows to who cannot see it, and its caption.
-    method_note
-        How its settings of a method differ from the registry's, such as "Mine takes the absolute gradient".
     contexts
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
-    more_metrics
-        Metric -> how to read it, for metrics in tables that have no column.
-    trends
-        What is drawn as curves.
-    beside_paper
-        Why figures differ from the paper's, as far as it is known: one sentence or more.
     """
 
     name: str
     title: str
-    about: str = ""
-    paper: str = ""
+    report: ReportText = dataclasses.field(default_factory=ReportText)
     metrics: tuple[Metric, ...] = ()
     controls: tuple[Control, ...] = ()
     methods: tuple[str, ...] = ()
@@ -266,20 +230,14 @@ class Benchmark:
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (30, 300)
-    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
-    more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    method_note: str = ""
     contexts: tuple[Mapping[str, str], ...] = ({},)
-    trends: tuple[Trend, ...] = ()
-    beside_paper: str = ""
 
     def about_metric(self, name: str) -> str:
         """Return how to read a metric; empty for one that nothing is known of."""
         from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
         known = {**METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
-        return known[name].about if name in known else self.more_metrics.get(name, "")
+        return known[name].about if name in known else self.report.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""

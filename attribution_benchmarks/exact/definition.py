@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, inherited
 from attribution_benchmarks.exact.metrics import OVERALL, SUPPRESSOR_SHARE, of_problem
 
@@ -157,10 +158,7 @@ HAND_SET = (
         **between((0, 1, 2), 0.2, 1.2),
     ),
 )
-TRAINED = {
-    "trained_relu": "A network of two rectified layers, trained on a function with products and a sine.",
-    "trained_leaky": "The same with leaky rectifiers, whose gradients never stop.",
-}
+TRAINED = ("trained_relu", "trained_leaky")
 NAMES = (*(problem.name for problem in HAND_SET), *TRAINED)
 
 
@@ -168,7 +166,6 @@ METHODS = (
     "gradient", "gradient_x_input", "integrated_gradients", "expected_gradients", "guided_integrated_gradients",
     "deeplift", "smoothgrad", "guided_backprop", "deconvnet", "lrp_epsilon", "lrp_alpha1beta0", "occlusion", "rise",
 )  # fmt: skip
-_NO_LAYER = "the network has no convolution"
 
 
 def examples(count: int, seed: int, problems: Sequence[Problem] = HAND_SET, names: Sequence[str] = NAMES) -> Examples:
@@ -201,14 +198,14 @@ def examples(count: int, seed: int, problems: Sequence[Problem] = HAND_SET, name
 
 
 def define(
-    name: str, title: str, about: str, paper: str, network: str, problems: Sequence[Problem],
-    trained: Mapping[str, str] = MappingProxyType({}), metrics: tuple[Metric, ...] = (),
+    name: str, title: str, report: ReportText, network: str, problems: Sequence[Problem],
+    trained: tuple[str, ...] = (), metrics: tuple[Metric, ...] = (),
 ) -> Benchmark:  # fmt: skip
     """Return a benchmark of networks of twelve features, one output a problem.
 
     ``network`` is a bundled SavedModel, such as "exact/problems". Its outputs are the hand-set ``problems``, then the
-    ``trained`` ones, with their descriptions. ``metrics`` are those in addition to the metrics of the truth. Other
-    arguments are as of ``Benchmark``.
+    ``trained`` ones. ``metrics`` are those in addition to the metrics of the truth. Other arguments are as of
+    ``Benchmark``.
     """
     names = (*(problem.name for problem in problems), *trained)
     abouts = {problem.name: problem.about for problem in problems}
@@ -216,19 +213,13 @@ def define(
     defined = Benchmark(
         name=name,
         title=title,
-        about=about,
-        paper=paper,
+        report=report,
         metrics=(*OVERALL, *of_problems, *metrics),
         controls=(UNIFORM, RANDOM, RANDOM_WEIGHTS),
         methods=METHODS,
         examples=functools.partial(examples, problems=problems, names=names),
         network=str(default_model(network)),
         counts=(4 * len(names), 20 * len(names)),
-        reasons=dict.fromkeys(
-            ("grad_cam", "grad_cam_plus_plus", "xgrad_cam", "layer_cam", "score_cam", "sise", "guided_grad_cam"),
-            _NO_LAYER,
-        ),
-        more_metrics=trained,
     )
     return dataclasses.replace(defined, columns=tuple(map(defined.column, OVERALL)))  # the report's; tables have all
 
@@ -243,9 +234,7 @@ class Settings(ExampleSettings):
 _DEFINED = define(
     "exact",
     "Exact truth",
-    "Networks of twelve features, seven set by hand and two trained, whose exact Shapley values are known: in closed "
-    "form, and by evaluating all 4,096 coalitions of features. Absent features are zero.",
-    "after Lee et al., XAI-Units, FAccT 2025, and Clark et al., XAI-TRIS, Machine Learning 113, 2024",
+    ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     "exact/problems",
     HAND_SET,
     TRAINED,

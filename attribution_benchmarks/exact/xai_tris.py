@@ -28,6 +28,7 @@ from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.exact.definition import METHODS
 from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
@@ -246,9 +247,7 @@ class _Evaluation(ExampleEvaluation):
 _DEFINED = Benchmark(
     name="xai_tris",
     title="XAI-TRIS",
-    about="Eight networks of 8 x 8 pixels, trained to tell tetrominoes in white and in correlated noise apart, whose "
-    "exact Shapley values are counted: no hidden unit reads more than twelve pixels. Absent pixels are zero.",
-    paper="after Clark et al., XAI-TRIS, Machine Learning 113, 2024",
+    report=ReportText.load(pathlib.Path(__file__).with_name("xai_tris_report.toml")),
     metrics=(
         *OVERALL,
         *(of_problem(place, name, ABOUT[name.rpartition("_")[0]], classes=2) for place, name in enumerate(NAMES)),

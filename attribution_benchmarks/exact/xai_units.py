@@ -6,8 +6,11 @@ features that are correlated with relevant ones. Shapley values are known in clo
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
 
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.exact.definition import Problem, between, define
 
 _GATE = 4.0  # more than any value that a gate closes
@@ -114,9 +117,7 @@ PROBLEMS = (
 BENCHMARK = define(
     "xai_units",
     "XAI-Units",
-    "Hand-set networks of twelve features with gates, Boolean functions, redundant and irrelevant features and "
-    "shattered gradients, whose exact Shapley values are known in closed form. Absent features are zero.",
-    "after Lee et al., XAI-Units, FAccT 2025",
+    ReportText.load(pathlib.Path(__file__).with_name("xai_units_report.toml")),
     "exact/units",
     PROBLEMS,
 )

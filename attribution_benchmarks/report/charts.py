@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attribution_benchmarks.core.definition import Trend
+from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.report.formatting import number
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 220, 120, 30, 8, 22  # of a line chart

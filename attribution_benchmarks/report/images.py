@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attribution_benchmarks.core.report_text import PictureText
+
 # Colour map of evenly increasing lightness, readable in grey and with colour blindness.
 RAMP = ("#03051a", "#2b1c45", "#5b1e5a", "#921c5b", "#c8244f", "#ea4a3e", "#f4875f", "#f6b48f", "#faebdd")
 _EFFORT = 2  # of WebP, 0 to 6: 2 % larger than by the default 4, in half of the time
@@ -122,7 +124,7 @@ class Picture(NamedTuple):
     link: str = ""
 
 
-def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "", link: str = "") -> Picture:
+def embed(path: pathlib.Path, texts: Mapping[str, PictureText], title: str = "", link: str = "") -> Picture:
     """Return a PNG as a picture of the page, at most 1,600 pixels wide.
 
     Parameters
@@ -130,7 +132,7 @@ def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str =
     path
         The PNG.
     texts
-        File name or its first word -> text alternative and caption.
+        File name or its first word -> its text.
     title
         Precedes both, if a benchmark has several pictures of one name.
     link
@@ -145,6 +147,7 @@ def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str =
         image = image.resize((_WIDEST, height), Image.Resampling.LANCZOS)
     named = path.stem.replace("_", " ")
     keys = path.stem, path.stem.split("_")[0]
-    known = next((texts[key] for key in keys if key in texts), (f"Example maps: {named}.", f"{named.capitalize()}."))
-    alt, caption = (f"{title}. {text}" if title else text for text in known)
+    unknown = PictureText(alt=f"Example maps: {named}.", caption=f"{named.capitalize()}.")
+    known = next((texts[key] for key in keys if key in texts), unknown)
+    alt, caption = (f"{title}. {text}" if title else text for text in (known.alt, known.caption))
     return Picture(webp(np.asarray(image)), image.width, image.height, alt, caption, link)

@@ -60,7 +60,7 @@ def pages(
         "to_come": data.to_come,
         "goes_on": data.goes_on,
         "heading": f"Attribution methods on {enumeration(matrix.groups() or (one.title for one in data.definitions))}",
-        "settings_differ": ", ".join(one.method_note for one in data.definitions if one.method_note),
+        "settings_differ": ", ".join(one.report.method_note for one in data.definitions if one.report.method_note),
         "notes": [*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
         "columns": matrix.columns,
         "compared": compared,
@@ -95,7 +95,7 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
     """Return the variables of headline, advice, forest plots, matrix, summary, agreement and power."""
     names = data.names
     lines = sections.matrix_lines(matrix, tests, names)
-    reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
+    reasons = {one.title: one.report.beside_paper for one in data.definitions if one.report.beside_paper}
     power = oracle_power(matrix, data.scores)
     return {
         **_verdicts(matrix, agreement, tests, power, data),

@@ -308,7 +308,7 @@ def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> tuple[dict
 
 def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:
     """Return (method, benchmark) -> why it has no scores there."""
-    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
+    reasons = {(method, one.name): reason for one in definitions for method, reason in one.report.reasons.items()}
     for outcome in outcomes:
         reasons.update(outcome.reasons)
     return reasons

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column, Trend
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
+from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.core.tables import ALONG, curve_name
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
@@ -258,8 +259,8 @@ def benchmark(
     return {
         "id": definition.name.replace("_", "-"),
         "name": definition.title,
-        "paper": definition.paper,
-        "about": definition.about,
+        "paper": definition.report.paper,
+        "about": definition.report.about,
         "metrics": [_metric(column, matrix, tests.get(column.key), names, definition) for column in columns],
         "others": _other_metrics(definition, own, drawn.union(column.metric for column in columns)),
         "trends": [chart for _, chart in curves],
@@ -272,13 +273,14 @@ def benchmark(
 def _other_metrics(definition: Benchmark, results: Sequence[Result], shown: set[str]) -> list[str]:
     """Return the descriptions of a benchmark's metrics that are in tables only."""
     metrics = dict.fromkeys(row["metric"] for result in results for row in result.rows)
-    return [definition.more_metrics[one] for one in metrics if one in definition.more_metrics and one not in shown]
+    about = definition.report.more_metrics
+    return [about[one] for one in metrics if one in about and one not in shown]
 
 
 def _curves(definition: Benchmark, results: Sequence[Result], names: Any) -> list[tuple[str, dict]]:
     """Return pairs of metric and chart: the benchmark's trends, and the curves of each table."""
     rows = [row for result in results for row in result.rows]
-    trends: list[tuple[Trend, Sequence[Mapping]]] = [(trend, rows) for trend in definition.trends]
+    trends: list[tuple[Trend, Sequence[Mapping]]] = [(trend, rows) for trend in definition.report.trends]
     for metric in METRIC_REGISTRY.values():
         if metric.curve:
             trends += [(curve_trend(metric, result.title), result.rows) for result in results]
@@ -310,10 +312,11 @@ def _pictures(
     definition: Benchmark, columns: Sequence[Column], results: Sequence[Result], drawn: set[str]
 ) -> list[images.Picture]:
     """Return a benchmark's pictures except bars and curves, which the page draws, and truths without a column."""
+    texts = definition.report.pictures
     files = [(result, path) for result in results for path in result.pictures]
     ambiguous = len({path.stem for _, path in files}) < len(files)
     return [
-        images.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if ambiguous else "",
+        images.embed(path, texts, result.title.rpartition(": ")[2].capitalize() if ambiguous else "",
                      f"pictures/{result.name}/{path.name}")
         for result, path in files
         if _is_shown(path.stem, columns, drawn)

@@ -8,6 +8,7 @@ import pytest
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, Benchmark, Column
 from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.stats import statistics
 
@@ -90,7 +91,10 @@ def columns():
 def definitions():
     titles = {column.benchmark: column.group for column in COLUMNS}
     controls = tuple(Control(name, f"Control {name}", "what it is") for name in CONTROLS)
-    return [Benchmark(name, title, f"About {title}.", "A paper", controls=controls) for name, title in titles.items()]
+    return [
+        Benchmark(name, title, ReportText(f"About {title}.", "A paper"), controls=controls)
+        for name, title in titles.items()
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +118,7 @@ from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.controls import UNIFORM
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import mask_of, of_maps
+from attribution_benchmarks.core.report_text import ReportText
 
 SHARE = 1.0
 
@@ -136,8 +141,7 @@ MASS = of_maps("mass", on_the_truth, title="Mass on the left", about="More is be
 TOY = Benchmark(
     name="toy",
     title="Toy",
-    about="A picture and its left half.",
-    paper="Nobody, nowhere",
+    report=ReportText(about="A picture and its left half.", paper="Nobody, nowhere"),
     metrics=(MASS,),
     controls=(UNIFORM,),
     methods=("gradient", "gradient_x_input"),

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from bim import _pictures, scores
+from bim.definition import BENCHMARK
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,8 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
     ]
     written = _pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert [path.split("/")[-1] for path in written] == ["mcs_scores.png", "mcs_examples.png", "rmcs_scores.png"]
+    # The page draws the bars of the other metrics.
+    assert set(BENCHMARK.report.pictures) == {*(f"{metric}_examples" for metric in _pictures.PAIRS), "rmcs_scores"}
     for path in written:
         with Image.open(path) as picture:
             assert np.asarray(picture.convert("L")).std() > 5

@@ -66,9 +66,9 @@ def test_the_units_are_commands_whose_rows_the_columns_show(quick):
 
 
 def test_names_are_those_of_methods_controls_and_pictures():
-    assert BENCHMARK.reasons and not set(BENCHMARK.reasons) & set(BENCHMARK.methods)
+    assert BENCHMARK.report.reasons and not set(BENCHMARK.report.reasons) & set(BENCHMARK.methods)
     assert set(BENCHMARK.method_titles) == set(BENCHMARK.methods) <= set(METHODS) | set(methods.BASELINES)
     names = [control.name for control in BENCHMARK.controls]
     assert names == [*evaluate.FLAGS["controls"].default, "ground_truth"]  # the truth: where a metric asks for it
-    assert set(BENCHMARK.pictures) == {"question", *METRICS}
+    assert set(BENCHMARK.report.pictures) == {"question", *METRICS}
     assert all(control.about for control in BENCHMARK.controls) and all(metric.about for metric in BENCHMARK.metrics)

@@ -111,7 +111,7 @@ def examples(count, seed):
 
 
 MANY = Benchmark(
-    name="many", title="Many", about="Many.", paper="None", metrics=(METRIC_REGISTRY["pointing_game"],),
+    name="many", title="Many", metrics=(METRIC_REGISTRY["pointing_game"],),
     controls=(UNIFORM, RANDOM), methods=("gradient", "gradient_x_input"), examples=examples,
 )
 '''

@@ -7,8 +7,8 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
-from attribution_benchmarks.core.definition import Trend
 from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.report import charts, matrix, publish, report_diff
 from attribution_benchmarks.report.formatting import Names
 from attribution_benchmarks.report.page import pages as render_pages

@@ -83,7 +83,7 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     everything = set().union(*scored.values())
     blanks = {(name, benchmark) for benchmark, names in scored.items() for name in everything - names}
     definitions = {name: registry.benchmark_named(name) for name in registry.REPORTED}
-    reasons = {(method, name) for name, definition in definitions.items() for method in definition.reasons}
+    reasons = {(method, name) for name, definition in definitions.items() for method in definition.report.reasons}
     assert blanks <= reasons
     if not quick:
         assert reasons - blanks == {("integrated_gradients_smoothgrad", "bim")}  # of the quick run

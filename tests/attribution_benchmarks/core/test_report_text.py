@@ -1,0 +1,109 @@
+"""The report's text of each benchmark loads and names what exists; an invalid file is one line."""
+
+import pathlib
+import re
+
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+from attribution_benchmarks.core.registry import BENCHMARKS, benchmark_named
+from attribution_benchmarks.core.report_text import PictureText, ReportText, Trend
+from bim import scores as bim_scores
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TCAV_METRICS = ("tcav", "tcav_contrast")  # in the rows of bim.run_tcav, as tests/bim/test_tcav.py expects them
+EVERYTHING = """
+about = "What is asked?"
+paper = "Somebody, 2020"
+method_note = "Mine takes the square"
+beside_paper = "Other networks."
+
+[reasons]
+rise = "expensive"
+
+[more_metrics]
+curve = "It should fall."
+
+[pictures.examples]
+alt = "Maps."
+caption = "Good ones are bright."
+
+[[trends]]
+metric = "curve"
+title = "The curve"
+about = "It should fall."
+along = "step"
+along_title = "steps"
+"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "report.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_every_field_is_read(tmp_path):
+    assert ReportText.load(written(tmp_path, EVERYTHING)) == ReportText(
+        about="What is asked?",
+        paper="Somebody, 2020",
+        method_note="Mine takes the square",
+        beside_paper="Other networks.",
+        reasons={"rise": "expensive"},
+        more_metrics={"curve": "It should fall."},
+        pictures={"examples": PictureText(alt="Maps.", caption="Good ones are bright.")},
+        trends=(Trend("curve", "The curve", "It should fall.", "step", "steps", series="method"),),
+    )
+    assert ReportText.load(written(tmp_path, "")) == ReportText()
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("abuot = 'a'", "unknown key 'abuot'; expected one of 'about', 'paper', "),
+        ("about = 3", "'about' is 3; expected text"),
+        ("reasons = 'expensive'", "'reasons' is 'expensive'; expected a table"),
+        ("[reasons]\nrise = true", "'reasons.rise' is True; expected text"),
+        ("[pictures]\nmass = 'Boxes.'", "'pictures.mass' is 'Boxes.'; expected a table"),
+        ("[pictures.mass]\nalt = 'Boxes.'", "'pictures.mass.caption' is missing"),
+        ("[pictures.mass]\ntitle = 'Boxes.'", "unknown key 'pictures.mass.title'; expected one of 'alt', 'caption'"),
+        ("[trends]\nmetric = 'rmcs'", "'trends' is {'metric': 'rmcs'}; expected an array of tables"),
+        (EVERYTHING + "[[trends]]\nmetric = 1.5", "'trends[1].title' is missing"),
+        ("trends = ['rmcs']", "'trends[0]' is 'rmcs'; expected a table"),
+        ("about = ", "Invalid value"),
+    ],
+)
+def test_an_invalid_file_raises(tmp_path, text, message):
+    path = written(tmp_path, text)
+    with pytest.raises(BadInput, match=rf"^{re.escape(str(path))} is not a readable report text: ") as caught:
+        ReportText.load(path)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_raises(tmp_path):
+    with pytest.raises(BadInput, match=r"^no .*report.toml: No such file"):
+        ReportText.load(tmp_path / "report.toml")
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_text_names_methods_that_exist(name):
+    text = benchmark_named(name).report
+    assert text.about and text.paper
+    of_benchmarks = {method for each in BENCHMARKS for method in benchmark_named(each).methods}
+    assert set(text.reasons) <= set(attribution.METHODS) | of_benchmarks
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_text_names_metrics_that_exist(name):
+    benchmark = benchmark_named(name)
+    named = {*benchmark.report.more_metrics, *(trend.metric for trend in benchmark.report.trends)}
+    further = {*bim_scores.METRICS, *TCAV_METRICS} if name == "bim" else set()  # metrics that no column shows
+    assert named <= {metric.name for metric in benchmark.metrics} | further
+
+
+def test_every_file_is_the_text_of_one_benchmark():
+    packages = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
+    files = [ReportText.load(path) for package in packages for path in (ROOT / package).rglob("*.toml")]
+    texts = [benchmark_named(name).report for name in BENCHMARKS]
+    assert len(files) == len(texts) and all(files.count(text) == 1 for text in texts)
