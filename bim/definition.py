@@ -137,7 +137,6 @@ BENCHMARK = _Bim(
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
     method_families={name: method.family for name, method in MAPS.items()},
-    method_note="BIM the mean of squared noisy gradients",
     settings=Settings,
     command="bim.metrics",
     evaluation=_load,

@@ -153,8 +153,6 @@ BENCHMARK = _ClevrXai(
         for metric, pooling in HEADING.items()
     ),
     contexts=tuple(map(_where, _TRUTHS)),
-    beside_paper="Known to differ: another network, trained on other scenes; the poster names neither its "
-    "pooling nor the baseline of Integrated Gradients, which changes that figure most.",
     settings=Settings,
     command="clevr_xai.evaluate",
     evaluation=_load,

@@ -70,11 +70,6 @@ BENCHMARK = _Svea(
     controls=(RAW_SIGNAL, *CONTROLS, RANDOM_WEIGHTS),
     methods=(*METHODS, *CANDIDATES),
     method_titles={"score_cam_constant_masks": "Score-CAM, constant masks (candidate)"},
-    method_note="SVEA takes the absolute gradient",
-    beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "
-    "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence; "
-    "softmax in double precision, which raises Grad-CAM and XGrad-CAM. "
-    "Why the paper's Score-CAM is lower is not known.",
     settings=Settings,
     command="svea.benchmark",
     evaluation=_load,

@@ -150,8 +150,8 @@ def prepare(
         if saved:
             raise BadInput("--precomputed_maps makes no maps that could be saved; leave out --save_maps")
     benchmark.check(settings, selected, tuple(chosen))
-    if saved is not None and getattr(settings, "model", ""):
-        find_saved_model(settings.model)  # before TensorFlow is imported, which takes seconds
+    if saved is not None and (model := getattr(settings, "model", "")):
+        find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found: Chosen = {}
     if not saved:
         resolved = {name: _resolved(benchmark, name, method) for name, method in chosen.items()}
@@ -354,6 +354,7 @@ class ExampleEvaluation(Evaluation):
             if metric.masks and not self.data.masks:
                 raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         model = next(iter(self.models.values()), None)
+        assert benchmark.examples
         evaluator = Evaluator(
             self.explainer(model, networks(benchmark.controls, self.settings.random_networks)),
             [metric.measure for metric in run.metrics.values() if metric.measure],
@@ -382,7 +383,11 @@ class ExampleEvaluation(Evaluation):
             InputScores(
                 {"metric": name},
                 list(self.data.names),
-                {source.name: results.numbers(source, metric.measure)[:, 0] for source in results.sources},
+                {
+                    source.name: results.numbers(source, metric.measure)[:, 0]
+                    for source in results.sources
+                    if metric.measure
+                },
                 self.data.clusters,
             )
             for name, metric in self.run.metrics.items()

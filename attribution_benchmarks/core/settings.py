@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import operator
 import os
 import typing
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,10 @@ class Settings:
     def __post_init__(self) -> None:
         for name, kind, described in described_fields(type(self)):
             object.__setattr__(self, name, _checked(name, getattr(self, name), kind, described))
+
+    def replaced(self, **values: Any) -> Settings:
+        """Return the settings with other values."""
+        return dataclasses.replace(self, **values)
 
     def changed(self) -> dict[str, Any]:
         """Return the values by name that are not the default and that numbers depend on."""
@@ -156,7 +161,7 @@ def _converted(value: Any, kind: Any, options: Sequence[Any]) -> Any:
         return value
     if not isinstance(value, numbers.Integral if int in options else numbers.Real):
         raise TypeError("no number")
-    return int(value) if int in options else float(value)
+    return operator.index(value) if int in options else float(value)  # type: ignore[arg-type]
 
 
 def _count(value: Any) -> int | str:

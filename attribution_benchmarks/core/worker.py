@@ -33,7 +33,7 @@ class EvaluationFactory:
         """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
         values = {name: _with_addresses(value) for name, value in vars(run.settings).items()}
         environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
-        settings = dataclasses.replace(run.settings, **values)
+        settings = run.settings.replaced(**values)
         return cls(run.place or run.benchmark.name, settings, run.names, tuple(run.metrics), environment)
 
     @property
@@ -44,7 +44,7 @@ class EvaluationFactory:
     def __call__(self) -> Callable[[str], Work]:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
         os.environ.update(self.environment)
-        settings = dataclasses.replace(self.settings, **staged_inputs(vars(self.settings)))
+        settings = self.settings.replaced(**staged_inputs(vars(self.settings)))
         benchmark = benchmark_named(self.place)
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
         return functools.cache(load(run).sharded_run)

@@ -59,9 +59,7 @@ def tasks_of(
     return [
         dataclasses.replace(
             task,
-            settings=dataclasses.replace(task.settings, random_networks=of_random)
-            if task.random_networks
-            else task.settings,
+            settings=task.settings.replaced(random_networks=of_random) if task.random_networks else task.settings,
             place=task.place or place,
             methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
             metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics]))
@@ -92,7 +90,7 @@ def _default_metrics() -> dict[str, Metric]:
 def _of_one_definition(benchmark: Benchmark, quick: bool, seed: int, share: float) -> ReportTask:
     count = benchmark.counts[0] if quick else max(benchmark.counts[0], round(share * benchmark.counts[1]))
     return ReportTask(
-        benchmark.name, benchmark.name, benchmark.title, benchmark.settings(num_imgs=count, seed=seed),
+        benchmark.name, benchmark.name, benchmark.title, benchmark.settings().replaced(num_imgs=count, seed=seed),
         benchmark.methods, f"At most {count:,} inputs.", pictures=False, shared=False,
         metrics=benchmark.default_metrics, random_networks=RANDOM_WEIGHTS in benchmark.controls,
         cost=10 if quick else 10 + 20 * share,

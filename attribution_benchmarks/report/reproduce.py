@@ -14,7 +14,7 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
-Cost: 31 CPU minutes, 4 to 11 with --quick. Commands run in parallel, one on each core (--jobs).
+Cost: 31 CPU minutes, 4 to 11 with --quick. Evaluations run in parallel, one on each core (--jobs).
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.places import BENCHMARKS
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
-from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish
 from attribution_benchmarks.report.formatting import shown_path
@@ -76,7 +77,7 @@ flags.DEFINE_integer(
     presets.MOST_TRAINED, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
-    "jobs", 0, "commands at a time, each on one core; 0: as many as cores and memory allow; does not change the output",
+    "jobs", 0, "evaluations at a time, one on each core; 0: as many as cores and memory allow; the output is the same",
     0, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("compare", "", "--output_dir of another report to compare with", flag_values=FLAGS)
@@ -123,7 +124,7 @@ def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check all input, run the commands whose tables are missing or outdated, and write the report after each."""
+    """Check all input, evaluate what is missing or outdated, and write the report after each table."""
     request = _checked(flag_values)
     shares = presets.ROUNDS[-1:] if flag_values.quick else presets.ROUNDS
     with only_run(request.directory) as lock:
@@ -131,11 +132,11 @@ def main(flag_values: flags.FlagValues) -> None:
         rounds = Rounds(
             runner, [_tasks(request, flag_values, share) for share in shares], list(request.methods), request.model
         )
-        with contextlib.closing(runner.commands):
+        with contextlib.closing(runner.processes):
             rounds.run(flag_values.jobs, lambda *news: _publish(runner, rounds.outcomes, request, flag_values, *news))
         print_text(_publish(runner, rounds.outcomes, request, flag_values) + "\n")
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _say(f"{used.ru_utime + used.ru_stime + runner.commands.cpu_seconds:.0f} CPU seconds")
+    _say(f"{used.ru_utime + used.ru_stime + runner.processes.cpu_seconds:.0f} CPU seconds")
     _say(f"open {request.directory / 'index.html'}")
     failed = [outcome.result for outcome in rounds.outcomes if outcome.result.failed]
     if failed:
@@ -333,7 +334,7 @@ def _lead(quick: bool, request: _Request, outcomes: Sequence[Outcome]) -> str:
     if custom:
         functions = ", ".join(name.rpartition(":")[2] for name in custom)
         text += f" With {'a method' if len(custom) == 1 else f'{len(custom)} methods'} of your own: {functions}."
-    fits = any(outcome.task.model_flag and not outcome.model_refused for outcome in outcomes)
+    fits = any(outcome.task.own_model and not outcome.model_refused for outcome in outcomes)
     return text + (f" With your own network {shown_path(request.model)}." if request.model and fits else "")
 
 

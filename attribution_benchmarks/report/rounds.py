@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
-import re
 import sys
 import threading
 import time
@@ -23,9 +22,11 @@ from tqdm import tqdm
 from attribution.errors import print_text, printable
 from attribution_benchmarks.cli.workers import available_cores
 from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.progress import Bars
+from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.core.report_examples import FILE
-from attribution_benchmarks.report.forkserver import PROGRESS_BAR, CommandFailed, text_lines, write_stderr
 from attribution_benchmarks.report.formatting import shown_path
+from attribution_benchmarks.report.processes import Event, Failed
 from attribution_benchmarks.report.results import Result
 from attribution_benchmarks.report.task_runner import TaskRunner
 
@@ -62,12 +63,12 @@ class Outcome:
 
 
 class Rounds:
-    """The tasks of a report, each a chain of commands with more and more inputs.
+    """The tasks of a report, each a chain of evaluations with more and more inputs.
 
     Parameters
     ----------
     runner
-        Of the commands.
+        Evaluates them.
     rounds
         For each round, the same tasks in the same order.
     methods, model
@@ -77,8 +78,8 @@ class Rounds:
     def __init__(self, runner: TaskRunner, rounds: Sequence[Sequence[ReportTask]], methods: Sequence[str], model: str):
         self._runner, self._methods, self._model = runner, methods, model
         self._rounds = len(rounds)
-        # A task whose command is the same in all rounds runs in the first, on a further network in the last.
-        distinct = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
+        # A task with the same settings in all rounds runs in the first, on a further network in the last.
+        distinct = [list({task.settings: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
         self._finished: list[tuple[int, ReportTask]] = []  # the last of each task that is
         self._last = [tasks[-1] for tasks in distinct]
         self._chains = [self._chain(place, tasks) for place, tasks in enumerate(distinct)]
@@ -92,7 +93,7 @@ class Rounds:
     def run(self, jobs: int, publish: Callable[[str, bool], Any]) -> None:
         """Run all tasks; print the first and the last table of each as it is finished.
 
-        ``jobs`` commands run at a time; 0 for as many as cores and memory allow.
+        ``jobs`` of them run at a time; 0 for as many as cores and memory allow.
 
         Parameters
         ----------
@@ -104,7 +105,7 @@ class Rounds:
         costs = {task: cost for chain in self._chains for _, cost, (_, task) in chain}
         costs |= {task: 0.0 for _, task in self._finished}
         with contextlib.closing(Progress(list(costs.values()), jobs)) as progress:
-            self._runner.on_stderr = progress.on_stderr
+            self._runner.on_event = progress.on_event
 
             def work(item: tuple[int, ReportTask]) -> Outcome:
                 place, task = item
@@ -118,7 +119,7 @@ class Rounds:
                 for place, task in self._finished:
                     self._take(place, work((place, task)))
                     finished += 1
-                running = run_chains(work, self._chains, jobs, self._runner.commands.close)
+                running = run_chains(work, self._chains, jobs, self._runner.processes.close)
                 with contextlib.closing(running):
                     while finished < len(costs):
                         publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.", True)
@@ -148,9 +149,14 @@ class Rounds:
         known = self._runner.known_refusal
         new = [name for name in self._new_methods(task) if not known(first, [name])]
         task = task.with_methods([*task.methods, *new])
-        if not (self._model and task.model_flag) or known(first.with_model(self._model), ()):
+        if not (self._model and task.own_model) or known(self._with_model(first), ()):
             return task
-        return task.with_model(self._model)
+        return self._with_model(task)
+
+    def _with_model(self, task: ReportTask) -> ReportTask:
+        """Return a task with the user's model."""
+        changed = benchmark_named(task.place).with_model(task.settings, self._model)
+        return dataclasses.replace(task, settings=changed)
 
     def _new_methods(self, task: ReportTask) -> list[str]:
         return [name for name in self._methods if name not in task.methods] if task.methods else []
@@ -167,10 +173,10 @@ class Rounds:
         if not self._model and self._run_together(outcome, task, new):
             return outcome
         wanted = task.with_methods([*task.methods, *self._attempt(outcome, task, new)])
-        if not (self._model and task.model_flag and self._run_model(outcome, task, wanted)):
+        if not (self._model and task.own_model and self._run_model(outcome, task, wanted)):
             try:
                 self._compute(outcome, wanted)
-            except CommandFailed as error:
+            except Failed as error:
                 outcome.state, outcome.result = "failed", dataclasses.replace(outcome.result, failed=str(error))
         return outcome
 
@@ -184,7 +190,7 @@ class Rounds:
             if fitting:
                 self._compute(outcome, task.with_methods([*task.methods, *fitting]))
                 self._attempt(outcome, task, [name for name in new if name not in fitting])
-        except CommandFailed:
+        except Failed:
             return False
         return bool(fitting)
 
@@ -192,11 +198,11 @@ class Rounds:
         """Run a task with the user's model; return whether it fits."""
         model = shown_path(self._model)
         try:
-            self._compute(outcome, wanted.with_model(self._model))
-        except CommandFailed as error:
+            self._compute(outcome, self._with_model(wanted))
+        except Failed as error:
             why = "crashed under" if error.crashed else "does not fit"
             outcome.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
-            self._runner.remember_refusal(task.with_model(self._model), (), str(error))
+            self._runner.remember_refusal(self._with_model(task), (), str(error))
             return False
         outcome.result = dataclasses.replace(outcome.result, note=f"{task.note} The network is your own, {model}.")
         return True
@@ -241,8 +247,6 @@ class Rounds:
 
 
 _MEMORY = 2 << 30  # bytes allowed for one task; the largest takes two thirds
-_PERCENT = re.compile(r"(\d+)%\|")
-_CUT_ESCAPE = re.compile(rb"(\x1b(\[[\d;?]*)?)?\Z")  # an escape code whose end is not yet written
 Task = TypeVar("Task")
 
 
@@ -314,9 +318,9 @@ def run_chains(
 class Progress:
     """Print to standard error which tasks start and finish, and the time to go; threads may call it.
 
-    A single job writes its standard error unchanged. With several jobs, the name of the task precedes each line, and
-    on a terminal their progress bars become one status line: ``first 40 %, second 85 %, 12 minutes to go``.
-    ``costs`` are rough CPU seconds of each task, ``jobs`` the number of tasks that run at a time.
+    A single job shows a bar. With several jobs, the name of the task precedes each line that it prints, and on a
+    terminal one status line has them all: ``first 40 %, second 85 %, 12 minutes to go``. ``costs`` are rough CPU
+    seconds of each task, ``jobs`` the number of tasks that run at a time.
     """
 
     def __init__(self, costs: Sequence[float], jobs: int):
@@ -324,8 +328,8 @@ class Progress:
         self._begun, self._numbers = time.monotonic(), itertools.count(1)
         self._lock = threading.RLock()
         self._started: dict[str, tuple[float, float]] = {}  # name -> when, cost
-        self._partial_line: dict[str, bytes] = {}
-        self._percent: dict[str, str] = {}
+        self._percent: dict[str, int] = {}
+        self._bars = Bars()
         hidden = jobs == 1 or not sys.stderr.isatty()
         self._status = tqdm(
             bar_format="{desc}", leave=False, disable=hidden, mininterval=0.2, miniters=0, dynamic_ncols=True
@@ -343,6 +347,7 @@ class Progress:
             when, cost = self._started.pop(name)
             self._done += cost
             self._percent.pop(name, None)
+            self._bars.close()
             if self._jobs > 1:
                 self._write(f"  {title} {outcome} after {time.monotonic() - when:.0f} s, {self.to_go()}")
             elif outcome != "done":
@@ -357,31 +362,22 @@ class Progress:
         seconds = max(0.0, self._cost - done) / speed
         return f"{seconds:.0f} s to go" if seconds < 100 else f"{seconds / 60:.0f} minutes to go"
 
-    def on_stderr(self, name: str, written: bytes) -> None:
-        """Take what a task's command writes to standard error."""
-        if self._jobs == 1:
-            write_stderr(written)
-            return
+    def on_event(self, name: str, event: Event) -> None:
+        """Take a step of a task, or a line that it prints."""
         with self._lock:
-            whole = self._partial_line.pop(name, b"") + written
-            *lines, rest = text_lines(whole)
-            if PROGRESS_BAR.search(rest):  # a bar has no line end, and is written at once
-                lines.append(rest)
-                self._partial_line[name] = _CUT_ESCAPE.search(whole)[0]
+            if isinstance(event, str):
+                self._write(f"{name}: {event}" if self._jobs > 1 else event)
+            elif self._jobs == 1:
+                self._bars(event)
             else:
-                self._partial_line[name] = re.split(rb"[\r\n]", whole)[-1]
-            for line in lines:
-                if not PROGRESS_BAR.search(line):
-                    if line:
-                        self._write(f"{name}: {line}")
-                elif found := _PERCENT.search(line):
-                    self._percent[name] = found[1]
+                self._percent[name] = 100 * event.done // max(1, event.total)
             running = [f"{one} {self._percent[one]} %" if one in self._percent else one for one in self._started]
             self._status.set_description_str(", ".join([*running, self.to_go()]), refresh=False)
             self._status.update(0)
 
     def close(self) -> None:
-        """Remove the status line."""
+        """Remove the status line, and end the bar."""
+        self._bars.close()
         self._status.close()
 
     def _write(self, line: str) -> None:

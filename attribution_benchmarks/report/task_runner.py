@@ -1,10 +1,10 @@
-"""Run the commands of a report, each once.
+"""Evaluate the tasks of a report, each once.
 
-A task is one command that writes one table. Its scores are stored as they are computed, so that a killed run resumes.
-A finished table has a record of everything it depends on (command, code, models, custom methods, versions); the task
-runs again only if one of these changed. The directory::
+A task is one evaluation that writes one table. Its scores are stored as they are computed, so that a killed run
+resumes. A finished table has a record of everything it depends on (settings, code, models, custom methods, versions);
+the task runs again only if one of these changed. The directory::
 
-    tables/NAME.txt .md                 the command's standard output
+    tables/NAME.txt .md                 its table
     tables/NAME.json .csv               its scores in long form
     pictures/NAME/*.png                 its pictures
     work/scores/                        the store of all scores
@@ -15,6 +15,7 @@ runs again only if one of these changed. The directory::
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import hashlib
@@ -25,7 +26,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, Any
 
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_write, check_file, reason
@@ -33,17 +34,22 @@ from attribution.reading import read_json
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.evaluation import evaluated, load, prepare
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from attribution_benchmarks.report.forkserver import CommandFailed, Commands, write_stderr
+from attribution_benchmarks.core.progress import Progress
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.core.settings import Settings
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.report.processes import Event, Failed, Processes
 
 _TABLES = ("txt", "json", "csv", "md")  # suffixes
 
 
 @contextlib.contextmanager
 def only_run(directory: pathlib.Path) -> Iterator[int]:
-    """Lock a directory; yield the descriptor of a second lock, which the commands keep open.
+    """Lock a directory; yield the descriptor of a second lock, which the child processes keep open.
 
-    The commands of a killed run end shortly after it. The next run waits for them.
+    The children of a killed run end shortly after it. The next run waits for them.
 
     Raises
     ------
@@ -52,18 +58,18 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
     """
     work = directory / "work"
     work.mkdir(parents=True, exist_ok=True)
-    for name in ("lock", "commands.lock"):
+    for name in ("lock", "children.lock"):
         check_file("output_dir", work / name)
-    with open(work / "lock", "a") as run, open(work / "commands.lock", "a") as commands:
+    with open(work / "lock", "a") as run, open(work / "children.lock", "a") as children:
         try:
             if not _locked(run):
                 raise BadInput(f"another run uses {directory}; wait for it, or choose another --output_dir")
-            if not _locked(commands):
-                print_line(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
-                fcntl.flock(commands, fcntl.LOCK_EX)
+            if not _locked(children):
+                print_line(f"waiting for processes of a stopped run in {directory} to end", file=sys.stderr, flush=True)
+                fcntl.flock(children, fcntl.LOCK_EX)
         except OSError as error:
             raise BadInput(f"cannot lock {work} ({reason(error)}); choose another --output_dir") from error
-        yield commands.fileno()
+        yield children.fileno()
 
 
 def _locked(file: IO) -> bool:
@@ -86,8 +92,8 @@ class TaskRunner:
         From ``only_run``.
     custom
         Custom method, metric, benchmark or model -> its fingerprint.
-    on_stderr
-        Also an attribute. Called with a task's name and each chunk that its command writes to standard error.
+    on_event
+        Also an attribute. Called with a task's name and each step or line of its evaluation.
     """
 
     def __init__(
@@ -95,9 +101,9 @@ class TaskRunner:
         directory: pathlib.Path,
         lock: int,
         custom: Mapping[str, str] | None = None,
-        on_stderr: Callable[[str, bytes], None] = lambda name, written: write_stderr(written),
+        on_event: Callable[[str, Event], object] = lambda name, event: None,
     ):
-        self.directory, self.commands, self.on_stderr = directory, Commands(lock), on_stderr
+        self.directory, self.processes, self.on_event = directory, Processes(lock), on_event
         self._custom = dict(custom or {})
         self._report = secrets.token_hex(16)  # in records of custom code that may change unnoticed
         self._code_of = functools.cache(_code_of)
@@ -118,24 +124,19 @@ class TaskRunner:
         return same and all(path.exists() for path in files)
 
     def compute(self, task: ReportTask) -> bool:
-        """Run a task's command unless its files are up to date; return whether it was run. ``take`` takes its files.
+        """Evaluate a task unless its files are up to date; return whether it was. ``take`` takes its files.
 
         Raises
         ------
-        CommandFailed
-            If the command failed. Only its stored scores remain.
+        Failed
+            If it could not be evaluated. Only its stored scores remain.
         """
         if self.is_done(task):
             return False
         new = self.directory / "work" / f"{task.name}.new"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        flags = [f"--output={new / 'table.json'}"]
-        if task.pictures:
-            flags.append(f"--plot_dir={new / 'pictures'}")
-        if task.input_scores:
-            flags.append(f"--input_scores={new / 'values.json'}")
-        printed = self._execute(task, task.command, flags)
+        printed = self._evaluate(task, task.settings, new)
         document = json.loads((new / "table.json").read_text(encoding="utf-8"))
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
@@ -172,9 +173,9 @@ class TaskRunner:
         if self._attempt_file(task, methods).exists():
             return self.known_refusal(task, methods)
         try:
-            self._execute(task.with_methods(methods), task.trial or task.command)
+            self._evaluate(task.with_methods(methods), task.trial or task.settings)
             refused = None
-        except CommandFailed as error:
+        except Failed as error:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
         self.remember_refusal(task, methods, refused)
         return refused
@@ -197,11 +198,11 @@ class TaskRunner:
         return self.directory / "pictures" / task.name
 
     def printed(self, task: ReportTask) -> str:
-        """Return the standard output of a task's command."""
+        """Return a task's table as text."""
         return self._table(task, "txt").read_text(encoding="utf-8")
 
     def document(self, task: ReportTask) -> dict:
-        """Return what a task's command wrote with ``--output``.
+        """Return a task's scores with their provenance, as ``--output`` writes them.
 
         Raises
         ------
@@ -220,29 +221,25 @@ class TaskRunner:
     def _table(self, task: ReportTask, suffix: str) -> pathlib.Path:
         return self.directory / "tables" / f"{task.name}.{suffix}"
 
-    def _execute(self, task: ReportTask, command: Sequence[str], flags: Sequence[str] = ()) -> str:
-        """Run a command with the task's methods, metrics and store; return its standard output."""
-        line = [*command, *flags]
-        if task.methods:
-            line.append(f"--methods={','.join(task.methods)}")
-        if task.metrics:
-            line.append(f"--metrics={','.join(task.metrics)}")
-        if task.scores:
-            line.append(f"--scores_dir={self.directory / 'work' / 'scores'}")
-        return self.commands.run(line, functools.partial(self.on_stderr, task.name))
+    def _evaluate(self, task: ReportTask, settings: Settings, new: pathlib.Path | None = None) -> str:
+        """Evaluate a task with some settings in a child process; write its files into ``new``; return its table."""
+        scores = str(self.directory / "work" / "scores") if task.scores else None
+        function = functools.partial(_evaluated, task, settings, scores, new)
+        return self.processes.call(function, functools.partial(self.on_event, task.name))
 
     def _attempt_file(self, task: ReportTask, methods: Sequence[str]) -> pathlib.Path:
-        record = {**self._record(task.with_methods(methods)), "trial": list(task.trial or task.command)}
+        record = {**self._record(task.with_methods(methods)), "trial": _plain(task.trial or task.settings)}
         name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
         return self.directory / "work" / f"attempt-{name}.json"
 
     def _record(self, task: ReportTask) -> dict:
         """Return everything that a task's table depends on."""
         return {
-            "command": list(task.command),
+            "place": task.place,
+            "settings": _plain(task.settings),
             "methods": list(task.methods),
             "metrics": list(task.metrics),
-            "code": self._code_of(tuple(task.command[:2])),
+            "code": self._code_of(task.place),
             "models": self._models_of(task.benchmark),
             "own": {name: value for name, value in self._custom.items() if _uses(task, name)},
             "versions": manifest.versions(),
@@ -250,12 +247,35 @@ class TaskRunner:
 
 
 def _uses(task: ReportTask, name: str) -> bool:
-    """Return whether a task's command names a custom method, metric, benchmark or model."""
-    return name in (*task.methods, *task.metrics) or any(part.endswith(f"={name}") for part in task.command)
+    """Return whether a task names a custom method, metric, benchmark or model."""
+    values = [str(value) for value in _plain(task.settings).values()]
+    return name in (*task.methods, *task.metrics, task.place, *values) or f"obj={name}" in str(values)
 
 
-def _code_of(command: tuple[str, ...]) -> str:
-    """Return the fingerprint of the code that a command runs, given its first two words."""
-    if command[0] == "-m":
-        return code_fingerprint(command[1])
-    return code_fingerprint(files=[path for path in map(pathlib.Path, command[:1]) if path.is_file()])
+def _plain(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON has them."""
+    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
+    return found
+
+
+def _code_of(place: str) -> str:
+    """Return the fingerprint of the code of a benchmark's command."""
+    return code_fingerprint(benchmark_named(place).command or "attribution_benchmarks.core.evaluate")
+
+
+def _evaluated(
+    task: ReportTask, settings: Settings, scores: str | None, new: pathlib.Path | None, progress: Progress
+) -> str:
+    """Evaluate a task in this process and write its files; return its table."""
+    run = prepare(
+        benchmark_named(task.place), task.methods, settings, metrics=task.metrics, store=ScoreStore(scores),
+        progress=progress, place=task.place,
+    )  # fmt: skip
+    with contextlib.closing(run.store):
+        found = evaluated(load(run))
+        if new:
+            found.write(
+                str(new / "table.json"), str(new / "values.json") if task.input_scores else "",
+                str(new / "pictures") if task.pictures else "",
+            )  # fmt: skip
+    return found.section.text
