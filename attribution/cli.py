@@ -21,14 +21,14 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
-from attribution.files import CACHE_VARIABLE, cache_at, environment, is_remote, reason
+from attribution.files import cache_at, environment, is_remote, reason
 from attribution.methods.method import Method
 from attribution.model.op_allowlist import TRUST_VARIABLE
 from attribution.tensorflow_log import import_without_devices as import_without_devices  # until no module of ours
@@ -233,6 +233,11 @@ def _check_numbers(flag_values: flags.FlagValues) -> None:
             raise BadInput(f"--{name} is {value}; expected a finite number")
 
 
+def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the values by name of the flags that were given, but for some."""
+    return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
+
+
 @contextlib.contextmanager
 def _staged(flag_values: flags.FlagValues) -> Iterator[None]:
     """Replace addresses in the flags of a benchmark by local copies; see ``remote_files.staged``."""
@@ -253,17 +258,6 @@ def _staged(flag_values: flags.FlagValues) -> Iterator[None]:
 def _assign(flag_values: flags.FlagValues, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         flag_values[name].value = value  # not parsed again, and still the default if it was one
-
-
-def apply_settings(flag_values: flags.FlagValues) -> None:
-    """Apply the settings of a command to this worker process, and stage its inputs, until it ends."""
-    if "cache_dir" in flag_values and flag_values.cache_dir:
-        os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
-    if "trust_model" in flag_values and flag_values.trust_model:
-        os.environ[TRUST_VARIABLE] = "1"
-    from attribution.remote_files import staged_inputs
-
-    _assign(flag_values, staged_inputs({name: flag_values[name].value for name in flag_values}))
 
 
 def _tensorflow_file_error(error: BaseException) -> str | None:

@@ -92,7 +92,9 @@ def main(flag_values: flags.FlagValues) -> None:
             {name: model.fingerprint for name, model in zip(names, models, strict=True)},
             {name: images.fingerprint() for name, images in sets.items()},
             flag_values.seed,
-            manifest.command_of("python scripts/compare_served_models.py", flag_values),
+            manifest.command_of(
+                "python scripts/compare_served_models.py", cli.given(flag_values, without=("cache_dir", "output"))
+            ),
         )
         tables.save(flag_values.output, found, description, text=text)
 

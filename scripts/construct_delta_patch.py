@@ -19,7 +19,6 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attribution import cli
 from attribution.errors import print_line, print_text
 from bim import delta_patch
-from bim.layout import define_compat
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -27,7 +26,9 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS, data_dir="", model=os.path.join(ROOT, "saved_models", "bim", "scene_only"), batch_size=25, cache_dir=""
 )
-define_compat(FLAGS)
+flags.DEFINE_enum(
+    "compat", "default", ["default", "upstream"], "upstream: models by the authors' tensor names", flag_values=FLAGS
+)
 flags.DEFINE_integer("steps", delta_patch.STEPS, "steps of gradient descent", 1, flag_values=FLAGS)
 flags.DEFINE_float(
     "step_size", delta_patch.STEP_SIZE, "first step in pixel values, root mean square", 0.0, flag_values=FLAGS

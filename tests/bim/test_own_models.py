@@ -26,9 +26,9 @@ def test_the_others_come_from_the_folder_of_models(sets, tiny_models, tmp_path, 
         f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--models=obj={own}", "--methods=gradient",
         f"--scores_dir={tmp_path}", "--metrics=MCS",
     )  # fmt: skip
-    assert run.model("obj").fingerprint == classifiers.classifier_at(own).fingerprint
-    assert run.model("scene_only").fingerprint == classifiers.load_classifier(tiny_models, "scene_only").fingerprint
-    assert run.model("obj").fingerprint != classifiers.load_classifier(tiny_models, "obj").fingerprint
+    assert run.models["obj"].fingerprint == classifiers.classifier_at(own).fingerprint
+    assert run.models["scene"].fingerprint == classifiers.load_classifier(tiny_models, "scene").fingerprint
+    assert run.models["obj"].fingerprint != classifiers.load_classifier(tiny_models, "obj").fingerprint
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,7 @@ def test_a_concept_that_drives_the_class_scores_one_and_is_significant(monkeypat
         name: rng.standard_normal((60, 5)) + (name == "concept") * np.array([4.0, 0, 0, 0, 0]) for name in names
     }
     slopes = np.concatenate([rng.uniform(1, 2, (60, 1)), 0.01 * rng.standard_normal((60, 4))], axis=1)
-    monkeypatch.setattr(
-        run_tcav, "layer_passes", lambda model, name, *_: ({"layer": activations[name]}, {"layer": slopes})
-    )
+    monkeypatch.setattr(tcav, "layer_passes", lambda model, name, *_: ({"layer": activations[name]}, {"layer": slopes}))
     (found,) = tcav.score_concept(None, 0, {name: name for name in names}, layers=("layer",))
     assert found.scores.tolist() == [1.0] * 6 and found.accuracies.mean() > 0.9
     assert found.random_scores.mean() < 0.95

@@ -352,8 +352,8 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
         ("--zero_maps=left_out", "degenerate_maps", "drop"),
         ("--num_right=7", "num_correct", 7),
         ("--mask_pixels=50", "min_mask_pixels", 50),
-        ("--from_maps=maps", "precomputed_maps", "maps"),
-        ("--maps_dir=maps", "save_maps", "maps"),
+        ("--precomputed_maps=maps", "precomputed_maps", "maps"),
+        ("--save_maps=maps", "save_maps", "maps"),
     ],
 )
 def test_former_names_of_flags_are_accepted(given, name, value):

@@ -12,14 +12,13 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from attribution_benchmarks.core.runner import Run
 
 import attribution
 from attribution import cli
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.store import ScoreStore
 from svea import baseline, benchmark, table
-from svea.definition import BENCHMARK
+from svea.evaluation import SveaEvaluation
 
 NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed1")]
 
@@ -256,10 +255,10 @@ def test_methods_are_compared_with_their_own_regions_on_networks_of_random_weigh
 def test_a_network_without_variables_has_no_random_networks(has_variables, count, tmp_path, model):
     flag_values = copy.deepcopy(benchmark.FLAGS)
     flag_values(["benchmark", "--methods=gradient", "--random_networks=2"])
-    run = Run(BENCHMARK, flag_values)
+    run = benchmark.COMMAND.run(flag_values)
     (tmp_path / "variables").mkdir()
     if has_variables:
         (tmp_path / "variables" / "variables.index").write_text("")
-    run.models = {"mine": types.SimpleNamespace(path=tmp_path, fingerprint="")}
-    sources = BENCHMARK.sharded_run(run, "mine").evaluator.explainer.sources
+    network = types.SimpleNamespace(path=tmp_path, fingerprint="")
+    sources = SveaEvaluation(run, {"mine": network}, None).sharded_run("mine").evaluator.explainer.sources
     assert sum(bool(source.method and source.control) for source in sources) == count

@@ -5,7 +5,6 @@ import shlex
 
 import numpy as np
 import pytest
-from absl import flags
 
 from attribution_benchmarks.core import manifest
 
@@ -27,21 +26,11 @@ def test_versions_are_those_of_the_installed_packages():
     assert manifest.versions()["numpy"] == np.__version__
 
 
-def test_the_command_repeats_what_was_given_except_where_to_write():
-    values = flags.FlagValues()
-    flags.DEFINE_list("methods", ["a"], "", flag_values=values)
-    flags.DEFINE_integer("seed", 0, "", flag_values=values)
-    flags.DEFINE_string("output", "", "", flag_values=values)
-    flags.DEFINE_alias("former_name", "methods", flag_values=values)
-    values(["program", "--former_name=x,y", "--output=here.json"])
-    assert manifest.command_of("python -m svea.benchmark", values) == "python -m svea.benchmark --methods=x,y"
-
-
 def test_a_shell_reads_the_command_as_it_was_given():
-    values = flags.FlagValues()
-    flags.DEFINE_string("model", "", "", flag_values=values)
-    values(["program", "--model=my model's/1"])
-    assert shlex.split(manifest.command_of("bench", values)) == ["bench", "--model=my model's/1"]
+    values = {"methods": ("x", "y"), "seed": 3, "controls": False, "check": True, "model": "my model's/1"}
+    assert shlex.split(manifest.command_of("python -m bench", values)) == [
+        "python", "-m", "bench", "--methods=x,y", "--seed=3", "--nocontrols", "--check", "--model=my model's/1"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

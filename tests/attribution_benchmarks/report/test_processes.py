@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
+from attribution_benchmarks.report.forkserver import ROOT, THREADS, CommandFailed, Commands
 
 from attribution.errors import BadInput
-from attribution_benchmarks.report.forkserver import ROOT, THREADS, CommandFailed, Commands
 from attribution_benchmarks.report.task_runner import only_run
 
 COMMAND = """

@@ -1,19 +1,23 @@
-"""The runner: scores of known value, saved and precomputed maps, workers, hooks of a benchmark."""
+"""Evaluation: scores of known value, saved and precomputed maps, workers, hooks of a benchmark."""
 
+import concurrent.futures
 import contextlib
+import dataclasses
+import functools
 import json
 import pathlib
 import shutil
 
 import numpy as np
 import pytest
-from absl import flags
-from attribution_benchmarks.core.runner import Command
 
 from attribution import cli
 from attribution.plugins import loaded_object
+from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluation import ExampleEvaluation
+from attribution_benchmarks.core.settings import ExampleSettings, Settings, setting
 from attribution_benchmarks.core.store import ScoreStore
 
 
@@ -36,12 +40,11 @@ def test_scores_of_known_value(toy, tmp_path, capsys):
     assert "Mass on the left" in printed and "Vanilla Gradient" in printed and "1.000" in printed
 
 
-@pytest.mark.parametrize(("save", "read"), [("save_maps", "precomputed_maps"), ("maps_dir", "from_maps")])
-def test_saved_maps_give_the_same_scores_by_both_names_of_the_flags(toy, tmp_path, save, read):
+def test_saved_maps_give_the_same_scores(toy, tmp_path):
     maps = tmp_path / "maps"
-    first = run(toy, tmp_path, f"--{save}={maps}")
+    first = run(toy, tmp_path, f"--save_maps={maps}")
     assert np.load(maps / "gradient" / "3.npy").shape == (4, 4, 1)
-    again = run(toy, tmp_path, f"--{read}={maps}")
+    again = run(toy, tmp_path, f"--precomputed_maps={maps}")
     assert {name: row["value"] for name, row in again.items()} == {name: row["value"] for name, row in first.items()}
 
 
@@ -139,30 +142,100 @@ def test_check_model_explains_nothing(toy, monkeypatch, capsys):
     assert capsys.readouterr().out == "network fits Toy: inputs of shape (4, 4, 1) to 2 classes\n"
 
 
-class TwoTables(Benchmark):
-    """A benchmark that prints a table for each half of its inputs, has a flag of its own, and writes a figure."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoSettings(ExampleSettings):
+    """Settings of two tables."""
 
-    def define_flags(self, flag_values):
-        super().define_flags(flag_values)
-        flags.DEFINE_integer("half", 6, "inputs of a half", flag_values=flag_values)
+    half: int = setting(6, "inputs of a half", low=1)
 
-    def sections(self, run):
-        whole = run.data
-        for rows in (range(run.flags.half), range(run.flags.half, len(whole.names))):
-            run.data = whole.without(rows)
-            yield from super().sections(run)
 
-    def write_figures(self, run, rows):
-        pathlib.Path(run.flags.plot_dir, "figure.txt").write_text(str(len(rows)))
+class TwoTables(ExampleEvaluation):
+    """An evaluation that prints a table for each half of its inputs, and writes a figure."""
+
+    def sections(self):
+        half, count = self.settings.half, len(self.data.names)
+        for rows in (range(half), range(half, count)):
+            yield from ExampleEvaluation(self.run, self.models, self.data.without(rows)).sections()
+
+    def write_figures(self, section, directory, formats):
+        pathlib.Path(directory, "figure.txt").write_text(f"{len(section.rows)} {len(section.results)} {formats}")
 
 
 def test_a_subclass_overrides_hooks(toy, tmp_path, capsys):
-    described = vars(loaded_object(f"{toy}:TOY", Benchmark, "--benchmark"))
-    command = Command("my.command", TwoTables(**described))
+    described = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    command = Command(
+        dataclasses.replace(
+            described, settings=TwoSettings, command="my.command", evaluation=TwoTables.load, figures=True
+        )
+    )
     files = [f"--output={tmp_path / 'out.json'}", f"--plot_dir={tmp_path}", "--half=4"]
     assert cli.execute(command.main, command.flags, "", ["command", *files]) == 0
     document = json.loads((tmp_path / "out.json").read_text())
     assert [row["n"] for row in document["rows"]] == [8] * 3 + [4] * 3
     assert document["manifest"]["command"] == "python -m my.command --half=4"
     assert capsys.readouterr().out.count("Toy: ") == 2
-    assert (tmp_path / "figure.txt").read_text() == "6"
+    assert (tmp_path / "figure.txt").read_text() == "6 2 ['png']"
+
+
+def test_python_and_flags_give_the_same_rows(toy, tmp_path, capsys):
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    settings = ExampleSettings(num_imgs=5, seed=2, batch_size=2)
+    found = attribution_benchmarks.evaluate(benchmark, ["gradient"], settings)
+    run(toy, tmp_path, "--num_imgs=5", "--seed=2", "--batch_size=2", "--methods=gradient")
+    written = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert [{key: row[key] for key in written[0]} for row in found.rows] == written
+    assert str(found.table()).strip() in capsys.readouterr().out
+
+
+def test_methods_are_functions_objects_and_names_of_any_letters(toy):
+    def squared(queries):
+        return queries.input_gradient() ** 2
+
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    renamed = dataclasses.replace(attribution.METHODS["gradient"], name="renamed")
+    given = [squared, functools.partial(squared), lambda queries: queries.inputs, renamed, "gradient"]
+    with pytest.raises(BadInput, match="'squared' twice; give methods of one name as a mapping"):
+        attribution_benchmarks.evaluate(benchmark, given)
+    del given[0]
+    names = [row["method"] for row in attribution_benchmarks.evaluate(benchmark, given).rows if row["kind"] == "method"]
+    assert names == ["squared", "<lambda>", "renamed", "gradient"]
+    by_name = attribution_benchmarks.evaluate(benchmark, {"mine, of 2026": squared, "IG": "integrated_gradients"})
+    assert [row["method"] for row in by_name.rows if row["kind"] == "method"] == ["mine, of 2026", "IG"]
+    difference = by_name.compare("mine, of 2026")[0]
+    assert (difference["method"], difference["difference"]) == ("IG", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"benchmark": "nowhere"}, "no benchmark 'nowhere'"),
+        ({"benchmark": 3}, "of the type int"),
+        ({"settings": Settings()}, "settings of the type attribution_benchmarks.core.settings.ExampleSettings"),
+        ({"methods": {"gradient": len}}, "'gradient': a method has this name"),
+        ({"methods": [3]}, "methods are names or objects, not 3"),
+        ({"methods": []}, "--methods is empty"),
+        ({"metrics": ["mas"]}, "no 'mas'"),
+    ],
+)
+def test_what_python_gives_wrong_is_named(toy, arguments, message):
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    given = {"benchmark": benchmark, "methods": ["gradient"], **arguments}
+    with pytest.raises(BadInput, match=message):
+        attribution_benchmarks.evaluate(**given)
+
+
+def test_progress_is_reported_and_a_store_computes_nothing_twice(toy, tmp_path, monkeypatch):
+    benchmark, steps = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark"), []
+    options = {"settings": ExampleSettings(batch_size=5), "store": tmp_path / "scores", "progress": steps.append}
+    first = attribution_benchmarks.evaluate(benchmark, ["gradient"], **options)
+    assert [(step.done, step.total) for step in steps] == [(0, 12), (5, 12), (10, 12), (12, 12)]
+    monkeypatch.setattr("attribution.explain_many", lambda *_, **__: pytest.fail("explained"))
+    assert attribution_benchmarks.evaluate(benchmark, ["gradient"], **options).rows == first.rows
+
+
+def test_threads_evaluate_side_by_side(toy):
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        every = [pool.submit(attribution_benchmarks.evaluate, benchmark, [name]) for name in ("gradient", "rise")]
+        names = [[row["method"] for row in one.result().rows if row["kind"] == "method"] for one in every]
+    assert names == [["gradient"], ["rise"]]
