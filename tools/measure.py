@@ -27,18 +27,18 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 59_095,
-    "files outside tests": 234,
-    "lines of tests": 39_380,  # with the stand-in for TensorFlow Serving
+    "lines outside tests": 59_405,
+    "files outside tests": 242,
+    "lines of tests": 39_498,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 91,
     "highest complexity": 20,
-    "public names": 807,
+    "public names": 805,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 2,  # tests/test_layers.py names them
     "imports of a higher layer": 0,
     "library modules with a command line": 16,
-    "modules loaded by attribution.explain": 44,  # of --modules
-    "modules loaded by bim.metrics": 84,
+    "modules loaded by attribution.explain": 47,  # of --modules
+    "modules loaded by bim.metrics": 88,
     "missing types": 711,  # outside attribution, core, metrics and stats, which mypy checks strictly
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
