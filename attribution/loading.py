@@ -50,7 +50,7 @@ def load_model(
     from attribution.model.op_allowlist import trusted
 
     if not isinstance(model, (str, os.PathLike)):
-        return load_keras_model(model, **options)
+        return _load_keras_model(model, options)
     with trusted(trust):
         loaded = models.load_model(model, **options)
     if keras_model is not None:
@@ -58,21 +58,8 @@ def load_model(
     return loaded
 
 
-def load_keras_model(network: keras.Model, **options: Any) -> Model:
-    """Export a live Keras model to a temporary directory and load it from there.
-
-    Parameters
-    ----------
-    network
-        A functional, sequential or subclassed model that is built.
-    **options
-        See ``attribution.model.model.load_model``.
-
-    Raises
-    ------
-    BadInput
-        If it is not a ``keras.Model`` that is built, or ``predict`` does not compute what its call does.
-    """
+def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
+    """Export a live Keras model to a temporary directory and load it from there."""
     import keras
 
     from attribution.model import model as models

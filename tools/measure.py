@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+import layers  # tools/layers.py
 from radon.complexity import cc_visit
 from radon.visitors import Class
 
@@ -26,15 +27,18 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 59_105,
-    "files outside tests": 234,
-    "lines of tests": 39_403,  # with the stand-in for TensorFlow Serving
+    "lines outside tests": 59_405,
+    "files outside tests": 242,
+    "lines of tests": 39_498,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 91,
     "highest complexity": 20,
-    "public names": 808,
+    "public names": 805,
     "imports of attribution_benchmarks by attribution": 0,
-    "modules loaded by attribution.explain": 44,  # of --modules
-    "modules loaded by bim.metrics": 84,
+    "circles of imports": 2,  # tests/test_layers.py names them
+    "imports of a higher layer": 0,
+    "library modules with a command line": 16,
+    "modules loaded by attribution.explain": 47,  # of --modules
+    "modules loaded by bim.metrics": 88,
     "missing types": 711,  # outside attribution, core, metrics and stats, which mypy checks strictly
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
@@ -176,6 +180,7 @@ def measures(arguments: argparse.Namespace) -> dict[str, int]:
     code, tests = python_files()
     lines, lines_of_tests = (sum(len(file.read_text().splitlines()) for file in files) for files in (code, tests))
     complexity = complexities(code)
+    trees = layers.read([*layers.LAYERS, *layers.NOT_INSTALLED])
     found = {
         "lines outside tests": lines,
         "files outside tests": len(code),
@@ -184,6 +189,9 @@ def measures(arguments: argparse.Namespace) -> dict[str, int]:
         "highest complexity": max(complexity),
         "public names": public_names(code),
         "imports of attribution_benchmarks by attribution": imports("attribution", "attribution_benchmarks"),
+        "circles of imports": len(layers.circles(trees)),
+        "imports of a higher layer": len(layers.arrows_up(trees)),
+        "library modules with a command line": len(layers.with_command_line(trees)),
     }
     if arguments.modules or arguments.walk:
         found |= measure_commands(arguments.walk)

@@ -11,7 +11,10 @@ import shutil
 import numpy as np
 import pytest
 
+import attribution
+import attribution_benchmarks
 from attribution import cli
+from attribution.errors import BadInput
 from attribution.plugins import loaded_object
 from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import evaluate, input_scores
