@@ -44,7 +44,8 @@ LAYERS = {
         ("report",),
         ("api",),
         ("__init__",),
-        ("__main__",),
+        ("cli.beam_flags", "cli.benchmark_command", "cli.settings_flags"),
+        ("__main__", "core.evaluate", "exact.evaluate", "exact.meta_evaluation", "report.reproduce", "serving.serve"),
     ),
     "bim": (
         ("__init__", "layout", "scores", "set_files"),
@@ -52,10 +53,12 @@ LAYERS = {
         ("construct",),
         ("dataset",),
         ("attributions", "models", "tfds_builder"),
-        ("evaluate", "served"),
-        ("_pictures", "_table", "delta_patch", "run_tcav"),
+        ("classifiers",),
+        ("members", "served"),
+        ("_table", "delta_patch", "settings"),
+        ("_pictures", "evaluate", "tcav"),
         ("definition",),
-        ("metrics",),
+        ("metrics", "run_tcav"),
     ),
     "clevr_xai": (
         ("__init__", "layout", "vocabulary"),
@@ -65,6 +68,8 @@ LAYERS = {
         ("dataset",),
         ("answering", "generation.generate", "metrics", "tfds_builder"),
         ("_commentary", "_pictures", "table"),
+        ("settings",),
+        ("evaluation",),
         ("definition", "training"),
         ("evaluate",),
     ),
@@ -72,8 +77,8 @@ LAYERS = {
         ("__init__", "mnist1d"),
         ("baseline", "metrics", "mnist1d_tfds"),
         ("methods",),
-        ("scoring",),
-        ("_figures", "table"),
+        ("scoring", "settings"),
+        ("_figures", "evaluation", "table"),
         ("definition",),
         ("benchmark",),
     ),
@@ -183,7 +188,8 @@ def arrows_up(
 def is_command(module: str, tree: ast.Module) -> bool:
     """Return whether a module can be run, or is of the command line itself."""
     is_run = any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body)
-    return is_run or module.rpartition(".")[2] == "__main__" or module in COMMAND_LINE
+    is_cli = module in COMMAND_LINE or module.startswith("attribution_benchmarks.cli.")
+    return is_run or is_cli or module.rpartition(".")[2] == "__main__"
 
 
 def with_command_line(trees: Mapping[str, ast.Module]) -> list[str]:
