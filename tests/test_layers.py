@@ -6,6 +6,7 @@ import pytest
 
 from tools.layers import LAYERS, NOT_INSTALLED, arrows_up, circles, layer_of, read, with_command_line
 
+
 @functools.cache
 def project():
     return read([*LAYERS, *NOT_INSTALLED])

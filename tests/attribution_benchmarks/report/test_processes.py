@@ -1,74 +1,95 @@
-"""Commands run as ``python`` runs them, share one import of TensorFlow, and end with the process that started them."""
+"""Functions are called in child processes that share one import of TensorFlow and end with their parent."""
 
 import concurrent.futures
-import json
+import functools
 import multiprocessing
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from attribution_benchmarks.report.forkserver import ROOT, THREADS, CommandFailed, Commands
 
 from attribution.errors import BadInput
+from attribution_benchmarks.core.progress import Step
+from attribution_benchmarks.report.processes import THREADS, Failed, Processes
 from attribution_benchmarks.report.task_runner import only_run
 
-COMMAND = """
-import atexit, json, multiprocessing, os, pathlib, sys, threading, time
-if __name__ == "__main__":
-    what = sys.argv[1]
-    atexit.register(lambda: pathlib.Path("ended").write_text(what))
-    if what == "report":
-        shared = "tensorflow" in sys.modules
-        total = None
-        if shared:
-            import tensorflow as tf
-            total = float(tf.reduce_sum(tf.ones((3, 3))))
-        print(json.dumps({"arguments": sys.argv[1:], "shared": shared, "total": total,
-                          "threads": os.environ["TF_NUM_INTRAOP_THREADS"], "path": sys.path[0], "αβ": "ε",
-                          "start": multiprocessing.get_start_method()}))
-        print("progress", file=sys.stderr)
-    if what == "refuse":
-        print("error: the model takes images", file=sys.stderr)
-        sys.exit(2)
-    if what == "crash":
-        raise RuntimeError("no such thing")
-    if what == "die":
-        os.kill(os.getpid(), 9)
-    if what == "last":
-        pathlib.Path(sys.argv[2]).write_text(str(os.getpid()))
-        time.sleep(60)
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FUNCTIONS = """
+import multiprocessing, os, pathlib, sys, time
+import tqdm
+from attribution.errors import BadInput
+from attribution_benchmarks.core.progress import Step
+
+def report(text, progress):
+    shared = "tensorflow" in sys.modules
+    print("a line")
+    print("two", "lines\\nof progress", file=sys.stderr)
+    list(tqdm.tqdm(range(3)))
+    progress(Step("inputs", "input", 3, 7))
+    total = None
+    if shared:
+        import tensorflow as tf
+        total = float(tf.reduce_sum(tf.ones((3, 3))))
+    return {"text": text, "shared": shared, "total": total, "threads": os.environ["TF_NUM_INTRAOP_THREADS"],
+            "start": multiprocessing.get_start_method()}
+
+def refuse(progress):
+    raise BadInput("the model takes\\nimages")
+
+def crash(progress):
+    raise RuntimeError("no such thing")
+
+def leave(progress):
+    sys.exit(3)
+
+def die(progress):
+    os.kill(os.getpid(), 9)
+
+def last(path, progress):
+    pathlib.Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
 """
 DRIVER = """
-import multiprocessing, pathlib, sys
+import functools, multiprocessing, pathlib, sys
+import functions
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
-multiprocessing.set_forkserver_preload([])  # the command needs no TensorFlow
+multiprocessing.set_forkserver_preload([])  # the functions need no TensorFlow
 if __name__ == "__main__":
     with only_run(pathlib.Path(sys.argv[1])) as lock:
-        TaskRunner(pathlib.Path(sys.argv[1]), lock).commands.run(["-m", "toy_command", "last", sys.argv[2]])
+        TaskRunner(pathlib.Path(sys.argv[1]), lock).processes.call(functools.partial(functions.last, sys.argv[2]), print)
 """
-MODULE, FILE = ["-m", "toy_command"], ["toy_command.py"]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Return a directory with a command; it is the working directory meanwhile."""
-    directory = tmp_path_factory.mktemp("commands")
-    (directory / "toy_command.py").write_text(COMMAND)
+    """Return a directory with a module; it is the working directory meanwhile."""
+    directory = tmp_path_factory.mktemp("functions")
+    (directory / "functions.py").write_text(FUNCTIONS)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
         patch.setenv("PYTHONPATH", os.pathsep.join([str(directory), str(ROOT)]))
+        patch.syspath_prepend(directory)
         for name in THREADS:
             patch.delenv(name, raising=False)
         yield directory
+        sys.modules.pop("functions", None)
 
 
 @pytest.fixture(scope="module")
-def commands(place):
+def functions(place):
+    import functions
+
+    return functions
+
+
+@pytest.fixture(scope="module")
+def children(place):
     with only_run(place / "work") as lock:
-        found = Commands(lock)
+        found = Processes(lock)
         yield found
         found.close()
 
@@ -93,60 +114,64 @@ def has_ended(number):
     return False
 
 
-@pytest.mark.parametrize("start", [MODULE, FILE])
-def test_a_command_runs_as_python_runs_it(start, commands, place):
-    chunks = []
-    used = commands.cpu_seconds
-    found = json.loads(commands.run([*start, "report", "--flag=a b"], chunks.append))
+def test_a_function_reports_prints_and_returns(children, functions):
+    events = []
+    used = children.cpu_seconds
+    found = children.call(functools.partial(functions.report, "αβ"), events.append)
     assert found == {
-        "arguments": ["report", "--flag=a b"], "shared": sys.platform == "linux", "total": 9.0, "threads": "1",
-        "path": str(place), "αβ": "ε", "start": multiprocessing.get_start_method(),
+        "text": "αβ", "shared": sys.platform == "linux", "total": 9.0, "threads": "1",
+        "start": multiprocessing.get_start_method(),
     }  # fmt: skip
-    assert b"".join(chunks) == b"progress\n"
-    assert (place / "ended").read_text() == "report"
-    assert commands.cpu_seconds > used
+    assert events == ["a line", "two lines", "of progress", Step("inputs", "input", 3, 7)]  # and no bar
+    assert children.cpu_seconds > used
 
 
 @pytest.mark.parametrize(
-    ("what", "message", "crashed"),
+    ("name", "message", "crashed"),
     [
         ("refuse", "the model takes images", False),
         ("crash", "RuntimeError: no such thing", True),
+        ("leave", "a method called sys.exit(3); it must return its maps", True),
         ("die", "the system ended it, perhaps for lack of memory; fewer --jobs need less", True),
     ],
 )
-def test_a_failure_is_its_last_error_line(what, message, crashed, commands):
-    with pytest.raises(CommandFailed) as failure:
-        commands.run([*MODULE, what], bytes)
+def test_a_failure_is_one_line(name, message, crashed, children, functions):
+    events = []
+    with pytest.raises(Failed) as failure:
+        children.call(getattr(functions, name), events.append)
     assert (str(failure.value), failure.value.crashed) == (message, crashed)
+    assert ("Traceback (most recent call last):" in events) == (name == "crash")
 
 
-def test_outputs_of_concurrent_commands_do_not_mix(commands):
+def test_results_of_concurrent_calls_do_not_mix(children, functions):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda n: commands.run([*MODULE, "report", str(n)], bytes), range(8))
-        assert [json.loads(one)["arguments"][1] for one in found] == list(map(str, range(8)))
+        found = pool.map(lambda n: children.call(functools.partial(functions.report, n), bool), range(8))
+        assert [one["text"] for one in found] == list(range(8))
 
 
-def test_close_kills_running_commands_and_interrupts_their_threads(commands, place):
-    other = Commands(commands._lock_descriptor)
+def test_close_kills_running_children_and_interrupts_their_threads(children, functions, place):
+    other = Processes(children._lock_descriptor)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(other.run, [*MODULE, "last", str(place / f"pid{number}")], bytes) for number in range(2)]
+        both = [
+            pool.submit(other.call, functools.partial(functions.last, str(place / f"pid{number}")), bool)
+            for number in range(2)
+        ]
         numbers = [waited(place / f"pid{number}") for number in range(2)]
         other.close()
         assert all(isinstance(one.exception(20), KeyboardInterrupt) for one in both)
     assert all(map(has_ended, numbers))
     with pytest.raises(KeyboardInterrupt):
-        other.run([*FILE, "report"])
+        other.call(functions.crash, bool)
 
 
-def test_an_interrupted_command_interrupts_the_run(commands, place):
+def test_an_interrupted_child_interrupts_the_run(children, functions, place):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        run = pool.submit(commands.run, [*MODULE, "last", str(place / "interrupted")], bytes)
+        run = pool.submit(children.call, functools.partial(functions.last, str(place / "interrupted")), bool)
         os.kill(waited(place / "interrupted"), signal.SIGINT)
         assert isinstance(run.exception(20), KeyboardInterrupt)
 
 
-def test_commands_of_a_killed_run_end_and_free_its_directory(place):
+def test_children_of_a_killed_run_end_and_free_its_directory(place):
     (place / "driver.py").write_text(DRIVER)
     process = subprocess.Popen([sys.executable, "driver.py", place / "killed", place / "killed_pid"])
     number = waited(place / "killed_pid", process)

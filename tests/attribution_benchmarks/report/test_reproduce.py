@@ -1,7 +1,7 @@
 """Presets name what exists, custom methods are scored in the same tables, and bad input costs nothing."""
 
-import importlib
 import json
+import pathlib
 
 import pytest
 
@@ -9,13 +9,15 @@ import attribution
 from attribution import cli
 from attribution_benchmarks.core import metric, registry
 from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.evaluation import prepare
+from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
-from attribution_benchmarks.report.forkserver import ROOT
 from bim import scores as bim_scores
 from clevr_xai.metrics import ACCURACIES
 from svea import metrics as svea_metrics
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 OWN = '''
 import numpy as np
 
@@ -44,25 +46,17 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_benchmarks_accept_the_commands_of_the_presets(quick):
-    for task in tasks(quick, seed=3):
-        assert task.command[0] == "-m"
-        flag_values = importlib.import_module(task.command[1]).FLAGS
-        flag_values.unparse_flags()
-        arguments = [*task.command[2:], "--output=x.json"]
-        arguments += ["--methods=" + ",".join(task.methods)] if task.methods else []
-        arguments += ["--metrics=" + ",".join(task.metrics)] if task.metrics else []
-        arguments += ["--scores_dir=x"] if task.scores else []
-        arguments += ["--plot_dir=x"] if task.pictures else []
-        arguments += ["--input_scores=x.json"] if task.input_scores else []
-        arguments += [f"{task.model_flag}x"] if task.model_flag else []
-        assert flag_values(["program", *arguments]) == ["program"]
-        assert flag_values.seed == 3
-        if "control_methods" in flag_values:  # names methods that a method tried alone is not among
-            assert set(flag_values.control_methods) <= set(task.methods)
-            assert not any("control_methods" in flag for flag in task.trial) and task.trial
+def test_benchmarks_accept_the_tasks_of_the_presets(quick):
+    for task in tasks(quick, seed=3, networks=2):
+        benchmark = registry.benchmark_named(task.place)
+        for settings in (task.settings, task.trial or task.settings):
+            run = prepare(benchmark, task.methods, settings, metrics=task.metrics, store=ScoreStore(None))
+            assert settings.seed == 3 and list(run.methods) == list(task.methods)
+        if task.own_model:
+            assert "x" in str(benchmark.with_model(task.settings, "x"))
+        assert not task.pictures or benchmark.figures
+        assert not getattr(task.trial, "control_methods", ())  # a method that is tried alone is not among them
         assert len(set(task.methods)) == len(task.methods)
-        flag_values.unparse_flags()
 
 
 def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
@@ -106,14 +100,19 @@ def test_every_method_of_a_benchmark_has_a_family(tmp_path):
 
 
 def test_the_presets_compute_all_columns_of_the_matrix():
-    commands = [" ".join([*task.command, *task.metrics]).lower() for task in tasks(False)]
+    found = tasks(False)
     columns = [column for name in registry.REPORTED for column in presets.columns_of(registry.benchmark_named(name))]
     assert len({column.key for column in columns}) == len(columns) == 10
     for column in columns:
-        wanted = [f"{column.benchmark}.", column.metric]
+        scored = [
+            task
+            for task in found
+            if task.benchmark == column.benchmark and column.metric in map(str.lower, task.metrics)
+        ]
         if "questions" in column.where:
-            wanted += [f"--questions={column.where['questions']}", column.where["ground_truth"]]
-        assert any(all(part in command for part in wanted) for command in commands), column.key
+            scored = [task for task in scored if task.settings.questions == column.where["questions"]]
+            assert column.where["ground_truth"] in scored[0].settings.ground_truth
+        assert scored, column.key
 
 
 def test_a_metric_of_all_benchmarks_is_computed_and_has_a_column_in_each(monkeypatch):
@@ -230,13 +229,13 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(
 
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
-    program = tmp_path / "broken.py"
-    program.write_text("import sys; sys.exit('no network')")
-    broken = ReportTask("broken", "clevr_xai", "The broken one", (str(program),))
+    settings = registry.benchmark_named("clevr_xai").settings(subset=())
+    broken = ReportTask("broken", "clevr_xai", "The broken one", settings, ("gradient",), place="clevr_xai")
     monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
+    why = "--subset is empty; choose of 'all', 'confident', 'large_mask'"
     assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: no network"
-    assert "The broken one is missing: no network" in (tmp_path / "report" / "index.html").read_text()
+    assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: " + why
+    assert f"The broken one is missing: {why}" in (tmp_path / "report" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Tasks side by side: as many as asked, the longest first, results in order, and the first failure ends the rest."""
 
-import re
 import threading
 
 import pytest
-from tqdm import tqdm
 
+from attribution_benchmarks.core.progress import Step
 from attribution_benchmarks.report import rounds
 from attribution_benchmarks.report.rounds import Progress
 
@@ -73,49 +72,29 @@ def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
         assert rounds.default_jobs(units) == jobs
 
 
-def test_lines_of_concurrent_tasks_have_their_name_and_bars_are_shown_on_terminals_only(capsys):
+def test_lines_of_concurrent_tasks_have_their_name_and_steps_are_shown_on_terminals_only(capsys):
     progress = Progress([10.0, 20.0, 30.0], 2)
     progress.start("svea", "SVEA", 10.0)
-    progress.on_stderr("svea", b"\rsignals:  10%|#    | 500/5000 [00:01<00:09]")
+    progress.on_event("svea", Step("signals", "signal", 500, 5000))
     progress.start("bim", "BIM", 20.0)
-    progress.on_stderr("bim", b"waiting for ano")
-    progress.on_stderr("svea", b"\rsignals: 100%|#####| 5000/5000 [00:01<00:00]\nfigure: a.png\n")
-    progress.on_stderr("bim", b"ther process\n")
+    progress.on_event("svea", Step("signals", "signal", 5000, 5000))
+    progress.on_event("svea", "figure: a.png")
+    progress.on_event("bim", "waiting for another process")
     progress.finish("svea", "SVEA", "done")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:4] == ["[1/3] SVEA", "[2/3] BIM", "svea: figure: a.png", "bim: waiting for another process"]
     assert lines[4].startswith("  SVEA done after ") and lines[4].endswith(" s to go") and len(lines) == 5
 
 
-@pytest.mark.parametrize("pieces", ["all at once", "each write", "codes in two"])
-@pytest.mark.parametrize(
-    "settings", [{"total": 3}, {}, {"unit": " pictures"}, {"total": 3, "bar_format": "{l_bar}{bar}|"}]
-)
-def test_nested_bars_leave_no_escape_codes_and_hide_no_line(settings, pieces, capsys):
-    class Writes(list):
-        write, flush = list.append, lambda self: None
-
-    written = Writes()
-    with tqdm(desc="outer", file=written, mininterval=0, **settings) as outer:
-        for _ in range(3):
-            with tqdm(desc="inner", file=written, mininterval=0, leave=False, **settings) as inner:
-                for _ in range(3):
-                    inner.update()
-            outer.update()
-        outer.write("figure: a.png", file=written)
-    written.write("\x1b[33m  warning: indented\x1b[0m\nlast line\n")
-    assert any("\x1b[A" in part for part in written)
-    if pieces == "all at once":
-        written = ["".join(written)]
-    elif pieces == "codes in two":
-        written = [half for part in written for half in re.split(r"(?<=\x1b)|(?<=\x1b\[)", part)]
-    progress = Progress([10.0, 20.0], 2)
-    progress.start("bim", "BIM", 10.0)
-    for part in written:
-        progress.on_stderr("bim", part.encode())
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "bim: figure: a.png", "bim:   warning: indented", "bim: last line"
-    ]  # fmt: skip
+def test_a_single_job_shows_bars_and_lines_without_a_name(capsys):
+    progress = Progress([10.0], 1)
+    progress.start("svea", "SVEA", 10.0)
+    for done in (0, 500, 5000):
+        progress.on_event("svea", Step("signals", "signal", done, 5000))
+    progress.on_event("svea", "figure: a.png")
+    progress.finish("svea", "SVEA", "done")
+    said = capsys.readouterr().err
+    assert said.startswith("[1/1] SVEA\n") and "signals: 100%" in said and "figure: a.png\n" in said
 
 
 def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
@@ -140,7 +119,7 @@ def test_a_status_line_on_a_terminal_shows_the_progress_of_all_tasks(capsys, mon
     progress._status.mininterval = 0
     progress.start("svea", "SVEA", 50.0)
     progress.start("bim", "BIM", 50.0)
-    progress.on_stderr("bim", b"\rimages:  40%|##   | 4/10 [00:01<00:09]")
+    progress.on_event("bim", Step("images", "image", 4, 10))
     assert capsys.readouterr().err.endswith("\rsvea, bim 40 %, 50 s to go")
     progress.finish("svea", "SVEA", "done")
     assert "  SVEA done" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import random
 import signal
 import subprocess
@@ -12,65 +13,80 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import ReportTask
-from attribution_benchmarks.report.forkserver import ROOT, CommandFailed
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.report.processes import Failed
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BENCHMARK = """
-import argparse, pathlib, sys, time
-sys.path.insert(0, {root!r})
-from attribution_benchmarks.core import input_scores, tables
+import dataclasses, pathlib, sys, time
+from attribution.errors import BadInput
+from attribution.methods.method import Method
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluation import Evaluation, Section
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.settings import ExampleSettings, setting
 from attribution_benchmarks.stats import statistics
-from attribution_benchmarks.core.store import ScoreStore
-parser = argparse.ArgumentParser()
-for flag in ("output", "plot_dir", "scores_dir", "input_scores", "methods", "model", "n"):
-    parser.add_argument("--" + flag, default="")
-given = parser.parse_args()
-if "broken" in given.methods:
-    sys.exit("error: method 'broken.py:maps' gives no maps")
-if given.model:
-    sys.exit("error: the model takes images")
-log = pathlib.Path({log!r})
-rows, values, names = [], {{}}, [str(i) for i in range(int(given.n or 12))]
-for method in given.methods.split(","):
-    series = ScoreStore(given.scores_dir).series(method=method)
-    for name in series.missing(names):
-        time.sleep(0.01)
-        with log.open("a") as stream:
-            stream.write(f"{{method}} {{name}}\\n")
-        series.append({{name: (len(method) * 7 + int(name) * 13) % 11 / 10}})
-    values[method] = [series[name] for name in names]
-    rows.append({{"method": method, "metric": "drop", **statistics.mean_interval(values[method])._asdict(),
-                  "paper": None, "kind": "method"}})
-for line in rows:
-    print(line["method"], line["value"])
-manifest = {{"benchmark": "svea", "versions": {{}}, "models": {{}}, "data": {{}}, "seed": 0, "command": "python fake"}}
-if given.output:
-    tables.save(given.output, rows, manifest, text="")
-if given.input_scores:
-    input_scores.save(given.input_scores, "svea", [input_scores.InputScores({{"metric": "drop"}}, names, values)])
-if given.plot_dir:
-    pathlib.Path(given.plot_dir).mkdir()
-    (pathlib.Path(given.plot_dir) / "picture.png").write_bytes(b"picture")
-print("done", file=sys.stderr)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(ExampleSettings):
+    log: str = setting("", "file that each computed score is noted in")
+    number: int = setting(12, "inputs")
+
+class Fake(Benchmark):
+    def method_named(self, name):
+        if "broken" in name:
+            raise BadInput("method 'broken.py:maps' gives no maps")
+        return Method(name=name, title=name, function=abs)
+
+    def check(self, settings, metrics, names):
+        if settings.model:
+            raise BadInput("the model takes images")
+
+class FakeEvaluation(Evaluation):
+    def sections(self):
+        rows, values, names = [], {}, [str(i) for i in range(self.settings.number)]
+        for method in self.run.names:
+            series = self.run.store.series(method=method)
+            for name in series.missing(names):
+                time.sleep(0.01)
+                with pathlib.Path(self.settings.log).open("a") as stream:
+                    stream.write(f"{method} {name}\\n")
+                series.append({name: (len(method) * 7 + int(name) * 13) % 11 / 10})
+            values[method] = [series[name] for name in names]
+            rows.append({"method": method, "metric": "drop", **statistics.mean_interval(values[method])._asdict(),
+                         "paper": None, "kind": "method"})
+        text = "".join(f"{row['method']} {row['value']}\\n" for row in rows)
+        yield Section(rows, text, "", [InputScores({"metric": "drop"}, names, values)])
+
+    def data_fingerprints(self, results):
+        return {}
+
+    def write_figures(self, section, directory, formats):
+        pathlib.Path(directory).mkdir()
+        (pathlib.Path(directory) / "picture.png").write_bytes(b"picture")
+
+FAKE = Fake("fake", "Fake", settings=Settings, evaluation=lambda run: FakeEvaluation(run, {}), figures=True)
 """
 DRIVER = """
 import multiprocessing, pathlib, sys
 sys.path.insert(0, {root!r})
+from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.report.rounds import Rounds
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
-from attribution_benchmarks.core.definition import ReportTask
 multiprocessing.set_forkserver_preload([])  # this program needs no TensorFlow
 if __name__ == "__main__":
-    directory = pathlib.Path(sys.argv[1])
+    directory, settings = pathlib.Path(sys.argv[1]), benchmark_named({place!r}).settings(log={log!r})
     with only_run(directory) as lock:
         tasks = [
-            [ReportTask(name, "fake", "", ({benchmark!r}, f"--n={{n}}"), methods)
+            [ReportTask(name, "fake", "", settings.replaced(number=n), methods, place={place!r})
              for name, methods in (("a", ("one", "three")), ("b", ("two", "four")))]  # none has to wait for the other
             for n in (4, 9, 13)
         ]
         Rounds(TaskRunner(directory, lock), tasks, [], "").run(2, print)
 """
-KILLED_BEFORE_ITS_COMMAND = """
+KILLED_BEFORE_ITS_CHILD = """
 import os, pathlib, signal, subprocess, sys
 from attribution_benchmarks.report.task_runner import only_run
 with only_run(pathlib.Path(sys.argv[1])) as lock:
@@ -83,11 +99,12 @@ with only_run(pathlib.Path(sys.argv[1])) as lock:
 @pytest.fixture
 def fake(tmp_path):
     """Return a task, and the log of what was computed."""
-    log = tmp_path / "log"
+    log, program = tmp_path / "log", tmp_path / "benchmark.py"
     log.write_text("")
-    program = tmp_path / "benchmark.py"
-    program.write_text(BENCHMARK.format(root=str(ROOT), log=str(log)))
-    return ReportTask("fake", "fake", "A table", (str(program),), ("one", "three")), log
+    program.write_text(BENCHMARK)
+    place = f"{program}:FAKE"
+    settings = benchmark_named(place).settings(log=str(log))
+    return ReportTask("fake", "fake", "A table", settings, ("one", "three"), place=place), log
 
 
 def files(directory):
@@ -158,15 +175,15 @@ def test_a_changed_method_of_the_users_own_runs_the_units_again_that_score_it(fa
     task = other.with_methods((*other.methods, "own"))
     assert run(tmp_path / "report", task, {"own": "1"}) and not run(tmp_path / "report", task, {"own": "1"})
     assert run(tmp_path / "report", task, {"own": "2"})
-    named = dataclasses.replace(other, command=(*other.command, "--n=14"), name="named")  # as --model=DIRECTORY is
+    named = dataclasses.replace(other, settings=other.settings.replaced(number=14), name="named")
     assert run(tmp_path / "report", named, {"14": "1"}) and run(tmp_path / "report", named, {"14": "2"})
     assert run(tmp_path / "report", other, {"own": "2"}) and not run(tmp_path / "report", other, {"own": "3"})
 
 
-def test_a_refused_command_leaves_no_table_and_says_why(fake, tmp_path):
+def test_a_refused_task_leaves_no_table_and_says_why(fake, tmp_path):
     task, _ = fake
     out = tmp_path / "report"
-    with pytest.raises(CommandFailed, match=r"method 'broken\.py:maps' gives no maps"):
+    with pytest.raises(Failed, match=r"method 'broken\.py:maps' gives no maps"):
         run(out, task.with_methods(("broken.py:maps",)))
     assert files(out) == {}
 
@@ -178,24 +195,24 @@ def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_pa
         runner = TaskRunner(out, lock)
         assert runner.attempt(task, ["own"]) is None
         computed = log.read_text()
-        assert runner.attempt(task, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
+        assert runner.attempt(task, ["broken"]) == "does not fit: method 'broken.py:maps' gives no maps"
         assert runner.attempt(task, ["own"]) is None
         runner.compute(task.with_methods(("own",)))
     assert log.read_text() == computed != ""
 
 
-def test_a_method_is_tried_with_the_flags_of_a_trial(fake, tmp_path):
-    whole = dataclasses.replace(fake[0], command=(*fake[0].command, "--methods=broken"))
+def test_a_method_is_tried_with_the_settings_of_a_trial(fake, tmp_path):
+    task, log = fake
     with only_run(tmp_path / "report") as lock:
-        tried = dataclasses.replace(whole, trial=(*fake[0].command, "--n=3"))
+        tried = dataclasses.replace(task, trial=task.settings.replaced(number=3))
         assert TaskRunner(tmp_path / "report", lock).attempt(tried, ["own"]) is None
-    assert fake[1].read_text().splitlines() == ["own 0", "own 1", "own 2"]
+    assert log.read_text().splitlines() == ["own 0", "own 1", "own 2"]
 
 
-def test_a_model_goes_where_its_flag_says(fake, tmp_path):
-    task = dataclasses.replace(fake[0], model_flag="--model=")
-    with pytest.raises(CommandFailed, match="the model takes images"):
-        run(tmp_path / "report", task.with_model("my/model"))
+def test_a_model_that_does_not_fit_is_refused(fake, tmp_path):
+    task = dataclasses.replace(fake[0], settings=fake[0].settings.replaced(model="my/model"))
+    with pytest.raises(Failed, match="the model takes images"):
+        run(tmp_path / "report", task)
 
 
 def test_two_runs_in_one_directory_are_refused(tmp_path):
@@ -205,19 +222,19 @@ def test_two_runs_in_one_directory_are_refused(tmp_path):
         pass
 
 
-def test_a_run_waits_for_commands_of_a_killed_run(tmp_path, capsys):
+def test_a_run_waits_for_children_of_a_killed_run(tmp_path, capsys):
     driver, out, ended = tmp_path / "driver.py", tmp_path / "out", tmp_path / "ended"
-    driver.write_text(KILLED_BEFORE_ITS_COMMAND)
+    driver.write_text(KILLED_BEFORE_ITS_CHILD)
     assert subprocess.run([sys.executable, driver, out, ended]).returncode == -signal.SIGKILL
     with only_run(out):
         assert ended.exists()
-    assert capsys.readouterr().err == f"waiting for commands of a stopped run in {out} to end\n"
+    assert capsys.readouterr().err == f"waiting for processes of a stopped run in {out} to end\n"
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
     task, log = fake
     driver = tmp_path / "driver.py"
-    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=task.command[0]))
+    driver.write_text(DRIVER.format(root=str(ROOT), place=task.place, log=str(log)))
     begun = time.monotonic()
     subprocess.run([sys.executable, driver, tmp_path / "whole"], check=True, capture_output=True)
     took = time.monotonic() - begun
