@@ -60,7 +60,8 @@ from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 multiprocessing.set_forkserver_preload([])  # the functions need no TensorFlow
 if __name__ == "__main__":
     with only_run(pathlib.Path(sys.argv[1])) as lock:
-        TaskRunner(pathlib.Path(sys.argv[1]), lock).processes.call(functools.partial(functions.last, sys.argv[2]), print)
+        runner = TaskRunner(pathlib.Path(sys.argv[1]), lock)
+        runner.processes.call(functools.partial(functions.last, sys.argv[2]), print)
 """
 
 
