@@ -15,7 +15,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from attribution.check_method import check_method
-from attribution.errors import renamed_arguments
 from attribution.explain import explain, explain_many
 from attribution.files import find_saved_model
 from attribution.methods.method import Method
@@ -27,7 +26,7 @@ if TYPE_CHECKING:  # they import TensorFlow
 
     from attribution.model.model import Model
 
-__version__ = "0.3.0"  # setup.py reads it here
+__version__ = "0.4.0"  # setup.py reads it here
 
 __all__ = [
     "METHODS",
@@ -42,7 +41,6 @@ __all__ = [
 ]
 
 
-@renamed_arguments(path="model")
 def load_model(
     model: str | os.PathLike[str] | keras.Model, *, keras_model: Any = None, trust: bool = False, **options: Any
 ) -> Model:
