@@ -124,7 +124,7 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
         "    return (maps * mask_of(block)).sum(axis=(1, 2)) / maps.sum(axis=(1, 2))\n"
         "INSIDE = of_maps('inside', inside, title='Inside', masks=True)\n"
     )
-    flags = ["--metrics=MCS,inside", "--num_imgs=8", "--methods=gradient", f"--maps_dir={tmp_path / 'maps'}"]
+    flags = ["--metrics=MCS,inside", "--num_imgs=8", "--methods=gradient", f"--save_maps={tmp_path / 'maps'}"]
     flags[0] = f"--metrics=MCS,{tmp_path / 'own.py'}:INSIDE"
     first = run(tmp_path, labelled, upstream_models, *flags)
     found = {(row["method"], row["metric"]): row for row in first["rows"]}
@@ -136,7 +136,7 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     assert found["random", "inside"]["kind"] == "control"
     folder = tmp_path / "maps" / "gradient" / "obj-obj"
     assert len(list(folder.glob("*.npy"))) == 8 and np.load(next(folder.iterdir())).shape == (32, 32, 3)
-    again = run(tmp_path, labelled, upstream_models, *flags[:2], f"--from_maps={tmp_path / 'maps'}")
+    again = run(tmp_path, labelled, upstream_models, *flags[:2], f"--precomputed_maps={tmp_path / 'maps'}")
     assert [(row["method"], row["value"]) for row in again["rows"]] == [
         (row["method"], row["value"]) for row in first["rows"]
     ]
