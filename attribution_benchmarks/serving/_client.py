@@ -85,15 +85,9 @@ class Client:
         protocol = GrpcProtocol if self.address.protocol == "grpc" else RestProtocol
         self._protocol: Any = protocol(self.address, max_message_bytes)
 
-    def status(self, model: ModelName) -> dict[int, str]:
-        """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
-        return self._persist(f"{model}", lambda: _description(lambda: self._protocol.status(model, self.deadline)))
-
     def signatures(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
         """Return the version of a model that is served, and its signatures by name."""
-        version, found = self._persist(
-            f"{model}", lambda: _description(lambda: self._protocol.signatures(model, self.deadline))
-        )
+        version, found = self._persist(f"{model}", lambda: self._described(model))
         self._signatures[model] = dict(sorted(found.items()))
         return version, self._signatures[model]
 
@@ -163,6 +157,19 @@ class Client:
         self.counts.rows += rows
         return checked
 
+    def _described(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
+        """Return version and signatures; raise ServerError for a reply that is not of TensorFlow Serving's form."""
+        try:
+            return self._protocol.signatures(model, self.deadline)
+        except ServerError:  # a ValueError, too
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ServerError(
+                "INVALID_REPLY",
+                "the description of the model is not TensorFlow Serving's "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
+            ) from error
+
     def _persist(self, request: str, attempt: Callable):
         """Return the result of an attempt, repeated while the server is unavailable."""
         timeout = self.retry_timeout if self._answered else self.connect_timeout
@@ -225,17 +232,3 @@ def _fault(array: np.ndarray, spec: TensorSpec | None, rows: int) -> str:
         row = int(np.argmin(np.isfinite(array.reshape(rows, -1)).all(axis=1)))
         return f"has NaN or infinite values, first in row {row}"
     return ""
-
-
-def _description(request: Callable) -> Any:
-    """Return the description of a model; raise ServerError if it does not have TensorFlow Serving's form."""
-    try:
-        return request()
-    except ServerError:  # a ValueError, too
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ServerError(
-            "INVALID_REPLY",
-            "the description of the model is not TensorFlow Serving's "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
-        ) from error

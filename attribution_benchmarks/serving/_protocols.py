@@ -203,7 +203,7 @@ class GrpcProtocol:
     def __init__(self, address: Address, max_message_bytes: int):
         try:
             import grpc
-            from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+            from tensorflow_serving.apis import prediction_service_pb2_grpc
         except ImportError as error:
             raise BadInput(
                 f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
@@ -225,7 +225,6 @@ class GrpcProtocol:
             ],
         )
         self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
@@ -274,15 +273,6 @@ class GrpcProtocol:
         plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
         version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
         return version, {name: _signature_of(one) for name, one in plain.items() if one.get("inputs")}
-
-    def status(self, model: ModelName, deadline: float) -> dict[int, str]:
-        """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
-        from tensorflow_serving.apis import get_model_status_pb2 as messages
-
-        request = messages.GetModelStatusRequest(model_spec=_spec(model))
-        reply = _call(self._models.GetModelStatus, request, deadline)
-        names = messages.ModelVersionStatus.State
-        return {one.version: names.Name(one.state) for one in reply.model_version_status}
 
     def close(self) -> None:
         """Close the channel."""
@@ -361,11 +351,6 @@ class RestProtocol:
             None if version is None else int(version),
             {name: _signature_of(plain) for name, plain in found.items() if plain.get("inputs")},
         )
-
-    def status(self, model: ModelName, deadline: float) -> dict[int, str]:
-        """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
-        reply = self._request("GET", _path(model), deadline)
-        return {int(one["version"]): one.get("state", "UNKNOWN") for one in reply.get("model_version_status", [])}
 
     def close(self) -> None:
         """Close the connection."""
