@@ -24,7 +24,6 @@ import numpy as np
 from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.export import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS, plain
-from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
 from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching
@@ -259,25 +258,14 @@ class ServedModel:
             gradients={layer: answers[layer]["gradients"] for layer in layers},
         )
 
-    def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Raise BadInput, as ``relevance``."""
-        return self.relevance(feed, targets, explain_input, None)
-
-    def relevance(
-        self,
-        feed: Mapping[str, np.ndarray],
-        targets: np.ndarray,
-        explain_input: str,
-        composite: Composite,
-        layers: Sequence[str] | None = None,
-    ) -> Any:
-        """Raise BadInput: relevance is only served as complete maps; see ``as_served``."""
+    def relevance(self, *_: Any, **__: Any) -> Any:
+        """Raise BadInput: relevance and multipliers are only served as complete maps; see ``as_served``."""
         raise BadInput(
             f"{self.path} does not have this method with these parameters; add it by python -m attribution.export "
             "--methods=..., or use the SavedModel"
         )
+
+    multipliers = relevance
 
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the default layer of class activation maps.
