@@ -6,6 +6,7 @@ in random order, the same for every map of an input. A removed position loses al
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -260,8 +261,8 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
 
     def measured(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
         curves = sum(
-            sign * _CURVES[least_first](maps, batch, scores, fill, shares)
-            for sign, least_first in zip(parts, (True, False), strict=True)
+            sign * of_order(maps, batch, scores, fill, shares)
+            for sign, of_order in zip(parts, (_least_first, _most_first), strict=True)
             if sign
         )
         return np.concatenate([area(curves, shares)[:, np.newaxis], curves], axis=1)
@@ -269,17 +270,8 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
     return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS)
 
 
-@memoize_last
-def _least_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, batch, scores, fill, shares, least_first=True)
-
-
-@memoize_last
-def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, batch, scores, fill, shares)
-
-
-_CURVES = {True: _least_first, False: _most_first}
+_most_first = memoize_last(curve)
+_least_first = memoize_last(functools.partial(curve, least_first=True))
 
 _FILLS = {
     "": (mean_colour, _STEPS, "its mean color"),
