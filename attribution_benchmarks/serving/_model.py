@@ -52,7 +52,6 @@ def _parse_sheet(text: bytes) -> _Sheet:
     """Return the description from its JSON form; raise ``ServerError`` if it is invalid.
 
     Unknown keys are ignored.
-
     """
     try:
         plain = json.loads(text)
@@ -154,16 +153,9 @@ class ServedModel:
         return None
 
     def maps(self, label: str, inputs: Inputs, targets: Any) -> np.ndarray:
-        """Return the maps of an exported method, float32 as from ``attribution.explain``.
+        """Return the maps of the exported method of a label, float32 as from ``attribution.explain``.
 
-        Parameters
-        ----------
-        label
-            From ``exported``.
-        inputs
-            See ``feed``; N rows.
-        targets
-            ``(N,)`` int, -1 for the predicted class.
+        ``inputs`` have N rows, see ``feed``; ``targets`` are (N,) int, -1 for the predicted class.
         """
         arrays = self._with_targets(self.feed(inputs), targets)
         self.counts.update(explained=len(targets), requests=1)
