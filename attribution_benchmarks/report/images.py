@@ -36,13 +36,7 @@ def overlay(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85) 
 
 
 def outline(mask: np.ndarray) -> str:
-    """Return the edges of a mask as an SVG path in units of pixels.
-
-    Parameters
-    ----------
-    mask
-        (H, W) bool.
-    """
+    """Return the edges of a mask, (H, W) bool, as an SVG path in units of pixels."""
     padded = np.pad(np.asarray(mask, bool), 1)
     parts = []
     for edges, across in ((padded[1:, :] != padded[:-1, :], True), (padded[:, 1:] != padded[:, :-1], False)):
@@ -125,16 +119,8 @@ class Picture(NamedTuple):
 def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "", link: str = "") -> Picture:
     """Return a PNG as a picture of the page, at most 1,600 pixels wide.
 
-    Parameters
-    ----------
-    path
-        The PNG.
-    texts
-        File name or its first word -> text alternative and caption.
-    title
-        Precedes both, if a benchmark has several pictures of one name.
-    link
-        Path of the file relative to the page.
+    ``texts`` is file name, or its first word -> text alternative and caption. ``title`` precedes both, if a benchmark
+    has several pictures of one name.
     """
     from PIL import Image
 

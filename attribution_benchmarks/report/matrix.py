@@ -95,27 +95,11 @@ def build(
     columns: Sequence[Column],
     reasons: Mapping[tuple[str, str], str] | None = None,
 ) -> Matrix:
-    """Collect the matrix from the benchmarks' documents.
+    """Collect the matrix from the benchmarks' documents, each with ``benchmark`` and ``rows``.
 
-    Parameters
-    ----------
-    documents
-        Each with ``benchmark`` and ``rows``.
-    columns
-        Columns to show.
-    reasons
-        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` takes precedence.
-
-    Returns
-    -------
-    Matrix
-        Third-party methods count as methods. A row without a value is a blank, and so is one of fewer inputs than the
-        others of its column: ranks compare scores of the same inputs only.
-
-    Raises
-    ------
-    ValueError
-        If two rows belong to one cell.
+    Third-party methods count as methods. A row without a value is a blank, and so is one of fewer inputs than the
+    others of its column: ranks compare scores of the same inputs only. ``reasons`` is (method, benchmark) -> why a
+    method was not scored there; a row's own ``reason`` takes precedence. ``ValueError`` if two rows belong to one cell.
     """
     cells, blanks, kinds, networks = _cells(documents, columns)
     shown = tuple(column for column in columns if column.key in networks)

@@ -216,20 +216,13 @@ def compare_columns(
 ) -> dict[str, ColumnTests]:
     """Return column key -> comparisons, of each column whose input scores are known.
 
-    Parameters
-    ----------
-    matrix
-        From ``matrix.build``.
-    scores
-        Benchmark -> groups of input scores, of one network or of several.
-    seed
-        Of the draws of ranks.
+    ``scores`` is benchmark -> groups of input scores, of one network or of several; ``seed`` is that of the draws of
+    ranks.
     """
-    groups = {column.key: group_of(column, scores) for column in matrix.columns}
     return {
         column.key: _compare_column(column, matrix, group, seed)
         for column in matrix.columns
-        if (group := groups[column.key]) is not None
+        if (group := group_of(column, scores)) is not None
     }
 
 
@@ -369,10 +362,7 @@ class OraclePower(NamedTuple):
 def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> list[OraclePower]:
     """Return the columns with an oracle, by decreasing share of the control that is hardest to distinguish.
 
-    Parameters
-    ----------
-    matrix, scores
-        As of ``compare_columns``, of one network.
+    Arguments are as of ``compare_columns``, the scores of one network.
     """
     groups = [(column, group_of(column, scores)) for column in matrix.columns]
     found = [_power(column, group, matrix) for column, group in groups if group]
