@@ -37,26 +37,13 @@ _PANELS = 7  # methods next to the input at the top of the first page
 
 @dataclasses.dataclass(frozen=True)
 class _ScoredExample:
-    """An example with its scores.
+    """An example with its scores."""
 
-    Attributes
-    ----------
-    example
-        Picture and maps.
-    task
-        Title of its table.
-    columns
-        Keys of the columns that score it, in the matrix's order.
-    values
-        Column key -> method or control -> its score on this input.
-    places
-        Column key -> method -> place of its score on this input among its scores on all.
-    """
-
-    example: report_examples.Example
-    task: str
-    columns: tuple[str, ...]
-    values: Mapping[str, Mapping[str, float]]
+    example: report_examples.Example  # picture and maps
+    task: str  # title of its table
+    columns: tuple[str, ...]  # keys of the columns that score it, in the matrix's order
+    values: Mapping[str, Mapping[str, float]]  # column key -> method or control -> its score on this input
+    # Column key -> method -> place of its score on this input among its scores on all.
     places: Mapping[str, Mapping[str, _Place]]
 
 

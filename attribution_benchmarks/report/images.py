@@ -94,26 +94,14 @@ def signal_svg(signal: Any, truth: Any, map_bytes: np.ndarray | None) -> str:
 
 
 class Picture(NamedTuple):
-    """A picture of the page.
+    """A picture of the page."""
 
-    Attributes
-    ----------
-    source
-        Data URL.
-    width, height
-        Pixels.
-    alt, caption
-        Text alternative; caption.
-    link
-        Path of the file relative to the page.
-    """
-
-    source: str
-    width: int
+    source: str  # data URL
+    width: int  # pixels
     height: int
-    alt: str
+    alt: str  # text alternative
     caption: str
-    link: str = ""
+    link: str = ""  # path of the file relative to the page
 
 
 def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "", link: str = "") -> Picture:
