@@ -34,10 +34,6 @@ class Names:
         """Return a method's family; its name if it has none."""
         return self.families.get(name, name)
 
-    def has_family(self, name: str) -> bool:
-        """Return whether a method has a family, which may have the method's name, as that of ``gradient``."""
-        return name in self.families
-
     def path(self, name: str) -> str:
         """Return ``shown_path`` of a custom method; empty for a built-in one."""
         return shown_path(name) if name in self.custom else ""

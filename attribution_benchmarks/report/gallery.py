@@ -356,7 +356,7 @@ def cards(
 def _identity(name: str, names: Names) -> dict:
     return {
         "name": name, "title": names(name), "own": names.is_custom(name), "path": names.path(name),
-        "family": names.family(name) if names.has_family(name) else "",
+        "family": names.families.get(name, ""),
     }  # fmt: skip
 
 

@@ -51,15 +51,11 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names)
             "heat": round(100 * (count - place) / max(count - 1, 1)),
         }
 
-    def family(name: str) -> str:
-        if names.is_custom(name):
-            return "yours"
-        return names.family(name) if names.has_family(name) else "others"
-
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     return [
         {
-            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name),
+            "title": names(name), "name": name, "own": names.is_custom(name),
+            "family": "yours" if names.is_custom(name) else names.families.get(name, "others"),
             "cells": [cell(name, column) for column in matrix.columns],
             "passes": len(record.passed), "compared": len(record.compared),
         }
@@ -389,18 +385,12 @@ def _line(name: str, row: Mapping, column: Column, names: Names) -> dict:
         "title": names(name),
         "own": names.is_custom(name),
         "control": row["kind"] == "control",
-        "bound": _excluded(name, [column]),
+        "bound": _REASONS.get(column.excluded.get(name, ""), ""),  # why a control is excluded from the tests
         "value": repr(row["value"]),
         "text": cell_score(row, column),
         "interval": cell_interval(row, column),
         "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
     }
-
-
-def _excluded(name: str, columns: Sequence[Column]) -> str:
-    """Return why a control is excluded from the tests of these columns; empty unless it is the same for all."""
-    reasons = {column.excluded.get(name, "") for column in columns}
-    return _REASONS.get(reasons.pop(), "") if len(reasons) == 1 else ""
 
 
 def _power(tests: ColumnTests) -> str:
