@@ -184,6 +184,19 @@ class Signature:
     outputs: Mapping[str, TensorSpec]
 
 
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """Some outputs of a model's signature, which ``specs`` describes; it is None for a name that the model lacks."""
+
+    model: ModelName
+    signature: str
+    wanted: Sequence[str]
+    specs: Signature | None
+
+    def __str__(self):
+        return f"{self.model}, signature '{self.signature}'"
+
+
 _PIECE = 1 << 16  # bytes read at a time
 _BYTES_PER_NUMBER = 20  # of a float in JSON, with the comma
 _LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
@@ -231,20 +244,12 @@ class GrpcProtocol:
         """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.nbytes if array.dtype != object else 256 * array.size for array in arrays.values())
 
-    def predict(
-        self,
-        model: ModelName,
-        signature: str,
-        arrays: Mapping[str, np.ndarray],
-        wanted: Sequence[str],
-        specs: Signature | None,
-        deadline: float,
-    ) -> dict[str, np.ndarray]:
+    def predict(self, call: Call, arrays: Mapping[str, np.ndarray], deadline: float) -> dict[str, np.ndarray]:
         """Call a signature and return the wanted outputs."""
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
-        request = predict_pb2.PredictRequest(model_spec=_spec(model, signature), output_filter=wanted)
+        request = predict_pb2.PredictRequest(model_spec=_spec(call.model, call.signature), output_filter=call.wanted)
         for name, array in arrays.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
         reply = _call(self._prediction.Predict, request, deadline)
@@ -322,24 +327,16 @@ class RestProtocol:
         """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.size * _BYTES_PER_NUMBER for array in arrays.values())
 
-    def predict(
-        self,
-        model: ModelName,
-        signature: str,
-        arrays: Mapping[str, np.ndarray],
-        wanted: Sequence[str],
-        specs: Signature | None,
-        deadline: float,
-    ) -> dict[str, np.ndarray]:
+    def predict(self, call: Call, arrays: Mapping[str, np.ndarray], deadline: float) -> dict[str, np.ndarray]:
         """Call a signature and return the wanted outputs; REST sends all of them."""
         inputs = {name: _to_json(array) for name, array in arrays.items()}
-        body = {"signature_name": signature, "inputs": inputs}
-        reply = self._request("POST", _path(model) + ":predict", deadline, json.dumps(body).encode())
-        outputs = _named_outputs(reply, list(specs.outputs) if specs else list(wanted))
+        body = {"signature_name": call.signature, "inputs": inputs}
+        reply = self._request("POST", _path(call.model) + ":predict", deadline, json.dumps(body).encode())
+        known = call.specs.outputs if call.specs else {}
         return {
-            name: _from_json(value, specs.outputs[name].dtype if specs and name in specs.outputs else None)
-            for name, value in outputs.items()
-            if name in wanted
+            name: _from_json(value, known[name].dtype if name in known else None)
+            for name, value in _named_outputs(reply, list(known if call.specs else call.wanted)).items()
+            if name in call.wanted
         }
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
