@@ -131,7 +131,6 @@ setup(
         "blender": ["bpy>=4.2,<4.3; python_version == '3.11'"],  # GPL; runs in a process of its own
         "dask": DASK,
         "third-party": THIRD_PARTY,
-        "peers": THIRD_PARTY,  # the old name
         "docs": DOCS,
         "quantus": QUANTUS,
         "remote": REMOTE,

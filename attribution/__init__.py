@@ -18,7 +18,7 @@ from attribution.methods.method import Method
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot
 
-__version__ = "0.3.0"  # setup.py reads it here
+__version__ = "0.4.0"  # setup.py reads it here
 
 __all__ = [
     "METHODS",

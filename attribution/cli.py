@@ -147,9 +147,7 @@ def help_text(flag_values: flags.FlagValues, description: str, module: str) -> s
 
 
 def _flag_lines(flag: flags.Flag) -> list[str]:
-    """Return the name, help and default of a flag; nothing for an alias."""
-    if (flag.help or "").startswith("Alias for "):
-        return []
+    """Return the name, help and default of a flag."""
     default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
     lines = textwrap.wrap(
         f"--{flag.name}: {flag.help}",
@@ -368,7 +366,6 @@ class _Shared(NamedTuple):
     help: str
     define: Callable[..., Any] = flags.DEFINE_string
     options: Mapping[str, Any] = {}
-    old_name: str = ""
 
 
 _SHARED = {
@@ -410,8 +407,7 @@ _SHARED = {
         flags.DEFINE_list,
     ),
     "explain_input": _Shared(
-        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'",
-        old_name="wrt",
+        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'"
     ),
     "keras_model": _Shared(
         "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
@@ -437,9 +433,7 @@ _SHARED = {
         "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache"
     ),
     "deadline": _Shared("seconds that one request to the server may take", flags.DEFINE_float),
-    "retry_timeout": _Shared(
-        "seconds to retry requests while the server is unavailable", flags.DEFINE_float, old_name="patience"
-    ),
+    "retry_timeout": _Shared("seconds to retry requests while the server is unavailable", flags.DEFINE_float),
 }  # fmt: skip
 
 
@@ -458,8 +452,6 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
     for name, default in defaults.items():
         shared = _SHARED[name]
         shared.define(name, default, help=shared.help, flag_values=flag_values, **shared.options)
-        if shared.old_name:  # accepted for one release
-            flags.DEFINE_alias(shared.old_name, name, flag_values=flag_values)
 
 
 def define_loading_flags(flag_values: flags.FlagValues) -> None:

@@ -1,15 +1,10 @@
-"""The exception for invalid input, the warning for an old name, and text without control characters."""
+"""The exception for invalid input, the warning for a wrong sum, and text without control characters."""
 
 from __future__ import annotations
 
-import functools
 import sys
-import warnings
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TextIO, TypeVar
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+from collections.abc import Iterable
+from typing import TextIO
 
 
 class BadInput(ValueError):
@@ -71,28 +66,3 @@ def described(error: BaseException, limit: int = 300) -> str:
     except BaseException:
         words = "its message cannot be printed"
     return ": ".join(filter(None, (type(error).__name__, words)))
-
-
-def renamed_arguments(**names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Return a decorator that accepts the old names of keyword arguments, with a ``DeprecationWarning``.
-
-    Parameters
-    ----------
-    **names
-        Old name to new name.
-    """
-
-    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        @functools.wraps(function)
-        def accepting_old_names(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            given: dict[str, Any] = kwargs
-            for old in given.keys() & names.keys():
-                warnings.warn(f"{old}= is now called {names[old]}=", DeprecationWarning, stacklevel=2)
-                if names[old] in given:
-                    raise TypeError(f"{old}= and {names[old]}= are the same argument; give one")
-                given[names[old]] = given.pop(old)
-            return function(*args, **kwargs)
-
-        return accepting_old_names
-
-    return decorate

@@ -8,7 +8,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from attribution.errors import BadInput, described, renamed_arguments
+from attribution.errors import BadInput, described
 from attribution.files import find_saved_model
 from attribution.methods import third_party
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # they import TensorFlow
     from attribution.model.model import Model
 
 
-@renamed_arguments(path="model")
 def load_model(
     model: str | os.PathLike[str] | keras.Model, *, keras_model: Any = None, trust: bool = False, **options: Any
 ) -> Model:

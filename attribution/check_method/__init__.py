@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, described, listed, print_line, renamed_arguments, shortened
+from attribution.errors import BadInput, described, listed, print_line, shortened
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.loading import load_model
 from attribution.methods.method import Method
@@ -54,7 +54,6 @@ class Finding:
         return f"{self.outcome.ljust(7)}  {self.on.ljust(7)}  {self.check.ljust(20)}  {self.words}"
 
 
-@renamed_arguments(wrt="explain_input")
 def check_method(
     method: Any,
     model: ScoredModel | None = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from attribution.errors import BadInput, MissedSum, described, listed, renamed_arguments
+from attribution.errors import BadInput, MissedSum, described, listed
 from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals, SumLaw
@@ -66,7 +66,6 @@ def explain(
 ) -> tuple[_Maps, Residuals | None]: ...
 @overload
 def explain(method: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Any) -> _Maps: ...
-@renamed_arguments(wrt="explain_input")
 def explain(
     method: Any,
     model: ScoredModel,
@@ -166,7 +165,6 @@ def explain_many(
 def explain_many(
     methods: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
 ) -> dict[str, _Maps]: ...
-@renamed_arguments(wrt="explain_input")
 def explain_many(
     methods: Any,
     model: ScoredModel,

@@ -79,7 +79,6 @@ flags.DEFINE_list(
     "images, .npy files of arrays or signals, or folders of them, by comma; or a table of all inputs, .csv or .npz",
     flag_values=FLAGS,
 )
-flags.DEFINE_alias("images", "image", flag_values=FLAGS)
 flags.DEFINE_list(
     "methods",
     [],
@@ -87,7 +86,6 @@ flags.DEFINE_list(
     "allows when empty",
     flag_values=FLAGS,
 )
-flags.DEFINE_alias("method", "methods", flag_values=FLAGS)  # the old name, for one release
 flags.DEFINE_string(
     "preprocessing",
     "",
@@ -99,7 +97,6 @@ flags.DEFINE_enum(
     "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_alias("fit", "resize_mode", flag_values=FLAGS)  # the old name, for one release
 flags.DEFINE_list(
     "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed, renamed_arguments
+from attribution.errors import BadInput, listed
 from attribution.explain import explain_many, with_parameters
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
@@ -27,7 +27,6 @@ _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
 
 
-@renamed_arguments(wrt="explain_input")
 def export(
     model_path: str | os.PathLike[str],
     output: str | os.PathLike[str],

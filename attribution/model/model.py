@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, listed, renamed_arguments
+from attribution.errors import BadInput, listed
 from attribution.files import find_saved_model, fingerprint
 from attribution.graph import layers
 from attribution.graph.layers import Layers
@@ -223,7 +223,6 @@ class Model:
         """Return the graph's node of the input called ``explain_input`` (see ``explained_input``)."""
         return self._frozen.input_nodes[self.explained_input(explain_input)]
 
-    @renamed_arguments(wrt="explain_input")
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the last one ahead of pooling and head.
 
@@ -238,7 +237,6 @@ class Model:
         """Return what the axes of a layer, by its node, mean."""
         return self._layers_of(explain_input).layout(layer)
 
-    @renamed_arguments(wrt="explain_input")
     def layers(self, explain_input: str | None = None) -> list[str]:
         """Return the node names of all layers for class activation maps, first to last."""
         return self._layers_of(explain_input).names()
@@ -258,7 +256,6 @@ class Model:
             self._layers[source] = layers.Layers(self.graph, source, node_of(self.logits), self._frozen.numbered, first)
         return self._layers[source]
 
-    @renamed_arguments(wrt="explain_input")
     def explaining(
         self, feed: Mapping[str, np.ndarray], explain_input: str | None = None, batch_size: int = 32
     ) -> Explained:
@@ -419,7 +416,6 @@ class Model:
         """
         return self._compiled.folds_away(layer)
 
-    @renamed_arguments(wrt="explain_input")
     def explained_input(self, explain_input: str | None = None) -> str:
         """Return the name of the input to explain: ``explain_input``, or the model's only one of floating point.
 
@@ -511,7 +507,6 @@ class Model:
         """Return the class of the highest score, ``(N,)`` int64."""
         return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))
 
-    @renamed_arguments(wrt="explain_input")
     def gradients(
         self,
         inputs: Inputs,

@@ -16,7 +16,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.model import batching
-from attribution.reading import read_arrays
+from attribution.reading import read_json
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
@@ -189,22 +189,18 @@ def random_score(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
 
 def write_measured(path: pathlib.Path, key: str, found: Mapping[str, Measured]) -> None:
     """Write what was measured on a network, by metric, with a key of all that it depends on."""
-    fields = [field.name for field in dataclasses.fields(Measured)]
-    arrays = {f"{name} {field}": getattr(one, field) for name, one in found.items() for field in fields}
-    names = np.array(json.dumps(list(found)))
-    atomic_write(path, lambda file: np.savez(file, **{"key": np.array(key), "names": names, **arrays}))
+    measured = {name: list(vars(one).values()) for name, one in found.items()}
+    atomic_write(path, json.dumps({"key": key, "measured": measured}, default=np.ndarray.tolist))
 
 
 def read_measured(path: pathlib.Path, key: str) -> dict[str, Measured] | None:
     """Return what ``write_measured`` wrote; None if there is no such file, or it has another key."""
     if not path.exists():
         return None
-    arrays = read_arrays(path)
-    if str(arrays.get("key")) != key:
+    document = read_json(path)
+    if document.get("key") != key:
         return None
-
-    def of(name: str) -> Measured:
-        passes, explanations = (float(arrays[f"{name} {field}"]) for field in ("passes", "explanations"))
-        return Measured(arrays[f"{name} of_corruptions"], arrays[f"{name} of_methods"], passes, explanations)
-
-    return {name: of(name) for name in json.loads(str(arrays["names"]))}
+    return {
+        name: Measured(np.array(of_corruptions), np.array(of_methods), *cost)
+        for name, (of_corruptions, of_methods, *cost) in document["measured"].items()
+    }

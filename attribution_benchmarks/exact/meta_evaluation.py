@@ -147,7 +147,7 @@ def _figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueError
     """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
     first = {name: one.of_corruptions[0] for name, one in of_networks.items()}
     every = np.concatenate(list(first.values()))
-    agreements = _agreements(of_networks, errors)
+    agreements = {name: agreement(each, -errors[name].of_corruptions[: len(each)]) for name, each in first.items()}
     correlated = _estimate(agreements)
     if correlated is None or not _differ(every, every[:, :1] + 0 * every):
         return {}
@@ -159,15 +159,9 @@ def _figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueError
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
         "methods": _estimate({name: agreement(one.of_methods, -errors[name].of_methods[: len(one.of_methods)])
                              for name, one in of_networks.items()}),
-        **_figures_of_use(list(of_networks.values()), of_networks),
+        **_figures_of_use(of_networks),
         **_figures_of_kinds(first, {name: one.of_corruptions for name, one in errors.items()}),
     }  # fmt: skip
-
-
-def _agreements(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, np.ndarray]:
-    """Return the correlation with the true error over the corrupted maps of each input, network -> (N,)."""
-    scores = {name: one.of_corruptions[0] for name, one in of_networks.items()}
-    return {name: agreement(each, -errors[name].of_corruptions[: len(each)]) for name, each in scores.items()}
 
 
 def _beside_ours(
@@ -193,11 +187,11 @@ def _beside_ours(
     }  # fmt: skip
 
 
-def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
+def _figures_of_use(of_networks: Mapping[str, Measured]) -> dict[str, Any]:
     """Return the retest reliability and the cost of a metric."""
-    repeated = {name: agreement(*one.of_corruptions) for name, one in zip(names, measured, strict=True)}
+    measured = of_networks.values()
     return {
-        "retest": _estimate(repeated),
+        "retest": _estimate({name: agreement(*one.of_corruptions) for name, one in of_networks.items()}),
         "deterministic": not any(_differ(*one.of_corruptions) for one in measured),
         "passes": float(np.mean([one.passes for one in measured])),
         "explanations": float(np.mean([one.explanations for one in measured])),
@@ -367,7 +361,7 @@ def _scored(
     if folder is None or not metrics:
         return {name: one for name, metric in metrics.items() if (one := measure(metric, network, maps))}
     key = _key(metrics, network)
-    file = folder / f"{network.name.replace('/', '-')}-{key[:12]}.npz"
+    file = folder / f"{network.name.replace('/', '-')}-{key[:12]}.json"
     found = read_measured(file, key)
     if found is None:
         found = _scored(metrics, network, maps, None)

@@ -6,8 +6,9 @@ in random order, the same for every map of an input. A removed position loses al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -260,8 +261,8 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
 
     def measured(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
         curves = sum(
-            sign * _CURVES[least_first](maps, batch, scores, fill, shares)
-            for sign, least_first in zip(parts, (True, False), strict=True)
+            sign * of_order(maps, batch, scores, fill, shares)
+            for sign, of_order in zip(parts, (_least_first, _most_first), strict=True)
             if sign
         )
         return np.concatenate([area(curves, shares)[:, np.newaxis], curves], axis=1)
@@ -269,17 +270,8 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
     return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS)
 
 
-@memoize_last
-def _least_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, batch, scores, fill, shares, least_first=True)
-
-
-@memoize_last
-def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, batch, scores, fill, shares)
-
-
-_CURVES = {True: _least_first, False: _most_first}
+_most_first = memoize_last(curve)
+_least_first = memoize_last(functools.partial(curve, least_first=True))
 
 _FILLS = {
     "": (mean_colour, _STEPS, "its mean color"),
@@ -338,17 +330,21 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
     )
 
 
+def on_request(name: str, function: Callable[..., np.ndarray], title: str, **described: Any) -> Metric:
+    """Return a metric of a function of maps that is only computed on request."""
+    return Metric(name, title, measure=PerSampleMetric(name, function), on_request=True, **described)
+
+
 METRICS = (
     *(_curves_metric(kind, suffix) for suffix in _FILLS for kind in _KINDS),
-    Metric(
+    on_request(
         "sensitivity_n",
+        _sensitivity_n,
         "Sensitivity-n",
         about="How well the sum of the map over a random set of positions predicts the drop of the score without it: "
         "Pearson's correlation, averaged over sets of a tenth, three tenths and half of all positions. Between -1 and "
         "1; more is better.",
         source="Ancona et al., Towards Better Understanding of Gradient-based Attribution Methods, ICLR 2018",
-        measure=PerSampleMetric("sensitivity_n", _sensitivity_n),
-        on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_SIZES) * _SETS} passes per input, shared by all maps",
         chance="0",
@@ -357,16 +353,15 @@ METRICS = (
         "depends on them. A constant added to the map changes nothing, because all sets of a size have as many "
         "positions.",
     ),
-    Metric(
+    on_request(
         "infidelity",
+        _infidelity,
         "Infidelity",
-        "less",
-        "The squared error of the sum of the map over a random patch as an estimate of the drop of the score without "
-        "it, at the map's best scale and divided by the squared drops. Between 0 and 1; less is better.",
+        better="less",
+        about="The squared error of the sum of the map over a random patch as an estimate of the drop of the score "
+        "without it, at the map's best scale and divided by the squared drops. Between 0 and 1; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
         "but for the sign",
-        measure=PerSampleMetric("infidelity", _infidelity),
-        on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{_PATCHES} passes per input, shared by all maps",
         chance="that of a uniform map, below 1: larger patches cost more, wherever they are",
@@ -374,15 +369,14 @@ METRICS = (
         "error. The scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like "
         "a map of zeros.",
     ),
-    Metric(
+    on_request(
         "faithfulness_correlation",
+        _faithfulness_correlation,
         "Faithfulness correlation",
         about="How well the sum of the map over a random fifth of the positions predicts the drop of the score without "
         "it: Pearson's correlation. Between -1 and 1; more is better.",
         source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020; on "
         "the same subsets Quantus's `FaithfulnessCorrelation`",
-        measure=PerSampleMetric("faithfulness_correlation", _faithfulness_correlation),
-        on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{SUBSETS} passes per input, shared by all maps",
         chance="0",
@@ -390,46 +384,43 @@ METRICS = (
         "small numbers. It is sensitivity-n with sets of one size, and does not see a constant added to the map, "
         "either.",
     ),
-    Metric(
+    on_request(
         "faithfulness_estimate",
+        _faithfulness_estimate,
         "Faithfulness estimate",
         about="The positions are ranked by the map and cut into twenty parts, each removed alone: Pearson's "
         "correlation of the map's sums over them with the drops of the score. Between -1 and 1; more is better.",
         source="Alvarez-Melis and Jaakkola, Towards Robust Interpretability with Self-Explaining Neural Networks, "
         "NeurIPS 2018; with one position a part Quantus's `FaithfulnessEstimate`",
-        measure=PerSampleMetric("faithfulness_estimate", _faithfulness_estimate),
-        on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_STEPS)} passes per map",
         chance="about 0",
         criticism="The first part decides where a map has few large values. Interactions between parts are not "
         "measured.",
     ),
-    Metric(
+    on_request(
         "monotonicity",
+        _monotonicity,
         "Monotonicity",
         about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
         "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
         source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
         "Quantus's `Monotonicity` inserts nothing and is 1 for every map",
-        measure=PerSampleMetric("monotonicity", _monotonicity),
-        on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{len(_STEPS)} passes per map, those of deletion",
         chance="that of any random order",
         criticism="A small fall counts as much as a large one. Inserting evidence against the class lowers the score, "
         "so that an exact map with negative values does not get 1.",
     ),
-    Metric(
+    on_request(
         "sufficiency",
+        _sufficiency,
         "Sufficiency",
-        "less",
-        "The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are left, on "
-        "average. Between -1 and 1; less is better.",
+        better="less",
+        about="The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are "
+        "left, on average. Between -1 and 1; less is better.",
         source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "
         "Quantus's `Sufficiency` (Dasgupta et al., 2022) is another metric",
-        measure=PerSampleMetric("sufficiency", _sufficiency),
-        on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(_STEPS)} passes per map, those of insertion",
         chance="that of any random order",

@@ -7,20 +7,17 @@ evidence, the sum of signed values, and equals come in random order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from attribution.methods.perturbation import positions, superpixels
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
-from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.metrics.faithfulness import (
     SUBSET,
     SUBSETS,
     area,
     drops_without,
+    on_request,
     probabilities_without,
     random_sets,
     sums_over,
@@ -159,12 +156,8 @@ def _scores_of_zeros(batch: Batch, scores: Scores) -> np.ndarray:
     return np.asarray(scores(batch.with_pictures(np.zeros_like(batch.pictures))), np.float64)
 
 
-def _metric(name: str, function: Callable[..., np.ndarray], title: str, **described: Any) -> Metric:
-    return Metric(name, title, measure=PerSampleMetric(name, function), on_request=True, **described)
-
-
 METRICS = (
-    _metric(
+    on_request(
         "selectivity",
         _selectivity,
         "Selectivity",
@@ -178,7 +171,7 @@ METRICS = (
         chance="the same as any random order",
         criticism="Deletion by cells: a map that is right within a cell gets no more than a blurred one.",
     ),
-    _metric(
+    on_request(
         "irof",
         _irof,
         "IROF",
@@ -193,7 +186,7 @@ METRICS = (
         criticism="Probabilities relative to that of the input are large where it is small: explain the predicted "
         "class. Segments of equal color follow the edges of the image, which an edge detector marks, too.",
     ),
-    _metric(
+    on_request(
         "mu_fidelity",
         _mu_fidelity,
         "μFidelity",
@@ -207,7 +200,7 @@ METRICS = (
         criticism="A fifth of an image without its neighbors is unlike what the network was trained on. A constant "
         "added to the map changes nothing where cells are of equal size.",
     ),
-    _metric(
+    on_request(
         "nonsensitivity",
         _nonsensitivity,
         "Non-sensitivity",
@@ -222,7 +215,7 @@ METRICS = (
         criticism="A network on images uses every cell a little, and nearly every map has no exact zeros: then it is 0 "
         "for all of them.",
     ),
-    _metric(
+    on_request(
         "completeness",
         _completeness,
         "Completeness",

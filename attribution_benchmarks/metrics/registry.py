@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, listed
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import (
@@ -19,9 +18,6 @@ from attribution_benchmarks.metrics import (
 )
 
 METRIC_REGISTRY: dict[str, Metric] = {}  # by name
-_RENAMED = {  # former name -> name and change; a former name works for one release
-    "continuity": ("max_sensitivity", "which scales maps to norm 1 first and lies between 0 and 2"),
-}
 
 
 def register(metric: Metric) -> Metric:
@@ -49,22 +45,13 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
     known = {**own, **METRIC_REGISTRY}
     found: dict[str, Metric] = {}
     for name in dict.fromkeys(names):
-        metric = known.get(_current(name)) or _custom_metric(name, known)
+        metric = known.get(name) or _custom_metric(name, known)
         if metric.name in found:
             raise BadInput(f"--metrics has two metrics called '{metric.name}'")
         found[metric.name] = metric
     if not found:
         raise BadInput(f"--metrics is empty; choose of {listed(known)}")
     return found
-
-
-def _current(name: str) -> str:
-    """Return a metric's current name; a former name prints a warning on standard error."""
-    if name not in _RENAMED:
-        return name
-    current, change = _RENAMED[name]
-    print_line(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
-    return current
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:

@@ -81,22 +81,9 @@ def _groups(model: Any) -> tuple[tuple[int, ...], ...]:
 
 @functools.lru_cache(maxsize=2 * STAGES)
 def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0) -> Any:
-    """Return a model with the variables of some groups shuffled.
+    """Return a model of a file with the variables of its first ``stage`` groups, from the output on, shuffled.
 
-    Parameters
-    ----------
-    model
-        Of a file.
-    stage
-        Number of groups from the output on.
-    independent
-        Shuffle only the last of these groups.
-    seed
-        Of the orders.
-
-    Returns
-    -------
-    attribution.model.model.Model
+    With ``independent`` only the last of these groups is shuffled. ``seed`` is that of the orders.
     """
     groups = _groups(model)[stage - 1 if independent else 0 : stage]
     return with_shuffled_weights(model.path, seed, model.score, {each for group in groups for each in group})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attribution_benchmarks.core.report_text import Trend
-from attribution_benchmarks.report.formatting import number
+from attribution_benchmarks.report.formatting import Names, number
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 220, 120, 30, 8, 22  # of a line chart
 
@@ -29,12 +29,7 @@ class Scale(NamedTuple):
 def scale_of(rows: Sequence[Mapping], percent: bool) -> Scale:
     """Return a scale with round ends that includes zero and all values, intervals and published values.
 
-    Parameters
-    ----------
-    rows
-        With ``value`` and optionally ``low``, ``high``, ``paper``.
-    percent
-        Whether the scale ends at 100 %.
+    ``rows`` have ``value`` and optionally ``low``, ``high``, ``paper``. With ``percent`` the scale ends at 100 %.
     """
     numbers = [row[key] for row in rows for key in ("value", "low", "high", "paper") if _known(row.get(key))]
     low, high = min([0.0, *numbers]), max([0.0, *numbers])
@@ -47,21 +42,10 @@ def scale_of(rows: Sequence[Mapping], percent: bool) -> Scale:
 
 
 def bar(row: Mapping, scale: Scale, reference: float | None = None) -> str:
-    """Return one bar as an SVG.
+    """Return one bar as an SVG without text, hidden from screen readers, because the table has the same numbers.
 
-    Parameters
-    ----------
-    row
-        ``value``, ``low`` and ``high`` (a line over the bar), ``paper`` (a diamond), ``kind`` (CSS class).
-    scale
-        Of the whole table.
-    reference
-        Value of a dashed line, such as the strongest control.
-
-    Returns
-    -------
-    str
-        SVG without text, hidden from screen readers, because the table has the same numbers.
+    ``row`` has ``value``, ``low`` and ``high`` (a line over the bar), ``paper`` (a diamond), ``kind`` (CSS class).
+    ``reference`` is the value of a dashed line, such as the strongest control.
     """
     zero, end = scale.place(0.0), scale.place(row["value"])
     parts = [
@@ -104,18 +88,8 @@ def _wide(parts: Sequence[str]) -> str:
     return f'<svg class="bar" width="100%" height="20" aria-hidden="true" focusable="false">{"".join(parts)}</svg>'
 
 
-def line_charts(trend: Trend, rows: Sequence[Mapping], names: Any) -> dict | None:
-    """Return one chart for each curve of a trend, all with one scale; None if there are no rows.
-
-    Parameters
-    ----------
-    trend
-        From a benchmark's definition.
-    rows
-        Of its documents.
-    names
-        ``formatting.Names``.
-    """
+def line_charts(trend: Trend, rows: Sequence[Mapping], names: Names) -> dict | None:
+    """Return one chart for each curve of a trend, all with one scale; None if no row of a document is of it."""
     rows = [row for row in rows if row["metric"] == trend.metric and row.get("value") is not None]
     if not rows:
         return None

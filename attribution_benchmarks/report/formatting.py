@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,46 +11,32 @@ from attribution_benchmarks.core.definition import Column
 from attribution_benchmarks.core.tables import number
 
 
+@dataclasses.dataclass(frozen=True)
 class Names:
-    """Printed names of methods and controls.
+    """Printed names of methods and controls."""
 
-    Parameters
-    ----------
-    titles
-        Method or control -> printed name.
-    custom
-        Methods of the user.
-    families
-        Method -> family.
-    """
-
-    def __init__(
-        self, titles: Mapping[str, str], custom: Sequence[str] = (), families: Mapping[str, str] | None = None
-    ):
-        self._titles, self._custom, self._families = titles, set(custom), families or {}
+    titles: Mapping[str, str]  # method or control -> printed name
+    custom: Sequence[str] = ()  # methods of the user
+    families: Mapping[str, str] = dataclasses.field(default_factory=dict)  # method -> family
 
     def __call__(self, name: str) -> str:
         """Return the printed name of a method, a control, or a method under a control condition."""
         method, _, control = name.rpartition("/")
-        if name not in self._titles and control in self._titles:
-            return f"{self._titles.get(method, method)} under “{self._titles[control]}”"
-        return self._titles.get(name, name)
+        if name not in self.titles and control in self.titles:
+            return f"{self.titles.get(method, method)} under “{self.titles[control]}”"
+        return self.titles.get(name, name)
 
     def is_custom(self, name: str) -> bool:
         """Return whether a method is the user's."""
-        return name in self._custom
+        return name in self.custom
 
     def family(self, name: str) -> str:
         """Return a method's family; its name if it has none."""
-        return self._families.get(name, name)
-
-    def has_family(self, name: str) -> bool:
-        """Return whether a method has a family, which may have the method's name, as that of ``gradient``."""
-        return name in self._families
+        return self.families.get(name, name)
 
     def path(self, name: str) -> str:
         """Return ``shown_path`` of a custom method; empty for a built-in one."""
-        return shown_path(name) if name in self._custom else ""
+        return shown_path(name) if name in self.custom else ""
 
 
 def shown_path(path: str) -> str:

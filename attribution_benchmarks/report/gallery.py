@@ -17,7 +17,7 @@ import attribution
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import images
-from attribution_benchmarks.report.formatting import cell_score, enumeration, percentages, rank, score
+from attribution_benchmarks.report.formatting import Names, cell_score, enumeration, percentages, rank, score
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import (
     MARGIN,
@@ -37,26 +37,13 @@ _PANELS = 7  # methods next to the input at the top of the first page
 
 @dataclasses.dataclass(frozen=True)
 class _ScoredExample:
-    """An example with its scores.
+    """An example with its scores."""
 
-    Attributes
-    ----------
-    example
-        Picture and maps.
-    task
-        Title of its table.
-    columns
-        Keys of the columns that score it, in the matrix's order.
-    values
-        Column key -> method or control -> its score on this input.
-    places
-        Column key -> method -> place of its score on this input among its scores on all.
-    """
-
-    example: report_examples.Example
-    task: str
-    columns: tuple[str, ...]
-    values: Mapping[str, Mapping[str, float]]
+    example: report_examples.Example  # picture and maps
+    task: str  # title of its table
+    columns: tuple[str, ...]  # keys of the columns that score it, in the matrix's order
+    values: Mapping[str, Mapping[str, float]]  # column key -> method or control -> its score on this input
+    # Column key -> method -> place of its score on this input among its scores on all.
     places: Mapping[str, Mapping[str, _Place]]
 
 
@@ -128,15 +115,8 @@ def _places(group: InputScores, methods: Sequence[str], higher: bool, place: int
 def packed(found: Sequence[_ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int) -> dict:
     """Return examples and pictures of inputs as JSON with data URLs, within a budget of characters.
 
-    Parameters
-    ----------
-    found
-        From ``examples``.
-    pictures
-        Column key -> pictures of its inputs.
-    budget
-        If they do not fit, pictures lose quality. If that is not enough, examples are dropped from the end of the
-        table that has most.
+    ``pictures`` are by column key. If they do not fit, they lose quality. If that is not enough, examples are dropped
+    from the end of the table that has most.
     """
     encoded = functools.cache(lambda place, quality: _example(found[place], quality))
     sheets = functools.cache(functools.partial(_pictures, pictures))
@@ -274,7 +254,7 @@ def _plain(value: float) -> float | None:
     return round(value, 5) if np.isfinite(value) else None
 
 
-def hero(examples: Sequence[_ScoredExample], matrix: Matrix, names: Any) -> dict | None:
+def hero(examples: Sequence[_ScoredExample], matrix: Matrix, names: Names) -> dict | None:
     """Return one example with maps of methods from the best to the worst; None if there is no example.
 
     It is the one whose scores differ most, an image if there is one.
@@ -314,7 +294,7 @@ def _interest(one: _ScoredExample) -> tuple[bool, bool, float]:
     return is_image and len(views) == 1, is_image, float(np.std(values)) if values else 0.0
 
 
-def _spread_out(ordered: Sequence[str], names: Any) -> list[str]:
+def _spread_out(ordered: Sequence[str], names: Names) -> list[str]:
     """Return ``_PANELS`` methods evenly from the first to the last, custom ones among them."""
     if len(ordered) <= _PANELS:
         return list(ordered)
@@ -351,21 +331,12 @@ def cards(
     matrix: Matrix,
     tests: Mapping[str, ColumnTests],
     examples: Sequence[_ScoredExample],
-    names: Any,
+    names: Names,
     benchmarks: Mapping[str, str],
 ) -> list[dict]:
     """Return a card for each method, custom ones first, then in the order of the matrix.
 
-    Parameters
-    ----------
-    matrix, examples
-        As on the page.
-    tests
-        Column key -> its tests.
-    names
-        ``formatting.Names``.
-    benchmarks
-        Name -> title.
+    ``tests`` are by column key; ``benchmarks`` is name -> title.
     """
     ordered = sorted(matrix.methods, key=lambda name: not names.is_custom(name))
     return [
@@ -382,10 +353,10 @@ def cards(
     ]
 
 
-def _identity(name: str, names: Any) -> dict:
+def _identity(name: str, names: Names) -> dict:
     return {
         "name": name, "title": names(name), "own": names.is_custom(name), "path": names.path(name),
-        "family": names.family(name) if names.has_family(name) else "",
+        "family": names.families.get(name, ""),
     }  # fmt: skip
 
 
@@ -415,7 +386,7 @@ def _known_properties(name: str) -> dict:
     return {"cost": card.cost, "facts": facts}
 
 
-def sentences(name: str, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
+def sentences(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
     """Return what the tests of all columns found for a method, and how many of them have enough inputs."""
     tested = [one for one in tests.values() if name in one.tested]
     if not tested:
@@ -433,7 +404,7 @@ def _best(name: str, powered: Sequence[ColumnTests]) -> list[str]:
     return [f"Probably the best on {enumeration(likely, _AT_MOST)}."] if likely else []
 
 
-def _failed(name: str, powered: Sequence[ColumnTests], names: Any) -> str:
+def _failed(name: str, powered: Sequence[ColumnTests], names: Names) -> str:
     """Return which baseline a method does not beat by the margin, by metric."""
     first = {one.column.label: one.failed(name)[:1] for one in powered}
     which = [f"{label} (“{names(found[0].kind)}”)" for label, found in first.items() if found]

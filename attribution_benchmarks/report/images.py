@@ -38,13 +38,7 @@ def overlay(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85) 
 
 
 def outline(mask: np.ndarray) -> str:
-    """Return the edges of a mask as an SVG path in units of pixels.
-
-    Parameters
-    ----------
-    mask
-        (H, W) bool.
-    """
+    """Return the edges of a mask, (H, W) bool, as an SVG path in units of pixels."""
     padded = np.pad(np.asarray(mask, bool), 1)
     parts = []
     for edges, across in ((padded[1:, :] != padded[:-1, :], True), (padded[:, 1:] != padded[:, :-1], False)):
@@ -102,41 +96,21 @@ def signal_svg(signal: Any, truth: Any, map_bytes: np.ndarray | None) -> str:
 
 
 class Picture(NamedTuple):
-    """A picture of the page.
+    """A picture of the page."""
 
-    Attributes
-    ----------
-    source
-        Data URL.
-    width, height
-        Pixels.
-    alt, caption
-        Text alternative; caption.
-    link
-        Path of the file relative to the page.
-    """
-
-    source: str
-    width: int
+    source: str  # data URL
+    width: int  # pixels
     height: int
-    alt: str
+    alt: str  # text alternative
     caption: str
-    link: str = ""
+    link: str = ""  # path of the file relative to the page
 
 
 def embed(path: pathlib.Path, texts: Mapping[str, PictureText], title: str = "", link: str = "") -> Picture:
     """Return a PNG as a picture of the page, at most 1,600 pixels wide.
 
-    Parameters
-    ----------
-    path
-        The PNG.
-    texts
-        File name or its first word -> its text.
-    title
-        Precedes both, if a benchmark has several pictures of one name.
-    link
-        Path of the file relative to the page.
+    ``texts`` are file name, or its first word -> its text. ``title`` precedes both, if a benchmark
+    has several pictures of one name.
     """
     from PIL import Image
 

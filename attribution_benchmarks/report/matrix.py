@@ -28,33 +28,17 @@ NOT_SCORED = "not scored in this benchmark"
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """Scores of all methods on all columns.
+    """Scores of all methods on all columns."""
 
-    Attributes
-    ----------
-    columns
-        Those with at least one row.
-    methods, controls
-        Names. Methods that every column has come first; each group is sorted by mean rank.
-    common
-        The methods that every column has.
-    cells
-        (name, column key) -> row of the benchmark's document, if it has a value.
-    ranks
-        (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
-    blanks
-        (method, column key) -> why there is no value.
-    networks
-        Column key -> networks that its documents name.
-    """
-
-    columns: tuple[Column, ...]
-    methods: tuple[str, ...]
+    columns: tuple[Column, ...]  # those with at least one row
+    methods: tuple[str, ...]  # those of ``common`` first, then the others, each by mean rank
     controls: tuple[str, ...]
-    common: tuple[str, ...]
-    cells: Mapping[tuple[str, str], Mapping]
+    common: tuple[str, ...]  # the methods that every column has
+    cells: Mapping[tuple[str, str], Mapping]  # (name, column key) -> row of the benchmark's document, if it has a value
+    # (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
     ranks: Mapping[tuple[str, str], float]
-    blanks: Mapping[tuple[str, str], str]
+    blanks: Mapping[tuple[str, str], str]  # (method, column key) -> why there is no value
+    # Column key -> networks that its documents name.
     networks: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def goodness(self, methods: Sequence[str]) -> np.ndarray:
@@ -95,27 +79,11 @@ def build(
     columns: Sequence[Column],
     reasons: Mapping[tuple[str, str], str] | None = None,
 ) -> Matrix:
-    """Collect the matrix from the benchmarks' documents.
+    """Collect the matrix from the benchmarks' documents, each with ``benchmark`` and ``rows``.
 
-    Parameters
-    ----------
-    documents
-        Each with ``benchmark`` and ``rows``.
-    columns
-        Columns to show.
-    reasons
-        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` takes precedence.
-
-    Returns
-    -------
-    Matrix
-        Third-party methods count as methods. A row without a value is a blank, and so is one of fewer inputs than the
-        others of its column: ranks compare scores of the same inputs only.
-
-    Raises
-    ------
-    ValueError
-        If two rows belong to one cell.
+    Third-party methods count as methods. A row without a value is a blank, and so is one of fewer inputs than the
+    others of its column: ranks compare scores of the same inputs only. ``reasons`` is (method, benchmark) -> why a
+    method was not scored there; a row's own ``reason`` takes precedence. ``ValueError`` if two rows belong to one cell.
     """
     cells, blanks, kinds, networks = _cells(documents, columns)
     shown = tuple(column for column in columns if column.key in networks)
@@ -215,26 +183,16 @@ def _mean_share(name: str, columns: Sequence[Column], ranks: Mapping) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Agreement of the columns on the ranking of the common methods.
+    """Agreement of the columns on the ranking of the common methods."""
 
-    Attributes
-    ----------
-    rows
-        Over what -> Kendall's W: of all columns, between benchmarks (each with the mean rank of its columns), within
-        each benchmark, and between benchmarks without one family of methods. Nothing for a single benchmark.
-    pairs
-        Two benchmarks -> Kendall's tau between their mean ranks, with its interval over families.
-    chance
-        What unrelated benchmarks give, and the power to recognise related ones.
-    correlations, counts
-        Spearman's correlation of every two columns over the methods that both have, and their number.
-    """
-
+    # Over what -> Kendall's W: of all columns, between benchmarks (each with the mean rank of its columns), within each
+    # benchmark, and between benchmarks without one family of methods. Nothing for a single benchmark.
     rows: Mapping[str, Concordance]
+    # Two benchmarks -> Kendall's tau between their mean ranks, with its interval over families.
     pairs: Mapping[tuple[str, str], statistics.Estimate]
-    chance: AgreementByChance
-    correlations: np.ndarray
-    counts: np.ndarray
+    chance: AgreementByChance  # what unrelated benchmarks give, and the power to recognise related ones
+    correlations: np.ndarray  # Spearman's, of every two columns over the methods that both have
+    counts: np.ndarray  # the number of these methods
 
 
 def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:

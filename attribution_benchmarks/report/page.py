@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.report import charts, gallery, images, report_diff, sections, summary
-from attribution_benchmarks.report.formatting import count_of, enumeration, signed
+from attribution_benchmarks.report.formatting import Names, count_of, enumeration, signed
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.significance import MARGIN, ColumnTests, kind_of, oracle_power
@@ -31,21 +31,10 @@ def pages(
     data: ReportData,
     compared: Mapping | None = None,
 ) -> dict[str, str]:
-    """Return the pages.
+    """Return the pages, file name -> HTML; deterministic.
 
-    Parameters
-    ----------
-    matrix, agreement, tests
-        Of the documents in ``data``; tests by column key.
-    data
-        Results of the run.
-    compared
-        From ``report_diff.difference``.
-
-    Returns
-    -------
-    dict
-        File name -> HTML; deterministic.
+    Matrix, agreement and tests, by column key, are of the documents in ``data``; ``compared`` is from
+    ``report_diff.difference``.
     """
     import jinja2
 
@@ -201,22 +190,12 @@ _AT_MOST = 5  # relatives on one metric
 
 
 def forest(
-    name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, parents: Sequence[str] = ()
+    name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, parents: Sequence[str] = ()
 ) -> dict | None:
     """Return the forest plot of a method; None if no metric has enough inputs.
 
-    Parameters
-    ----------
-    name
-        The method.
-    matrix
-        Of all methods.
-    tests
-        Column key -> comparisons.
-    names
-        ``formatting.Names``.
-    parents
-        Methods that it varies. Relatives are these and the methods of its family; without any, the best method.
+    Its relatives are its ``parents``, the methods that it varies, and the methods of its family; without any, the best
+    method.
 
     Returns
     -------
@@ -238,7 +217,7 @@ def forest(
     return {"panels": panels, "sentences": list(map(_sentence, found, found.values())), "related": bool(relatives)}
 
 
-def _relatives(name: str, matrix: Matrix, names: Any, parents: Sequence[str]) -> list[str]:
+def _relatives(name: str, matrix: Matrix, names: Names, parents: Sequence[str]) -> list[str]:
     """Return the methods that a method varies, then the others of its family."""
     others = [one for one in matrix.methods if one not in (*parents, name)]
     return [
@@ -247,7 +226,7 @@ def _relatives(name: str, matrix: Matrix, names: Any, parents: Sequence[str]) ->
     ]
 
 
-def _panel(name: str, tests: ColumnTests, relatives: Sequence[str], matrix: Matrix, names: Any) -> dict:
+def _panel(name: str, tests: ColumnTests, relatives: Sequence[str], matrix: Matrix, names: Names) -> dict:
     """Return the lines of one metric, all with one scale."""
     column, strongest = tests.column, _strongest_baseline(tests, matrix)
     others = [one for one in tests.tested if one != name]

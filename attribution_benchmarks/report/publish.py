@@ -22,13 +22,6 @@ from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
-FILES = (
-    *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
-    "tables/pairs.csv",
-    *(f"tables/agreement.{suffix}" for suffix in ("txt", "json", "md")),
-    "manifest.json",
-    *(f"{name}.html" for name in page.PAGES),
-)
 EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
@@ -38,21 +31,10 @@ LEGEND = (
 
 
 def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherReport | None = None) -> str:
-    """Write ``FILES`` into a directory, each atomically.
+    """Write tables, manifest and pages into the directory of the report, each atomically.
 
-    Parameters
-    ----------
-    directory
-        Output directory of the report.
-    data
-        Results of the run.
-    other
-        Another report to compare with.
-
-    Returns
-    -------
-    str
-        Matrix and agreement as text, what changed since the other report, and the main result of a finished run.
+    Returns matrix and agreement as text, what changed since the ``other`` report, and the main result of a finished
+    run.
     """
     built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)

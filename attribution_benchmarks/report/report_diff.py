@@ -13,25 +13,14 @@ from attribution.errors import BadInput
 from attribution.reading import read_json
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report.formatting import cell_score, number, signed
+from attribution_benchmarks.report.formatting import Names, cell_score, number, signed
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import group_of
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison, compare_pairs
 
 
 class OtherReport:
-    """A finished report.
-
-    Parameters
-    ----------
-    directory
-        Its output directory.
-
-    Raises
-    ------
-    BadInput
-        If there is no finished report.
-    """
+    """A finished report, by its output directory; raises ``BadInput`` if there is none."""
 
     def __init__(self, directory: pathlib.Path):
         path = directory / "tables" / "matrix.json"
@@ -71,7 +60,7 @@ def _check_row(row: Mapping) -> None:
         raise TypeError(row)
 
 
-def difference(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Any) -> dict:
+def difference(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Names) -> dict:
     """Return what changed since another report, by column, as plain data for the page.
 
     Custom methods are the same if their functions have the same name.
@@ -121,7 +110,7 @@ def _column(
     matrix: Matrix,
     scores: Mapping[str, Sequence[InputScores]],
     other: OtherReport,
-    names: Any,
+    names: Names,
 ) -> dict:
     both = [
         name
@@ -135,7 +124,7 @@ def _column(
 
 
 def _line(
-    name: str, column: Column, matrix: Matrix, other: OtherReport, test: PairComparison | None, names: Any
+    name: str, column: Column, matrix: Matrix, other: OtherReport, test: PairComparison | None, names: Names
 ) -> dict:
     now, then = matrix.cells[name, column.key], other.row(name, column) or {}
     change = now["value"] - then["value"]

@@ -13,33 +13,17 @@ from attribution_benchmarks.report.formatting import Names
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What one task gave.
-
-    Attributes
-    ----------
-    name, benchmark, title, note
-        As of ``ReportTask``.
-    document
-        What its command wrote with ``--output``; None if it failed.
-    printed
-        Standard output of its command.
-    pictures
-        Files.
-    failed
-        Why there is no table.
-    examples
-        File of ``core.report_examples``; None if there is none.
-    """
+    """What one task gave; name, benchmark, title and note are the task's."""
 
     name: str
     benchmark: str
     title: str
     note: str
-    document: Mapping | None
-    printed: str = ""
+    document: Mapping | None  # what its command wrote with ``--output``; None if it failed
+    printed: str = ""  # standard output of its command
     pictures: Sequence[pathlib.Path] = ()
-    failed: str = ""
-    examples: pathlib.Path | None = None
+    failed: str = ""  # why there is no table
+    examples: pathlib.Path | None = None  # file of ``core.report_examples``; None if there is none
 
     @property
     def rows(self) -> Sequence[Mapping]:
@@ -49,57 +33,25 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class ReportData:
-    """Results of a run and how to print them.
+    """Results of a run and how to print them."""
 
-    Attributes
-    ----------
-    results
-        In the order of the page.
-    scores
-        Benchmark -> input scores of its main network.
-    definitions
-        Benchmarks, in the order of the page.
-    columns
-        Of the matrix.
-    titles
-        Method or control -> printed name.
-    settings
-        Texts: ``command``, ``lead``, ``footer``.
-    reasons
-        As of ``matrix.build``.
-    custom
-        Methods of the user, which are marked.
-    notes
-        Sentences for the top of the page, such as why a custom method does not fit.
-    seed
-        Of permutations and of draws of inputs.
-    families
-        As of ``matrix.agreement``.
-    parents
-        Custom method -> the methods that it varies.
-    replicates
-        Benchmark -> input scores of each further network.
-    to_come
-        A sentence on what is still to come; empty if nothing is.
-    goes_on
-        Whether the run goes on, and the page reloads itself.
-    """
-
-    results: Sequence[Result]
-    scores: Mapping[str, Sequence[InputScores]]
-    definitions: Sequence[Benchmark]
-    columns: Sequence[Column]
-    titles: Mapping[str, str]
-    settings: Mapping[str, str]
-    reasons: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
-    custom: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    seed: int = 0
-    families: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    results: Sequence[Result]  # in the order of the page
+    scores: Mapping[str, Sequence[InputScores]]  # benchmark -> input scores of its main network
+    definitions: Sequence[Benchmark]  # in the order of the page
+    columns: Sequence[Column]  # of the matrix
+    titles: Mapping[str, str]  # method or control -> printed name
+    settings: Mapping[str, str]  # texts: ``command``, ``lead``, ``footer``
+    reasons: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # as of ``matrix.build``
+    custom: Sequence[str] = ()  # methods of the user, which are marked
+    notes: Sequence[str] = ()  # sentences for the top of the page, such as why a custom method does not fit
+    seed: int = 0  # of permutations and of draws of inputs
+    families: Mapping[str, str] = dataclasses.field(default_factory=dict)  # as of ``matrix.agreement``
+    # Custom method -> the methods that it varies.
     parents: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    # Benchmark -> input scores of each further network.
     replicates: Mapping[str, Sequence[Sequence[InputScores]]] = dataclasses.field(default_factory=dict)
-    to_come: str = ""
-    goes_on: bool = False
+    to_come: str = ""  # a sentence on what is still to come; empty if nothing is
+    goes_on: bool = False  # whether the run goes on, and the page reloads itself
 
     @property
     def names(self) -> Names:

@@ -12,6 +12,7 @@ from attribution_benchmarks.core.tables import ALONG, curve_name
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
+    Names,
     anchor,
     cell_interval,
     cell_score,
@@ -34,7 +35,7 @@ def groups(matrix: Matrix) -> list[dict]:
     return [{"name": name, "span": sum(column.group == name for column in matrix.columns)} for name in matrix.groups()]
 
 
-def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[dict]:
+def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[dict]:
     """Return the lines of methods; ``heat`` is 100 for the best rank of a column and 0 for the worst."""
     counts = matrix.rank_counts()
 
@@ -51,15 +52,11 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
             "heat": round(100 * (count - place) / max(count - 1, 1)),
         }
 
-    def family(name: str) -> str:
-        if names.is_custom(name):
-            return "yours"
-        return names.family(name) if names.has_family(name) else "others"
-
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     return [
         {
-            "title": names(name), "name": name, "own": names.is_custom(name), "family": family(name),
+            "title": names(name), "name": name, "own": names.is_custom(name),
+            "family": "yours" if names.is_custom(name) else names.families.get(name, "others"),
             "cells": [cell(name, column) for column in matrix.columns],
             "passes": len(record.passed), "compared": len(record.compared),
         }
@@ -78,7 +75,7 @@ def script_columns(matrix: Matrix) -> list[dict]:
     ]  # fmt: skip
 
 
-def cell_details(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> dict[str, list[list[str]]]:
+def cell_details(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> dict[str, list[list[str]]]:
     """Return method -> lines on each of its scores: interval, rank, paper and tests."""
     counts = matrix.rank_counts()
     return {
@@ -91,7 +88,7 @@ def cell_details(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
 
 
 def _details(
-    name: str, column: Column, matrix: Matrix, count: int, tests: ColumnTests | None, names: Any
+    name: str, column: Column, matrix: Matrix, count: int, tests: ColumnTests | None, names: Names
 ) -> Iterator[str]:
     row = matrix.cells.get((name, column.key))
     if row is None:
@@ -109,7 +106,7 @@ def _details(
         yield from _test_details(name, column, tests, names)
 
 
-def _test_details(name: str, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
+def _test_details(name: str, column: Column, tests: ColumnTests, names: Names) -> Iterator[str]:
     low, high, best = tests.ranks[name]
     yield f"rank {rank(low)} to {rank(high)} in 95 % of draws of inputs and networks; best in {100 * best:.0f} %"
     if not tests.has_power():
@@ -124,7 +121,7 @@ def _test_details(name: str, column: Column, tests: ColumnTests, names: Any) -> 
         yield f"beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score"
 
 
-def _baseline(one: Baseline, names: Any) -> str:
+def _baseline(one: Baseline, names: Names) -> str:
     """Return "“Random map” reaches 43 % (41 to 46)" of a method's score."""
     if not math.isfinite(one.share):
         return f"“{names(one.kind)}”: no share, because the score is not positive"
@@ -135,7 +132,7 @@ def _share(one: Baseline) -> str:
     return f"{100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"
 
 
-def kept_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[dict]:
+def kept_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[dict]:
     """Return the table of shares: what a baseline reaches of each method's score, a line per method and kind.
 
     A cell is the share with its interval; ``heat`` is 100 for a baseline that reaches nothing. Kinds are the conditions
@@ -170,7 +167,7 @@ def _share_cell(one: Baseline | None) -> dict:
     }
 
 
-def power_lines(found: Sequence[OraclePower], names: Any) -> list[dict]:
+def power_lines(found: Sequence[OraclePower], names: Names) -> list[dict]:
     """Return the lines of the table of power."""
     return [
         {
@@ -188,7 +185,7 @@ def power_lines(found: Sequence[OraclePower], names: Any) -> list[dict]:
     ]
 
 
-def control_lines(matrix: Matrix, names: Any) -> list[dict]:
+def control_lines(matrix: Matrix, names: Names) -> list[dict]:
     """Return the matrix's lines of controls."""
     return [
         {
@@ -205,7 +202,7 @@ def _control_cell(matrix: Matrix, name: str, column: Column) -> dict:
     return {"text": cell_score(row, column), "excluded": bool(row) and name in column.excluded}
 
 
-def blanks(matrix: Matrix, names: Any) -> list[tuple[str, str]]:
+def blanks(matrix: Matrix, names: Names) -> list[tuple[str, str]]:
     """Return pairs of benchmark with methods, and reason."""
     found: dict[tuple[str, str], dict] = {}
     for name in matrix.methods:
@@ -249,7 +246,7 @@ def correlations(matrix: Matrix, agreement: Agreement) -> list[list[dict]]:
 
 
 def benchmark(
-    definition: Benchmark, matrix: Matrix, tests: Mapping[str, ColumnTests], results: Sequence[Result], names: Any
+    definition: Benchmark, matrix: Matrix, tests: Mapping[str, ColumnTests], results: Sequence[Result], names: Names
 ) -> dict:
     """Return a benchmark's section: metrics, curves, pictures, and the output of its commands."""
     own = [result for result in results if result.benchmark == definition.name]
@@ -277,7 +274,7 @@ def _other_metrics(definition: Benchmark, results: Sequence[Result], shown: set[
     return [about[one] for one in metrics if one in about and one not in shown]
 
 
-def _curves(definition: Benchmark, results: Sequence[Result], names: Any) -> list[tuple[str, dict]]:
+def _curves(definition: Benchmark, results: Sequence[Result], names: Names) -> list[tuple[str, dict]]:
     """Return pairs of metric and chart: the benchmark's trends, and the curves of each table."""
     rows = [row for result in results for row in result.rows]
     trends: list[tuple[Trend, Sequence[Mapping]]] = [(trend, rows) for trend in definition.report.trends]
@@ -297,7 +294,7 @@ def curve_trend(metric: Any, title: str) -> Trend:
 
 
 def _controls(
-    definition: Benchmark, columns: Sequence[Column], matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any
+    definition: Benchmark, columns: Sequence[Column], matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names
 ) -> list[tuple[str, str]]:
     """Return the printed name of each control that a benchmark has or applies to methods, and its description."""
     keys = {column.key for column in columns}
@@ -331,7 +328,7 @@ def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
     return stem in truths or not (stem in bars or stem.startswith(of_truths))
 
 
-def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Any, definition: Benchmark) -> dict:
+def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
     rows = _ranked_rows(column, matrix)
     scale = charts.scale_of(list(rows.values()), column.percent)
@@ -385,24 +382,18 @@ def _test_cells(name: str, tests: ColumnTests | None) -> dict:
     return {"ranks": f"{rank(low)}–{rank(high)}", "mark": tests.mark(name)}
 
 
-def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
+def _line(name: str, row: Mapping, column: Column, names: Names) -> dict:
     """Return a line of a metric's table, without bar and tests."""
     return {
         "title": names(name),
         "own": names.is_custom(name),
         "control": row["kind"] == "control",
-        "bound": _excluded(name, [column]),
+        "bound": _REASONS.get(column.excluded.get(name, ""), ""),  # why a control is excluded from the tests
         "value": repr(row["value"]),
         "text": cell_score(row, column),
         "interval": cell_interval(row, column),
         "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
     }
-
-
-def _excluded(name: str, columns: Sequence[Column]) -> str:
-    """Return why a control is excluded from the tests of these columns; empty unless it is the same for all."""
-    reasons = {column.excluded.get(name, "") for column in columns}
-    return _REASONS.get(reasons.pop(), "") if len(reasons) == 1 else ""
 
 
 def _power(tests: ColumnTests) -> str:

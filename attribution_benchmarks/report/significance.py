@@ -39,30 +39,17 @@ Array = npt.NDArray[np.float64]
 
 
 class Baseline(NamedTuple):
-    """A method against one kind of baseline.
-
-    Attributes
-    ----------
-    method, kind
-        Method; name of a control without its number, "random_weights" for all networks of random weights.
-    own
-        Whether the baseline is the method's own map under a control condition.
-    share
-        Share of the method's score that the baseline reaches, or the inverse where less is better; NaN where the better
-        of the two scores is not positive.
-    low, high
-        Its 95 % interval.
-    test
-        Comparison of ``MARGIN`` times the better score with the other one.
-    """
+    """A method against one kind of baseline."""
 
     method: str
-    kind: str
-    own: bool
+    kind: str  # a control without its number, "random_weights" for all networks of random weights
+    own: bool  # whether the baseline is the method's own map under a control condition
+    # Share of the method's score that the baseline reaches, or the inverse where less is better; NaN where the better
+    # of the two scores is not positive.
     share: float
-    low: float
+    low: float  # ends of its 95 % interval
     high: float
-    test: PairComparison
+    test: PairComparison  # comparison of ``MARGIN`` times the better score with the other one
 
     @property
     def claim(self) -> float:
@@ -80,36 +67,16 @@ class _RankRange(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ColumnTests:
-    """Comparisons of one column.
-
-    Attributes
-    ----------
-    column
-        The column.
-    tested
-        Methods that took part, the best first.
-    pairs
-        All pairs of methods, first minus second.
-    baselines
-        Each method against each baseline.
-    leads
-        Each method minus each model-independent baseline.
-    p_values
-        Method -> corrected p-value of the claim that it passes against every baseline.
-    ranks
-        Method -> range of its rank.
-    networks
-        Number of trained networks.
-    """
+    """Comparisons of one column."""
 
     column: Column
-    tested: Sequence[str]
-    pairs: Sequence[PairComparison]
-    baselines: Sequence[Baseline]
-    leads: Sequence[PairComparison]
-    p_values: Mapping[str, float]
-    ranks: Mapping[str, _RankRange]
-    networks: int
+    tested: Sequence[str]  # methods that took part, the best first
+    pairs: Sequence[PairComparison]  # all pairs of methods, first minus second
+    baselines: Sequence[Baseline]  # each method against each baseline
+    leads: Sequence[PairComparison]  # each method minus each model-independent baseline
+    p_values: Mapping[str, float]  # method -> corrected p-value of the claim that it passes against every baseline
+    ranks: Mapping[str, _RankRange]  # method -> range of its rank
+    networks: int  # number of trained networks
 
     def better(self, test: PairComparison) -> str | None:
         """Return the better one of a pair; None if they do not differ significantly."""
@@ -180,18 +147,11 @@ class ColumnTests:
 
 
 class BaselineRecord(NamedTuple):
-    """How a method compares with the baselines over all metrics.
+    """How a method compares with the baselines over all metrics."""
 
-    Attributes
-    ----------
-    passed, compared
-        Labels of the metrics on which it passes, and of those on which it was compared with every baseline.
-    kept
-        Metric's label -> share of the score that remains for a wrong class, where that is known.
-    """
-
-    passed: Sequence[str]
-    compared: Sequence[str]
+    passed: Sequence[str]  # labels of the metrics on which it passes
+    compared: Sequence[str]  # and of those on which it was compared with every baseline
+    # Metric's label -> share of the score that remains for a wrong class, where that is known.
     kept: Mapping[str, float]
 
 
@@ -216,20 +176,13 @@ def compare_columns(
 ) -> dict[str, ColumnTests]:
     """Return column key -> comparisons, of each column whose input scores are known.
 
-    Parameters
-    ----------
-    matrix
-        From ``matrix.build``.
-    scores
-        Benchmark -> groups of input scores, of one network or of several.
-    seed
-        Of the draws of ranks.
+    ``scores`` is benchmark -> groups of input scores, of one network or of several; ``seed`` is that of the draws of
+    ranks.
     """
-    groups = {column.key: group_of(column, scores) for column in matrix.columns}
     return {
         column.key: _compare_column(column, matrix, group, seed)
         for column in matrix.columns
-        if (group := groups[column.key]) is not None
+        if (group := group_of(column, scores)) is not None
     }
 
 
@@ -346,33 +299,18 @@ class _ControlShare(NamedTuple):
 
 
 class OraclePower(NamedTuple):
-    """How well a column's metric ranks the truth, taken as a map, above model-independent maps.
-
-    Attributes
-    ----------
-    column
-        The column.
-    truth
-        Control that is an oracle.
-    value
-        Its mean score.
-    shares
-        One for each control, the lowest first.
-    """
+    """How well a column's metric ranks the truth, taken as a map, above model-independent maps."""
 
     column: Column
-    truth: str
-    value: float
-    shares: tuple[_ControlShare, ...]
+    truth: str  # control that is an oracle
+    value: float  # its mean score
+    shares: tuple[_ControlShare, ...]  # one for each control, the lowest first
 
 
 def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> list[OraclePower]:
     """Return the columns with an oracle, by decreasing share of the control that is hardest to distinguish.
 
-    Parameters
-    ----------
-    matrix, scores
-        As of ``compare_columns``, of one network.
+    Arguments are as of ``compare_columns``, the scores of one network.
     """
     groups = [(column, group_of(column, scores)) for column in matrix.columns]
     found = [_power(column, group, matrix) for column, group in groups if group]

@@ -6,12 +6,12 @@ import collections
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 import attribution
 from attribution_benchmarks.report.formatting import (
+    Names,
     anchor,
     cell_score,
     count_of,
@@ -41,7 +41,7 @@ _AT_MOST = 4  # names in one sentence
 _FAITHFULNESS = "in_domain_deletion"
 
 
-def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custom: Sequence[str]) -> tuple[str, str]:
+def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, custom: Sequence[str]) -> tuple[str, str]:
     """Return the main result, and a sentence that qualifies it or an empty one.
 
     It is about the first custom method, or else about the methods that pass on most metrics.
@@ -80,7 +80,7 @@ def describe_record(record: BaselineRecord, plural: bool = False) -> str:
     return f"{verb} every baseline ({PASSES}) on {where}"
 
 
-def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
+def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> tuple[str, str]:
     """Return on how many metrics a method passes, and its best and worst rank."""
     record = baseline_record(name, tests.values())
     ends = _extreme_columns(name, matrix)
@@ -102,7 +102,7 @@ def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
     return ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
 
 
-def _methods(methods: Sequence[str], names: Any) -> str:
+def _methods(methods: Sequence[str], names: Names) -> str:
     """Return "a, b and c", or the number of methods if there are more than three."""
     return f"{len(methods)} methods" if len(methods) > 3 else enumeration(map(names, methods))
 
@@ -119,7 +119,7 @@ def sizes(matrix: Matrix) -> list[tuple[str, str]]:
     return [*found, (least if least == most else f"{least}–{most}", "inputs per score")]
 
 
-def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
+def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
     """Return which method to use, with what the results leave open; empty for too few inputs.
 
     Methods are recommended that pass on most metrics. Their ranks by in-domain deletion and their cost follow.
@@ -140,7 +140,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list
     ]
 
 
-def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[dict]:
+def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[dict]:
     """Return the best method of each metric, what is as good, and what speaks against it."""
     lines = []
     for column in matrix.columns:
@@ -164,11 +164,11 @@ def _mark(name: str, tests: ColumnTests | None) -> str:
     return PASSES if tests is not None and tests.passes(name) else ""
 
 
-def _marked(methods: Sequence[str], tests: ColumnTests | None, names: Any) -> str:
+def _marked(methods: Sequence[str], tests: ColumnTests | None, names: Names) -> str:
     return enumeration((f"{names(name)} {_mark(name, tests)}".rstrip() for name in methods), _AT_MOST)
 
 
-def _like(tests: ColumnTests | None, best: Sequence[str], names: Any) -> str:
+def _like(tests: ColumnTests | None, best: Sequence[str], names: Names) -> str:
     """Return the methods that do not differ significantly from the best, those that pass first."""
     if tests is None or not tests.has_power():
         return "not tested: too few inputs" if tests else "not tested"
@@ -176,7 +176,7 @@ def _like(tests: ColumnTests | None, best: Sequence[str], names: Any) -> str:
     return _marked(sorted(others, key=lambda name: not tests.passes(name)), tests, names)
 
 
-def _of_ties(caveats: Mapping[str, str], names: Any) -> str:
+def _of_ties(caveats: Mapping[str, str], names: Names) -> str:
     """Return the caveat that all have, or that of each."""
     if len(set(caveats.values())) == 1:
         return next(iter(caveats.values()))
@@ -184,7 +184,7 @@ def _of_ties(caveats: Mapping[str, str], names: Any) -> str:
 
 
 def _caveat(
-    best: str, column: Column, baseline: str | None, tests: ColumnTests | None, matrix: Matrix, names: Any
+    best: str, column: Column, baseline: str | None, tests: ColumnTests | None, matrix: Matrix, names: Names
 ) -> str:
     """Return what speaks against the best method of a metric; empty if nothing does."""
     if baseline is not None:
@@ -197,7 +197,7 @@ def _caveat(
     return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
 
 
-def _strongest(failed: Sequence[Baseline], names: Any) -> str:
+def _strongest(failed: Sequence[Baseline], names: Names) -> str:
     """Return which of the baselines that a method does not beat reaches most of its score."""
     reached = [one for one in failed if math.isfinite(one.share)]
     worst = max(reached or failed, key=lambda one: one.share)
@@ -210,7 +210,7 @@ def undecided(
     agreement: Agreement,
     tests: Mapping[str, ColumnTests],
     power: Sequence[OraclePower],
-    names: Any,
+    names: Names,
 ) -> list[str]:
     """Return what the results leave open."""
     tested = [one for one in tests.values() if one.has_power()]
@@ -238,7 +238,7 @@ def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
     ]
 
 
-def _not_compared(tested: Sequence[ColumnTests], names: Any) -> list[str]:
+def _not_compared(tested: Sequence[ColumnTests], names: Names) -> list[str]:
     """Return which methods may beat every baseline, but were not compared with all."""
     found = dict.fromkeys(name for one in tested for name in one.tested if one.mark(name) == NOT_COMPARED)
     if not found:
@@ -249,7 +249,7 @@ def _not_compared(tested: Sequence[ColumnTests], names: Any) -> list[str]:
     ]
 
 
-def _blind_metrics(power: Sequence[OraclePower], names: Any) -> list[str]:
+def _blind_metrics(power: Sequence[OraclePower], names: Names) -> list[str]:
     """Return which metrics do not rank the truth above a model-independent map."""
     blind = [
         f"{one.column.label} (“{names(one.shares[0].control)}” {number(one.shares[0].share)})"
@@ -277,7 +277,7 @@ def _benchmarks_agree(agreement: Agreement) -> list[str]:
     ]
 
 
-def _none_passes(tested: Sequence[ColumnTests], names: Any) -> list[str]:
+def _none_passes(tested: Sequence[ColumnTests], names: Names) -> list[str]:
     """Return that no method passes, and which comes closest: its strongest baseline reaches the smallest share."""
     strongest = [
         (max(one.against(name), key=lambda each: each.share), one)
@@ -297,7 +297,9 @@ def _none_passes(tested: Sequence[ColumnTests], names: Any) -> list[str]:
     return said
 
 
-def _recommend(names_of: Sequence[str], record: BaselineRecord, tested: Sequence[ColumnTests], names: Any) -> list[str]:
+def _recommend(
+    names_of: Sequence[str], record: BaselineRecord, tested: Sequence[ColumnTests], names: Names
+) -> list[str]:
     """Return where methods of one record pass, their ranks by in-domain deletion, and their costs."""
     missed = [label for label in record.compared if label not in record.passed]
     text = f"{enumeration(map(names, names_of))} pass{'es' if len(names_of) == 1 else ''} on "
@@ -317,13 +319,13 @@ def _range(tests: ColumnTests, name: str) -> str:
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
 
 
-def _costs(names_of: Sequence[str], names: Any) -> list[str]:
+def _costs(names_of: Sequence[str], names: Names) -> list[str]:
     """Return what an input costs by each of the registered methods."""
     cards = {name: attribution.METHODS[name].card for name in names_of if name in attribution.METHODS}
     return [f"{names(name)} {card.cost}" for name, card in cards.items() if card]
 
 
-def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
+def _class_blind(records: Mapping[str, BaselineRecord], names: Names) -> list[str]:
     """Return which methods' maps hardly depend on the class."""
     blind = {
         name: one.kept.values()
@@ -355,19 +357,12 @@ def summary(
     matrix: Matrix,
     agreement: Agreement,
     tests: Mapping[str, ColumnTests],
-    names: Any,
+    names: Names,
     reasons: Mapping[str, str] | None = None,
 ) -> list[tuple[str, list[str]]]:
     """Return headings with their paragraphs.
 
-    Parameters
-    ----------
-    matrix, agreement, tests
-        Of the same documents; tests by column key.
-    names
-        ``formatting.Names``.
-    reasons
-        Printed name of a benchmark -> why its scores differ from the paper's.
+    ``reasons`` is printed name of a benchmark -> why its scores differ from the paper's.
     """
     if not matrix.methods:
         return [("Nothing scored", ["No benchmark has given a score."])]
@@ -392,7 +387,7 @@ def scope(matrix: Matrix) -> str:
     return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"
 
 
-def _baselines(tests: ColumnTests, names: Any) -> str:
+def _baselines(tests: ColumnTests, names: Names) -> str:
     """Return how many methods pass on a column, and which baseline stops most others; empty without baselines."""
     label, compared = tests.column.label, [name for name in tests.tested if tests.against(name)]
     if not compared:

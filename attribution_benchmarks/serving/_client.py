@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.serving._protocols import (
+    Call,
     GrpcProtocol,
     ModelName,
     RestProtocol,
@@ -85,15 +86,9 @@ class Client:
         protocol = GrpcProtocol if self.address.protocol == "grpc" else RestProtocol
         self._protocol: Any = protocol(self.address, max_message_bytes)
 
-    def status(self, model: ModelName) -> dict[int, str]:
-        """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
-        return self._persist(f"{model}", lambda: _description(lambda: self._protocol.status(model, self.deadline)))
-
     def signatures(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
         """Return the version of a model that is served, and its signatures by name."""
-        version, found = self._persist(
-            f"{model}", lambda: _description(lambda: self._protocol.signatures(model, self.deadline))
-        )
+        version, found = self._persist(f"{model}", lambda: self._described(model))
         self._signatures[model] = dict(sorted(found.items()))
         return version, self._signatures[model]
 
@@ -125,16 +120,17 @@ class Client:
             self.signatures(model)
         specs = self._signatures[model].get(signature)
         wanted = list(outputs if outputs is not None else specs.outputs if specs else ())
+        call = Call(model, signature, wanted, specs)
         total = len(next(iter(arrays.values())))
         parts, start = [], 0
         while start < total:
-            rows = min(self._rows_at_once(model, signature, arrays), total - start)
+            rows = min(self._rows_at_once(call, arrays), total - start)
             piece = {name: array[start : start + rows] for name, array in arrays.items()}
             try:
-                parts.append(self._answer(model, signature, piece, wanted, specs, rows))
+                parts.append(self._answer(call, piece, rows))
                 start += rows
             except ServerError as error:
-                self._allow_fewer_rows(model, signature, rows, error)
+                self._allow_fewer_rows(call, rows, error)
         return {
             name: parts[0][name] if len(parts) == 1 else np.concatenate([p[name] for p in parts]) for name in wanted
         }
@@ -149,19 +145,29 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def _answer(self, model, signature, arrays, wanted, specs, rows):
+    def _answer(self, call: Call, arrays: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
         """Return the validated reply to one request."""
-        request = f"{model}, signature '{signature}'"
-        reply = self._persist(
-            request, lambda: self._protocol.predict(model, signature, arrays, wanted, specs, self.deadline)
-        )
+        reply = self._persist(f"{call}", lambda: self._protocol.predict(call, arrays, self.deadline))
         try:
-            checked = _checked(reply, wanted, specs, rows)
+            checked = _checked(reply, call, rows)
         except ServerError as error:
-            raise error.about(self._about(request)) from error
+            raise error.about(self._about(f"{call}")) from error
         self.counts.requests += 1
         self.counts.rows += rows
         return checked
+
+    def _described(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
+        """Return version and signatures; raise ServerError for a reply that is not of TensorFlow Serving's form."""
+        try:
+            return self._protocol.signatures(model, self.deadline)
+        except ServerError:  # a ValueError, too
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ServerError(
+                "INVALID_REPLY",
+                "the description of the model is not TensorFlow Serving's "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
+            ) from error
 
     def _persist(self, request: str, attempt: Callable):
         """Return the result of an attempt, repeated while the server is unavailable."""
@@ -186,33 +192,31 @@ class Client:
     def _about(self, request: str) -> str:
         return f"{self.address}, {request}"
 
-    def _rows_at_once(self, model, signature, arrays) -> int:
+    def _rows_at_once(self, call: Call, arrays: Mapping[str, np.ndarray]) -> int:
         """Return the number of rows of one request, within the known limits."""
         total = len(next(iter(arrays.values())))
         row = max(1, self._protocol.size_of({name: array[:1] for name, array in arrays.items()}))
         by_size = max(1, int(0.9 * self._limit) // row)
-        return min(by_size, self._rows_allowed.get((model, signature), total))
+        return min(by_size, self._rows_allowed.get((call.model, call.signature), total))
 
-    def _allow_fewer_rows(self, model, signature, rows, error: ServerError) -> None:
+    def _allow_fewer_rows(self, call: Call, rows: int, error: ServerError) -> None:
         """Store a limit of rows found by an error; raise the error if it is not about a limit."""
         named = _TOO_MANY_ROWS.search(error.words)
         if rows == 1 or not (error.code == "RESOURCE_EXHAUSTED" or named):
             raise error
         limit = int(named[1]) if named and named[1] else rows
-        self._rows_allowed[model, signature] = limit if 0 < limit < rows else rows // 2
+        self._rows_allowed[call.model, call.signature] = limit if 0 < limit < rows else rows // 2
 
 
-def _checked(
-    reply: Mapping[str, np.ndarray], wanted: Sequence[str], specs: Signature | None, rows: int
-) -> dict[str, np.ndarray]:
+def _checked(reply: Mapping[str, np.ndarray], call: Call, rows: int) -> dict[str, np.ndarray]:
     """Return the wanted outputs of a reply; raise ServerError if one is missing or invalid."""
-    for name in wanted:
+    for name in call.wanted:
         if name not in reply:
             known = listed(sorted(reply)) or "none"
             raise ServerError("INVALID_REPLY", f"the reply has no output '{name}', only {known}")
-        if fault := _fault(reply[name], specs.outputs.get(name) if specs else None, rows):
+        if fault := _fault(reply[name], call.specs.outputs.get(name) if call.specs else None, rows):
             raise ServerError("INVALID_REPLY", f"output '{name}' {fault}")
-    return {name: reply[name] for name in wanted}
+    return {name: reply[name] for name in call.wanted}
 
 
 def _fault(array: np.ndarray, spec: TensorSpec | None, rows: int) -> str:
@@ -225,17 +229,3 @@ def _fault(array: np.ndarray, spec: TensorSpec | None, rows: int) -> str:
         row = int(np.argmin(np.isfinite(array.reshape(rows, -1)).all(axis=1)))
         return f"has NaN or infinite values, first in row {row}"
     return ""
-
-
-def _description(request: Callable) -> Any:
-    """Return the description of a model; raise ServerError if it does not have TensorFlow Serving's form."""
-    try:
-        return request()
-    except ServerError:  # a ValueError, too
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ServerError(
-            "INVALID_REPLY",
-            "the description of the model is not TensorFlow Serving's "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
-        ) from error

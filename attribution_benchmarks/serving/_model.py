@@ -25,7 +25,6 @@ from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.export import plain
 from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
-from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
 from attribution.model import batching
 from attribution.model.batching import Expected, checked_feed
@@ -54,7 +53,6 @@ def _parse_sheet(text: bytes) -> _Sheet:
     """Return the description from its JSON form; raise ``ServerError`` if it is invalid.
 
     Unknown keys are ignored.
-
     """
     try:
         plain = json.loads(text)
@@ -156,16 +154,9 @@ class ServedModel:
         return None
 
     def maps(self, label: str, inputs: Inputs, targets: Any) -> np.ndarray:
-        """Return the maps of an exported method, float32 as from ``attribution.explain``.
+        """Return the maps of the exported method of a label, float32 as from ``attribution.explain``.
 
-        Parameters
-        ----------
-        label
-            From ``exported``.
-        inputs
-            See ``feed``; N rows.
-        targets
-            ``(N,)`` int, -1 for the predicted class.
+        ``inputs`` have N rows, see ``feed``; ``targets`` are (N,) int, -1 for the predicted class.
         """
         arrays = self._with_targets(self.feed(inputs), targets)
         self.counts.update(explained=len(targets), requests=1)
@@ -260,25 +251,14 @@ class ServedModel:
             gradients={layer: answers[layer]["gradients"] for layer in layers},
         )
 
-    def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Raise BadInput, as ``relevance``."""
-        return self.relevance(feed, targets, explain_input, None)
-
-    def relevance(
-        self,
-        feed: Mapping[str, np.ndarray],
-        targets: np.ndarray,
-        explain_input: str,
-        composite: Composite,
-        layers: Sequence[str] | None = None,
-    ) -> Any:
-        """Raise BadInput: relevance is only served as complete maps; see ``as_served``."""
+    def relevance(self, *_: Any, **__: Any) -> Any:
+        """Raise BadInput: relevance and multipliers are only served as complete maps; see ``as_served``."""
         raise BadInput(
             f"{self.path} does not have this method with these parameters; add it by python -m attribution.export "
             "--methods=..., or use the SavedModel"
         )
+
+    multipliers = relevance
 
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the default layer of class activation maps.

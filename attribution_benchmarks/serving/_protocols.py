@@ -184,6 +184,19 @@ class Signature:
     outputs: Mapping[str, TensorSpec]
 
 
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """Some outputs of a model's signature, which ``specs`` describes; it is None for a name that the model lacks."""
+
+    model: ModelName
+    signature: str
+    wanted: Sequence[str]
+    specs: Signature | None
+
+    def __str__(self):
+        return f"{self.model}, signature '{self.signature}'"
+
+
 _PIECE = 1 << 16  # bytes read at a time
 _BYTES_PER_NUMBER = 20  # of a float in JSON, with the comma
 _LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
@@ -203,7 +216,7 @@ class GrpcProtocol:
     def __init__(self, address: Address, max_message_bytes: int):
         try:
             import grpc
-            from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+            from tensorflow_serving.apis import prediction_service_pb2_grpc
         except ImportError as error:
             raise BadInput(
                 f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
@@ -225,27 +238,18 @@ class GrpcProtocol:
             ],
         )
         self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
         """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.nbytes if array.dtype != object else 256 * array.size for array in arrays.values())
 
-    def predict(
-        self,
-        model: ModelName,
-        signature: str,
-        arrays: Mapping[str, np.ndarray],
-        wanted: Sequence[str],
-        specs: Signature | None,
-        deadline: float,
-    ) -> dict[str, np.ndarray]:
+    def predict(self, call: Call, arrays: Mapping[str, np.ndarray], deadline: float) -> dict[str, np.ndarray]:
         """Call a signature and return the wanted outputs."""
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
-        request = predict_pb2.PredictRequest(model_spec=_spec(model, signature), output_filter=wanted)
+        request = predict_pb2.PredictRequest(model_spec=_spec(call.model, call.signature), output_filter=call.wanted)
         for name, array in arrays.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
         reply = _call(self._prediction.Predict, request, deadline)
@@ -274,15 +278,6 @@ class GrpcProtocol:
         plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
         version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
         return version, {name: _signature_of(one) for name, one in plain.items() if one.get("inputs")}
-
-    def status(self, model: ModelName, deadline: float) -> dict[int, str]:
-        """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
-        from tensorflow_serving.apis import get_model_status_pb2 as messages
-
-        request = messages.GetModelStatusRequest(model_spec=_spec(model))
-        reply = _call(self._models.GetModelStatus, request, deadline)
-        names = messages.ModelVersionStatus.State
-        return {one.version: names.Name(one.state) for one in reply.model_version_status}
 
     def close(self) -> None:
         """Close the channel."""
@@ -332,24 +327,16 @@ class RestProtocol:
         """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.size * _BYTES_PER_NUMBER for array in arrays.values())
 
-    def predict(
-        self,
-        model: ModelName,
-        signature: str,
-        arrays: Mapping[str, np.ndarray],
-        wanted: Sequence[str],
-        specs: Signature | None,
-        deadline: float,
-    ) -> dict[str, np.ndarray]:
+    def predict(self, call: Call, arrays: Mapping[str, np.ndarray], deadline: float) -> dict[str, np.ndarray]:
         """Call a signature and return the wanted outputs; REST sends all of them."""
         inputs = {name: _to_json(array) for name, array in arrays.items()}
-        body = {"signature_name": signature, "inputs": inputs}
-        reply = self._request("POST", _path(model) + ":predict", deadline, json.dumps(body).encode())
-        outputs = _named_outputs(reply, list(specs.outputs) if specs else list(wanted))
+        body = {"signature_name": call.signature, "inputs": inputs}
+        reply = self._request("POST", _path(call.model) + ":predict", deadline, json.dumps(body).encode())
+        known = call.specs.outputs if call.specs else {}
         return {
-            name: _from_json(value, specs.outputs[name].dtype if specs and name in specs.outputs else None)
-            for name, value in outputs.items()
-            if name in wanted
+            name: _from_json(value, known[name].dtype if name in known else None)
+            for name, value in _named_outputs(reply, list(known if call.specs else call.wanted)).items()
+            if name in call.wanted
         }
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
@@ -361,11 +348,6 @@ class RestProtocol:
             None if version is None else int(version),
             {name: _signature_of(plain) for name, plain in found.items() if plain.get("inputs")},
         )
-
-    def status(self, model: ModelName, deadline: float) -> dict[int, str]:
-        """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
-        reply = self._request("GET", _path(model), deadline)
-        return {int(one["version"]): one.get("state", "UNKNOWN") for one in reply.get("model_version_status", [])}
 
     def close(self) -> None:
         """Close the connection."""

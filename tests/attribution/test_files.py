@@ -232,7 +232,7 @@ def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
 def test_what_must_be_a_path_is_no_address():
     """Else a folder called gs: would be made."""
     with pytest.raises(BadInput, match="--save_maps='gs://bucket/maps' is not a path; name a directory"):
-        check_directory("maps_dir", "gs://bucket/maps")
+        check_directory("save_maps", "gs://bucket/maps")
     with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is not a path; name a file"):
         check_file("output", "gs://bucket/a.json", [".json"])
 

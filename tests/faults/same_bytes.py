@@ -60,7 +60,7 @@ def arguments(target: str, methods: list[str], rows: int, folder: pathlib.Path) 
         np.save(folder / "signals.npy", np.random.default_rng(0).normal(size=(8, 40, 1)).astype(np.float32))
         model = [f"--model={ROOT / 'saved_models' / 'svea' / 'baseline'}", f"--image={folder / 'signals.npy'}"]
         files = [f"--maps={folder / 'maps.npz'}", f"--output={folder / 'maps.png'}"]
-        return ["attribution.explain", *model, *files, f"--method={','.join(methods)}", f"--batch_size={rows}"]
+        return ["attribution.explain", *model, *files, f"--methods={','.join(methods)}", f"--batch_size={rows}"]
     few = [name for name in methods if name in ("gradient", "grad_cam", "lrp_epsilon")]
     common = [f"--methods={','.join(few)}", f"--save_maps={folder / 'maps'}", f"--batch_size={rows}"]
     if target == "bim":

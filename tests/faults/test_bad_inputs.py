@@ -30,7 +30,7 @@ MODELS = ROOT / "saved_models"
 SECONDS = 240  # for one case, which is seconds on an idle machine
 ALWAYS = {  # unless the case says something else
     "exact": ["--benchmark=exact"],
-    "explain": ["--preprocessing=0..1", "--method=gradient", "--explain_input=image"],
+    "explain": ["--preprocessing=0..1", "--methods=gradient", "--explain_input=image"],
 }
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",

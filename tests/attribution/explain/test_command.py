@@ -40,7 +40,7 @@ def run(capsys, monkeypatch, tmp_path):
 
 def test_the_maps_are_those_of_the_library(run, exported, models, pictures):
     code, out, err = run(
-        f"--model={exported['image']}", f"--image={pictures}", "--method=gradient,grad_cam", "--output=m.png",
+        f"--model={exported['image']}", f"--image={pictures}", "--methods=gradient,grad_cam", "--output=m.png",
         "--maps=m.npz", "--preprocessing=-1..1",
     )  # fmt: skip
     assert (code, err) == (0, "")
@@ -108,7 +108,7 @@ def test_what_is_chosen_for_the_user_is_said(run, exported, pictures):
 def test_targets_by_name_and_predictions_by_name(run, exported, models, pictures):
     (pictures / "names.txt").write_text("\n".join(["ant", "bee", "cat", "dog", "eel"]))
     options = [
-        f"--model={exported['image']}", f"--image={pictures}", "--method=gradient", "--preprocessing=0..1",
+        f"--model={exported['image']}", f"--image={pictures}", "--methods=gradient", "--preprocessing=0..1",
         "--class_names=names.txt", "--maps=m.npz", "--top=1",
     ]  # fmt: skip
     code, out, _ = run(*options, "--target=bee,4")
@@ -129,7 +129,7 @@ def test_signals_and_several_inputs(run, exported, inputs, tmp_path):
     assert (code, err) == (0, "") and out.count("(probabilities)") == 3
     np.save(tmp_path / "image.npy", inputs["two_inputs"]["image"][:2])
     np.save(tmp_path / "question.npy", inputs["two_inputs"]["question"][:2])
-    options = [f"--model={exported['two_inputs']}", "--explain_input=image", "--image=image.npy", "--method=gradient"]
+    options = [f"--model={exported['two_inputs']}", "--explain_input=image", "--image=image.npy", "--methods=gradient"]
     assert run(*options, "--other_inputs=question=question.npy", "--maps=two.npz")[0] == 0
     expected = attribution.explain(
         "gradient",
@@ -144,7 +144,7 @@ def test_signals_and_several_inputs(run, exported, inputs, tmp_path):
 def test_parameters_go_to_the_methods_that_have_them(run, exported, models, inputs, tmp_path):
     np.save(tmp_path / "x.npy", inputs["signal"][:2])
     code, _, err = run(
-        f"--model={exported['signal']}", "--image=x.npy", "--method=gradient,integrated_gradients,smoothgrad,vargrad",
+        f"--model={exported['signal']}", "--image=x.npy", "--methods=gradient,integrated_gradients,smoothgrad,vargrad",
         "--parameters=points=7, samples = 3,noise=0.5,squared=TRUE", "--maps=m.npz",
     )  # fmt: skip
     assert (code, "error" in err) == (0, False)
@@ -168,7 +168,7 @@ def test_parameters_have_the_kind_of_a_custom_methods_default(run, exported, inp
         "    return queries.inputs * factor\n"
     )
     code, out, _ = run(
-        f"--model={exported['signal']}", "--image=x.npy", "--method=own.py:own",
+        f"--model={exported['signal']}", "--image=x.npy", "--methods=own.py:own",
         "--parameters=mode=7,layer=3,factor=0.5",
     )  # fmt: skip
     assert code == 0 and "['7', 3, 0.5]" in out
@@ -178,7 +178,7 @@ def test_files_of_tensorflow_1_are_named_by_their_tensors(run, tf1, pictures):
     path, _ = tf1
     code, _, err = run(
         f"--model={path}", "--input_tensors=input_tensor:0", "--output_tensor=resnet_model/final_dense:0",
-        f"--image={pictures}", "--layer=block_layer1", "--method=grad_cam", "--preprocessing=caffe",
+        f"--image={pictures}", "--layer=block_layer1", "--methods=grad_cam", "--preprocessing=caffe",
     )  # fmt: skip
     assert (code, err) == (0, "")
 
@@ -202,7 +202,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
     code, _, err = run("--model=dense", "--image=x.npy")
     assert code == 0 and "note: 'grad_cam' is skipped: the model has no convolution" in err
     assert "'guided_backprop' is skipped" in err
-    code, _, err = run("--model=dense", "--image=x.npy", "--method=grad_cam", "--output=other.png")
+    code, _, err = run("--model=dense", "--image=x.npy", "--methods=grad_cam", "--output=other.png")
     assert code == 2 and err.startswith("error: ") and not (tmp_path / "other.png").exists()
 
 
@@ -211,22 +211,25 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
     [
         (["--image="], "--image is empty"),
         (["--maps=maps.npy"], "must end in '.npz'"),
-        (["--method=grad-cam"], "did you mean 'grad_cam'"),
+        (["--methods=grad-cam"], "did you mean 'grad_cam'"),
         (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),
-        (["--method=gradient", "--layer=conv"], "none of 'gradient' has a parameter 'layer'; they have none"),
+        (["--methods=gradient", "--layer=conv"], "none of 'gradient' has a parameter 'layer'; they have none"),
         (["--parameters=points"], "--parameters=points: expected NAME=VALUE, such as points=300"),
-        (["--method=gradient", "--parameters=points=9"], "none of 'gradient' has a parameter 'points'; they have none"),
-        (["--method=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
+        (
+            ["--methods=gradient", "--parameters=points=9"],
+            "none of 'gradient' has a parameter 'points'; they have none",
+        ),
+        (["--methods=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
         (["--parameters=points=3,points=5"], "parameter 'points' is given twice, 3 and 5; give it once"),
         (
             ["--parameters=points=nine"],
             "'points' of method 'integrated_gradients' must be a whole number of at most 10,000,000",
         ),
         (
-            ["--method=smoothgrad", "--parameters=noise=nan"],
+            ["--methods=smoothgrad", "--parameters=noise=nan"],
             "method 'smoothgrad' must be a number of at most 1e30, not nan",
         ),
-        (["--method=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
+        (["--methods=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
         (["--image=missing.png"], "'missing.png' does not exist"),
         (["--class_names=three.txt"], "has 3 names, the model 5 classes"),
@@ -245,7 +248,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(options, message, run, exp
 def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "own.py").write_text("raise SystemExit('it ran')\n")
-    code, out, err = run("--model=missing", "--image=missing.png", "--method=own.py:f", flag)
+    code, out, err = run("--model=missing", "--image=missing.png", "--methods=own.py:f", flag)
     assert (code, out) == (2, "") and err.startswith(f"error: {flag.partition('/')[0].partition('file')[0]}")
     assert err.count("\n") == 1
 
@@ -253,7 +256,8 @@ def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
 @pytest.mark.parametrize(
     "flag",
     ["--percentile=101", "--percentile=0", "--percentile=-1", "--preprocessing=torch", "--target=cat", "--image=no.png",
-     "--image=no.csv", "--class_names=no.txt", "--top=-1", "--limit=0", "--batch_size=0", "--nooverlay=1"],
+     "--image=no.csv", "--class_names=no.txt", "--top=-1", "--limit=0", "--batch_size=0", "--nooverlay=1",
+     "--images=left.png", "--method=gradient", "--fit=crop", "--wrt=image"],
 )  # fmt: skip
 def test_flags_are_checked_before_the_model_is_loaded(flag, run, exported, pictures, monkeypatch):
     monkeypatch.setattr(command, "load_flagged_model", lambda _: pytest.fail("it was loaded"))
@@ -314,7 +318,7 @@ def test_named_methods_that_do_not_apply_are_left_out_and_the_others_made(refuse
 def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures):
     done = subprocess.run(
         [sys.executable, "-m", "attribution.explain", f"--model={exported['image']}", "--image=left.png",
-         "--method=grad_cam", "--preprocessing=0..1"],
+         "--methods=grad_cam", "--preprocessing=0..1"],
         capture_output=True, text=True, cwd=pictures, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
@@ -330,7 +334,7 @@ def test_grouped_convolutions_that_tensorflow_does_not_compute_are_answered_with
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     for enabled, code, said in (("0", 2, "Set TF_ENABLE_ONEDNN_OPTS=1 in the environment"), ("1", 0, "")):
         done = subprocess.run(
-            [sys.executable, "-m", "attribution.explain", "--model=grouped", "--image=x.npy", "--method=gradient"],
+            [sys.executable, "-m", "attribution.explain", "--model=grouped", "--image=x.npy", "--methods=gradient"],
             capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **paths, "TF_ENABLE_ONEDNN_OPTS": enabled},
         )  # fmt: skip
         assert done.returncode == code and said in done.stderr and done.stderr.count("error: ") == code // 2
@@ -342,8 +346,8 @@ def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     (pictures / "left.png").rename(pictures / "in" / f"a{sign}b.png")
     (pictures / "names.json").write_text(json.dumps([f"c{sign}d{number}" for number in range(5)]))
     code, out, err = run(
-        f"--model={exported['image']}", "--image=in", "--method=gradient", "--class_names=names.json",
-        "--output=m\x1b.png", "--maps=m\u202e.npz", "--method=gradient,smoothgrad",
+        f"--model={exported['image']}", "--image=in", "--methods=gradient", "--class_names=names.json",
+        "--output=m\x1b.png", "--maps=m\u202e.npz", "--methods=gradient,smoothgrad",
     )  # fmt: skip
     assert code == 0 and (pictures / "m\x1b.png").exists() and (pictures / "m\u202e.npz").exists()
     escaped = sign.encode("unicode_escape").decode()
@@ -357,7 +361,7 @@ def test_a_picture_of_16_bits_reaches_the_model_as_one_of_8(run, exported, tmp_p
     ramp = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
     Image.fromarray(ramp).save(tmp_path / "deep.png")
     Image.fromarray((ramp // 257).astype(np.uint8)).save(tmp_path / "shallow.png")
-    options = [f"--model={exported['image']}", "--method=gradient", "--preprocessing=0..1", "--maps=m.npz", "--top=0"]
+    options = [f"--model={exported['image']}", "--methods=gradient", "--preprocessing=0..1", "--maps=m.npz", "--top=0"]
     assert run(*options, "--image=deep.png,shallow.png")[0] == 0
     deep, shallow = np.load(tmp_path / "m.npz")["inputs"]
     np.testing.assert_allclose(deep, np.repeat(ramp[..., np.newaxis] / 65535, 3, axis=-1), atol=1 / 65535)
@@ -366,7 +370,7 @@ def test_a_picture_of_16_bits_reaches_the_model_as_one_of_8(run, exported, tmp_p
 
 def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictures):
     code, out, err = run(
-        f"--model={exported['image']}", f"--image={pictures}", "--method=deeplift,lrp_alpha1beta0,grad_cam",
+        f"--model={exported['image']}", f"--image={pictures}", "--methods=deeplift,lrp_alpha1beta0,grad_cam",
         "--preprocessing=0..1", "--target=1", "--maps=m.npz",
     )  # fmt: skip
     assert code == 0
@@ -398,7 +402,7 @@ def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
     said = {}
     for steepness in (3000.0, 3.0):
         model = from_function(lambda x, by=steepness: tf.tanh(by * (tf.reduce_mean(x, axis=1) - 0.71)), 6, 2)
-        code, out, said[steepness] = run(f"--model={model.path}", "--image=x.npy", "--method=integrated_gradients")
+        code, out, said[steepness] = run(f"--model={model.path}", "--image=x.npy", "--methods=integrated_gradients")
         assert code == 0, said
         assert "integrated_gradients: the sum of the map misses f(x) - f(baseline) by " in out
     assert said == {

@@ -425,9 +425,11 @@ def test_the_median_of_an_input_as_the_baseline(shape, from_function):
     np.testing.assert_allclose(maps, expected, atol=1e-5)
 
 
-def test_the_old_name_of_explain_input_is_accepted(models, inputs):
+def test_former_names_of_arguments_are_refused(models, inputs):
     model, x = models["two_inputs"], inputs["two_inputs"]
-    expected = attribution.explain("gradient", model, x, explain_input="image")
-    with pytest.warns(DeprecationWarning, match="wrt= is now called explain_input="):
-        found = attribution.explain("gradient", model, x, wrt="image")
-    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(BadInput, match="'wrt'"):
+        attribution.explain("gradient", model, x, wrt="image")
+    with pytest.raises(TypeError, match="'wrt'"):
+        model.layers(wrt="image")
+    with pytest.raises(TypeError, match="'model'"):
+        attribution.load_model(path="model")

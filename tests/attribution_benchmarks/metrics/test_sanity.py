@@ -240,10 +240,7 @@ def test_max_sensitivity_is_bounded_where_a_saturated_score_has_hardly_a_gradien
     np.testing.assert_allclose(sensitivity(lambda inputs: 1e-9 * steep(inputs), pictures), found, rtol=1e-9)
 
 
-def test_the_former_name_of_max_sensitivity_still_works_and_says_the_new_one(capsys):
-    found = select_metrics(["continuity"], {})
-    assert found == {"max_sensitivity": METRIC_REGISTRY["max_sensitivity"]}
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "'continuity' is now 'max_sensitivity'" in line
-    select_metrics(["max_sensitivity"], {})
-    assert not capsys.readouterr().err
+def test_the_former_name_of_max_sensitivity_is_refused():
+    assert select_metrics(["max_sensitivity"], {}) == {"max_sensitivity": METRIC_REGISTRY["max_sensitivity"]}
+    with pytest.raises(BadInput, match="--metrics has no 'continuity'"):
+        select_metrics(["continuity"], {})

@@ -32,7 +32,6 @@ def test_scores_and_versions(client, inputs, weights):
         reply = client.predict(model, "serving_default", {"x": inputs})
         np.testing.assert_allclose(reply["scores"], expected(inputs, weights, version), rtol=1e-6)
         assert reply["scores"].dtype == np.float32
-    assert client.status(LINEAR) == {2: "AVAILABLE", 1: "AVAILABLE"}
     version, signatures = client.signatures(LINEAR)
     assert version == 2 and signatures["serving_default"].inputs["x"].shape == (None, 2, 3)
 
@@ -45,8 +44,6 @@ def test_missing_model_version_and_signature_repeat_the_servers_words(client, in
     error = refused(client, inputs, signature="classify")
     assert error.code in ("FAILED_PRECONDITION", "INVALID_ARGUMENT")
     assert '"classify" not found' in str(error) and "model 'linear', signature 'classify'" in str(error)
-    with pytest.raises(ServerError, match="Could not find any versions of model nothing"):
-        client.status(ModelName("nothing"))
     error = refused(client, inputs, arrays={"y": inputs})
     assert error.code == "INVALID_ARGUMENT" and client.counts.retries == 0
 
