@@ -97,6 +97,8 @@ def train(
     held out and the 1,000 test signals, under ``train``, ``validation`` and ``test``.
     """
     import keras
+    from tqdm import tqdm
+    from tqdm.keras import TqdmCallback
 
     held_out = round(len(data.train.labels) * _VALIDATION_SHARE)
     signals, labels = data.train.signals[..., None], data.train.labels
@@ -112,7 +114,8 @@ def train(
         steps_per_execution=-(-len(learnt[1]) // _TRAINING_BATCH),  # one call of the runtime an epoch
         jit_compile=False,
     )
-    model.fit(*learnt, batch_size=_TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[_progress(epochs)])
+    progress = TqdmCallback(verbose=0, tqdm_class=tqdm, desc="training")
+    model.fit(*learnt, batch_size=_TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[progress])
     return {
         name: float(100 * np.mean(model.predict(x, batch_size=500, verbose=0).argmax(axis=1) == y))
         for name, (x, y) in splits.items()
@@ -157,25 +160,6 @@ def use_one_thread() -> None:
         tf.config.threading.set_intra_op_parallelism_threads(1)
     except RuntimeError:  # TensorFlow has already started in this process
         print_line("TensorFlow was started before training; the weights depend on its threads", file=sys.stderr)
-
-
-def _progress(epochs: int):
-    """Return a callback that shows a progress bar with the loss on standard error."""
-    import keras
-    from tqdm import tqdm
-
-    class Progress(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            self.bar = tqdm(total=epochs, desc="training", unit="epoch")
-
-        def on_epoch_end(self, epoch, logs=None):
-            self.bar.set_postfix(loss=f"{logs['loss']:.3f}", refresh=False)
-            self.bar.update()
-
-        def on_train_end(self, logs=None):
-            self.bar.close()
-
-    return Progress()
 
 
 def free_directory(output_dir: str, name: str) -> pathlib.Path:
