@@ -20,9 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
-from absl import flags  # noqa: E402
 
-from attribution import cli  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution.methods.method import Method  # noqa: E402
 from attribution.methods.registry import METHODS  # noqa: E402
@@ -36,15 +34,13 @@ RELIABILITY = ROOT / "docs" / "which_metric.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
 METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics of: a module, another}" are sheets
-FLAGS = flags.FlagValues()
-flags.DEFINE_string("output_dir", str(ROOT / "docs"), "folder of both pages", flag_values=FLAGS)
 
 
-def main(values: flags.FlagValues) -> None:
+def main() -> None:
     """Write the pages."""
     groups = json.loads(RELIABILITY.read_text(encoding="utf-8"))["groups"]
     for name, text in (("methods", methods_page()), ("metrics", metrics_page(groups))):
-        atomic_write(pathlib.Path(values.output_dir) / f"{name}.md", text)
+        atomic_write(ROOT / "docs" / f"{name}.md", text)
 
 
 def methods_page() -> str:
@@ -139,4 +135,4 @@ def _sheet(metric: Metric) -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main, FLAGS, __doc__)
+    main()

@@ -18,9 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
-from absl import flags  # noqa: E402
 
-from attribution import cli  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
@@ -31,13 +29,11 @@ from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
 _WITHIN = 3  # rank of a metric that is named first
 FIGURES = ROOT / "docs" / "which_metric.json"
 TEMPLATE = ROOT / "tools" / "docs" / "which_metric_template.md"
-FLAGS = flags.FlagValues()
-flags.DEFINE_string("output", str(ROOT / "docs" / "which_metric.md"), "file to write", flag_values=FLAGS)
 
 
-def main(values: flags.FlagValues) -> None:
+def main() -> None:
     """Write the page."""
-    atomic_write(pathlib.Path(values.output), page(json.loads(FIGURES.read_text(encoding="utf-8"))))
+    atomic_write(ROOT / "docs" / "which_metric.md", page(json.loads(FIGURES.read_text(encoding="utf-8"))))
 
 
 def page(record: Mapping) -> str:
@@ -116,4 +112,4 @@ def difference(rows: Mapping[str, Mapping], first: str, second: str) -> tuple[fl
 
 
 if __name__ == "__main__":
-    cli.run(main, FLAGS, __doc__)
+    main()
