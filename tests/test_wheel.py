@@ -99,7 +99,10 @@ def test_it_holds_the_packages_and_nothing_else(wheel):
     for package in PACKAGES:
         assert {f"{package}/__init__.py", f"{package}/py.typed"} <= set(names)
         on_disk = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py")}
+        cards = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*_card.md")}
+        assert cards <= set(names)
         assert {name for name in names if name.endswith(".py") and name.startswith(f"{package}/")} == on_disk
+    assert "clevr_xai/generation/families/official_wording.json" in names
     assert not [name for name in names if "saved_models/served" in name]
 
 
