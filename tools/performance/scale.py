@@ -1,67 +1,25 @@
-"""What an input costs by benchmark and method, and what memory a run takes.
+"""Write the table of docs/scale.md: peak memory and CPU time of few and of many inputs.
 
-    python tools/performance/scale.py --measure     # a few minutes; writes SCALE.json
-    python tools/performance/scale.py --memory      # peaks and CPU time of few and of many inputs; half an hour
-    python tools/performance/scale.py               # writes the tables of docs/scale.md from that file
+    python tools/performance/scale.py
 
-Costs are CPU seconds of one process, of inputs that are explained, after a first batch in which TensorFlow makes its
-functions.
+Needs Apache Beam.
+
+Cost: half an hour.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from absl import flags  # noqa: E402
-
-from attribution import cli  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 from tools.docs.page_parts import replace_parts  # noqa: E402
-
-KNOWN, PAGE = pathlib.Path(__file__).with_name("SCALE.json"), ROOT / "docs" / "scale.md"
-FLAGS = flags.FlagValues()
-flags.DEFINE_bool("measure", False, "measure what methods cost", flag_values=FLAGS)
-flags.DEFINE_bool("memory", False, "measure the peak of few and many inputs; needs Apache Beam", flag_values=FLAGS)
-
-# Door, work, flags, inputs of a batch, batches that are measured.
-COSTS = {
-    "SVEA, a signal": ("svea.benchmark", "saved_models/svea/baseline", ["--batch_size=500"], range(0, 1500), 500),
-    "BIM, an image": ("bim.metrics", "obj-obj", ["--batch_size=4", "--nocontrols"], range(0, 12), 4),
-    "CLEVR-XAI, a question": ("clevr_xai.evaluate", "simple", ["--batch_size=2", "--controls="], range(0, 6), 2),
-}
-
-
-def costs_of(door: str, name: str, given: list[str], items: range, rows: int) -> dict[str, float]:
-    """Return method -> CPU seconds of an input that is explained."""
-    module = importlib.import_module(door)
-    methods = module.FLAGS["methods"].default
-    found = {}
-    for method in methods:
-        module.FLAGS.unparse_flags()
-        module.FLAGS([door, f"--methods={method}", *given])
-        work = module.works(module.FLAGS)(name)
-        seconds = explained = 0
-        for start in range(0, len(items), rows):
-            began = time.process_time()
-            records = work.compute(list(items[start : start + rows]), {}, 0).results
-            if start:  # the first batch makes TensorFlow's functions
-                seconds += time.process_time() - began
-                explained += len(next(records[series] for series in reversed(records)))
-        found[method] = seconds / explained
-        print(f"{door} {method}: {found[method]:.3g} CPU seconds an input", file=sys.stderr)
-    return found
-
 
 MANY = '''
 """Many small inputs, a network that sums them, and masks."""
@@ -191,26 +149,5 @@ def memory_table(memory: dict) -> str:
     return markdown_table(["run", "few", "many", "MB of few", "MB of many", "CPU s of few", "CPU s of many"], body)
 
 
-def costs_table(costs: dict) -> str:
-    """Return the table of costs."""
-    methods = dict.fromkeys(method for found in costs.values() for method in found)
-    body = [
-        [method, *(f"{found[method]:.2g}" if method in found else "–" for found in costs.values())]
-        for method in methods
-    ]
-    return markdown_table(["method", *costs], body)
-
-
-def main(flag_values: flags.FlagValues) -> None:
-    """Measure what is requested, and write the page."""
-    known = json.loads(KNOWN.read_text())
-    if flag_values.measure:
-        known["costs"] = {title: costs_of(*what) for title, what in COSTS.items()}
-    if flag_values.memory:
-        known["memory"] = peaks()
-    atomic_write(KNOWN, json.dumps(known, indent=1) + "\n")
-    replace_parts(PAGE, {"costs": costs_table(known["costs"]), "memory": memory_table(known["memory"])})
-
-
 if __name__ == "__main__":
-    cli.run(main, FLAGS, __doc__)
+    replace_parts(ROOT / "docs" / "scale.md", {"memory": memory_table(peaks())})
