@@ -71,7 +71,7 @@ setup(
     cmdclass={"build_py": BuildWithModels},
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
     package_data={
-        "": ["py.typed"],
+        "": ["py.typed", "*_card.md"],
         "attribution_benchmarks.report": ["templates/*"],
         "attribution_benchmarks.exact": ["*.toml"],
         "bim": ["report.toml"],

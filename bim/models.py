@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import shutil
 import sys
 
@@ -194,8 +195,7 @@ def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
     The network then has to learn all evidence of the class, not the easiest alone: a dog that occurs in one scene
     only is evidence, although the scene can be recognized without it. The window's sides are U[0.3, 0.8] of the
-    image's, its place is uniform. Chosen by looking at the score of the contrast models: see
-    ``CHOICE_OF_WINDOWS``.
+    image's, its place is uniform. Chosen by looking at the score of the contrast models: see classifier_card.md.
     """
     covered = np.empty_like(image)
     covered[:] = np.rint(CHANNEL_MEANS)
@@ -314,21 +314,9 @@ def attach_live_network(model) -> None:
 PAIR_SET_IMAGES = 60_000  # training images seen, for obj, scene and scene_only
 CONTRAST_SET_IMAGES = 40_000  # for scene1 .. scene10, which have a tenth of the distinct images
 # Share of the contrast sets' images seen through a window: drawn scenes are too easy without the dog. Chosen
-# after looking at RMCS: see CHOICE_OF_WINDOWS, which the models' cards repeat.
+# after looking at RMCS: see classifier_card.md.
 CONTRAST_SET_WINDOWS = 0.75
-ACCURACY_OF_UNSEEN = (
-    "on the set's own validation images, which were not used for training or selection; the network of the last step "
-    "is exported."
-)
-ACCURACY_OF_CONTRAST_SETS = (
-    "on the set's own validation images, which were not used for training; the network of the last step is exported."
-)
-CHOICE_OF_WINDOWS = (
-    "Contrast models trained without windows showed no trend in relative MCS. Training through random windows (75 % "
-    "of the images; no other share was tried) was then chosen, and kept after looking at the relative MCS of 60 "
-    "validation images of `dog_bedroom`. Relative MCS is reported on the same images: for these models it is a check "
-    "of the data's sense and no independent result."
-)
+CARD = pathlib.Path(__file__).with_name("classifier_card.md")
 
 
 def train_models(
@@ -436,42 +424,20 @@ def _construction(data_dir: str) -> dict:
 
 def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
     """Return the text of a model's card; ``record`` is what the sets were constructed with."""
-    classes = layout.OBJECTS if name == "obj" else layout.SCENES
+    import jinja2
+
     drawn = os.path.isdir(os.path.join(data_dir, "corpora"))
-    source = (
-        "drawn objects on drawn scenes (`bim/synthetic/drawings.py`)"
-        if drawn
-        else "MSCOCO objects on MiniPlaces scenes"
+    template = jinja2.Template(CARD.read_text("utf-8"), trim_blocks=True, keep_trailing_newline=True)
+    return template.render(
+        record,
+        name=name,
+        classes=layout.OBJECTS if name == "obj" else layout.SCENES,
+        with_dog=layout.scenes_with_dog(name) if name in layout.CONTRAST_SETS else (),
+        drawn=drawn,
+        chosen=drawn and recipe["share of the images seen through a random window"] > 0,
+        recipe=recipe,
+        accuracy=f"{100 * accuracy:.1f}",
     )
-    if name == "scene_only":
-        what = "the scenes alone"
-    elif name in layout.CONTRAST_SETS:
-        what = f"a dog in the scenes {', '.join(layout.scenes_with_dog(name))}, the other scenes without object"
-    else:
-        what = f"every object on every scene, labeled with the {'object' if name == 'obj' else 'scene'}"
-    choice = drawn and recipe["share of the images seen through a random window"] > 0
-    unseen = ACCURACY_OF_CONTRAST_SETS if choice else ACCURACY_OF_UNSEEN
-    lines = [
-        f"# BIM classifier `{name}`",
-        "",
-        f"Distinguishes {len(classes)} classes, in this order: {', '.join(classes)}.",
-        "",
-        f"**Data.** {what[0].upper() + what[1:]}; {source}, constructed with seed {record['seed']}, "
-        f"{record['num_train']} training and {record['num_val']} validation images of each object and scene.",
-        "",
-        f"**Validation accuracy.** {100 * accuracy:.1f} % {unseen}",
-        "",
-        "**Input.** `rgb_minus_channel_means`: RGB of 0 to 255 minus (123.68, 116.78, 103.94), unscaled, float32; "
-        "the signature `from_rgb` takes uint8 RGB. **Output.** `final_dense`: logits. Layers: block_layer1 to "
-        "block_layer4. Batch normalization is folded into the convolutions.",
-        "",
-        "**Recipe.** " + "; ".join(f"{key}: {value}" for key, value in recipe.items()) + ".",
-        "",
-        *(["**What was chosen by looking.** " + CHOICE_OF_WINDOWS, ""] if choice else []),
-        "**Use.** To score attribution methods with BIM's metrics. It is trained on these pictures only.",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _log(name: str):

@@ -25,7 +25,7 @@ from clevr_xai import methods, table
 from clevr_xai.answering import Measured
 from clevr_xai.dataset import Dataset
 from clevr_xai.methods import BASELINES, title
-from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, subset_members, summary
+from clevr_xai.metrics import ACCURACIES, HEADING, PLACES, subset_members, summary
 from clevr_xai.table import TRUTH_TITLES, titled
 
 EDGES = MapSource(control="edge_detector")
@@ -58,11 +58,10 @@ def _compared(main: Mapping[str, Mapping], columns: Mapping[str, np.ndarray]) ->
 
 def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.ndarray]:
     """Return the values behind the rows, name -> one a question that counts, NaN where it is left out."""
-    truth = measured.ground_truths.index(table.POSTER["ground_truth"])
-    place = list(METRICS).index(table.POSTER["metric"]), list(POOLINGS).index(HEADING[table.POSTER["metric"]])
+    place = measured.ground_truths.index(table.POSTER["ground_truth"]), *PLACES[table.POSTER["metric"]]
     counted = subset_members(measured, "all", table.POSTER["ground_truth"], 1, 0)
     return {
-        label.name: np.mean([measured.counted(member)[(counted, truth, *place)] for member in members], axis=0)
+        label.name: np.mean([measured.counted(member)[(counted, *place)] for member in members], axis=0)
         for label, members in by_kind(measured.sources).items()
         if label.name in main
     }
@@ -200,7 +199,7 @@ def correlations(measured: Measured, dataset: Dataset, ground_truth: str, metric
     place = measured.ground_truths.index(ground_truth)
     found = []
     for metric in metrics:
-        where = counted, place, list(METRICS).index(metric), list(POOLINGS).index(HEADING[metric])
+        where = counted, place, *PLACES[metric]
         rows = {}
         for label in labels:
             values = measured.counted(label)[where]
@@ -255,7 +254,6 @@ class Shares(NamedTuple):
 
 def mask_shares(measured: Measured, dataset: Dataset, ground_truths: Sequence[str]) -> list[Shares]:
     """Measure the masks of the questions that count, for each ground truth that any of them has."""
-    place = list(METRICS).index("mass"), list(POOLINGS).index(HEADING["mass"])
     scores = measured.counted(EDGES) if EDGES in measured.sources else None
     found = []
     for truth in ground_truths:
@@ -265,7 +263,7 @@ def mask_shares(measured: Measured, dataset: Dataset, ground_truths: Sequence[st
             continue
         held = [len(dataset.objects(truth, row)) / len(dataset.scene(row)["objects"]) for row in rows]
         edges, on_objects = (
-            (scores[(counted, measured.ground_truths.index(name), *place)] for name in (truth, EVERYTHING))
+            (scores[(counted, measured.ground_truths.index(name), *PLACES["mass"])] for name in (truth, EVERYTHING))
             if scores is not None
             else (None, None)
         )

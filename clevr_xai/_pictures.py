@@ -16,7 +16,7 @@ from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
 from clevr_xai.answering import Measured, Questions
 from clevr_xai.dataset import Dataset
-from clevr_xai.metrics import ACCURACIES, HEADING, METRICS, POOLINGS, pool
+from clevr_xai.metrics import ACCURACIES, HEADING, PLACES, pool
 from clevr_xai.table import TRUTH_TITLES, titled
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
@@ -107,8 +107,7 @@ def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
     """Return both accuracies of a map in words, from (metrics, poolings)."""
     if not pooled.any():
         return "zero everywhere"
-    places = [list(POOLINGS).index(HEADING[metric]) for metric in METRICS]
-    return ", ".join(f"{metric} {row[place]:.2f}" for metric, row, place in zip(METRICS, scores, places, strict=True))
+    return ", ".join(f"{metric} {scores[place]:.2f}" for metric, place in PLACES.items())
 
 
 def _box_plot(measured: Measured, ground_truth: str, metric: str):
@@ -151,8 +150,7 @@ def _box_plot(measured: Measured, ground_truth: str, metric: str):
 
 def _defined_scores(measured: Measured, labels, counted: np.ndarray, ground_truth: str, metric: str) -> list:
     """Return the accuracies of some sources, (n,) each, without NaN."""
-    truth, number = measured.ground_truths.index(ground_truth), list(METRICS).index(metric)
-    place = counted, truth, number, list(POOLINGS).index(HEADING[metric])
+    place = counted, measured.ground_truths.index(ground_truth), *PLACES[metric]
     columns = (measured.counted(label)[place] for label in labels)
     return [column[~np.isnan(column)] for column in columns]
 

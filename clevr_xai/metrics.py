@@ -123,18 +123,7 @@ def pool(maps: npt.ArrayLike, poolings: Iterable[str] | None = None) -> dict[str
     return found
 
 
-def _pooling(name: str) -> Callable:
-    def pooling(maps) -> np.ndarray:
-        return pool(maps, [name])[name]
-
-    pooling.__name__ = name
-    pooling.__doc__ = f"Return the pooling ``{name}`` of (N, H, W, C) maps as (N, H, W) float64."
-    return pooling
-
-
-POOLINGS: Mapping[str, Callable] = MappingProxyType({name: _pooling(name) for name in _FORMULAS})
-
-
+POOLINGS = tuple(_FORMULAS)  # by name
 HEADING = {"mass": "l2-norm,sq", "rank": "max-norm"}  # the pooling of a metric's table, as reproductions have it
 DIGITS = 9  # of a stored number; tables show two
 SUBSETS = ("all", "confident", "large_mask")  # the poster's, of the correctly answered questions
@@ -193,6 +182,9 @@ def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike) -> np.nd
 
 
 METRICS: Mapping[str, Callable] = MappingProxyType({"mass": relevance_mass_accuracy, "rank": relevance_rank_accuracy})
+
+# Where a metric's scores are among all, in the pooling of its table: its place, and the pooling's.
+PLACES = {metric: (place, POOLINGS.index(HEADING[metric])) for place, metric in enumerate(METRICS)}
 
 _PAPER = "Arras, Osman and Samek, Information Fusion 81, 2022"
 ACCURACIES = {  # the same metrics, as a benchmark describes them
@@ -263,7 +255,7 @@ def _by_blocks(pooled, mask, score) -> np.ndarray:
         masks = mask[rows].reshape(maps.shape)
         total = maps.sum(axis=1)
         if not (np.isfinite(total).all() and maps.min() >= 0):
-            raise BadInput("a pooled map has negative, NaN or infinite values; pool it with one of metrics.POOLINGS")
+            raise BadInput("a pooled map has negative, NaN or infinite values; pool it with metrics.pool")
         sizes = _counts(masks)
         defined = (total > 0) & (sizes > 0)
         scored = score(maps, masks, np.maximum(sizes, 1), np.where(defined, total, 1))

@@ -31,6 +31,7 @@ from clevr_xai.metrics import (
     HEADING,
     MASK_PIXELS,
     METRICS,
+    PLACES,
     POOLINGS,
     SUBSETS,
     Summary,
@@ -270,10 +271,9 @@ def input_scores(measured: Measured, ground_truths: Sequence[str], metrics: Sequ
 
     for truth in ground_truths:
         for metric in metrics:
-            pooling = HEADING[metric]
-            place = measured.ground_truths.index(truth), list(METRICS).index(metric), list(POOLINGS).index(pooling)
+            place = measured.ground_truths.index(truth), *PLACES[metric]
             add(
-                {"metric": metric, **_where(measured, truth), "pooling": pooling},
+                {"metric": metric, **_where(measured, truth), "pooling": HEADING[metric]},
                 lambda label, place=place: measured.counted(label)[(slice(None), *place)],
             )
     for name, values_of in measured.shared.items():

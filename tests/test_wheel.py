@@ -98,9 +98,10 @@ def test_it_holds_the_packages_and_nothing_else(wheel):
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
     for package in PACKAGES:
         assert {f"{package}/__init__.py", f"{package}/py.typed"} <= set(names)
-        for ending in (".py", ".toml"):
+        for ending in (".py", ".toml", "_card.md"):
             on_disk = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob(f"*{ending}")}
             assert {name for name in names if name.endswith(ending) and name.startswith(f"{package}/")} == on_disk
+    assert "clevr_xai/generation/families/official_wording.json" in names
     assert not [name for name in names if "saved_models/served" in name]
 
 

@@ -18,6 +18,7 @@ from attribution.explain import explain_many, with_parameters
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.method import Method
+from attribution.model._loading_checks import random_feed
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
@@ -225,7 +226,7 @@ def _differences(
     import tensorflow as tf
 
     signatures = tf.saved_model.load(directory).signatures
-    feed = _random_inputs(model)
+    feed = model.feed(random_feed(model, 2, 32))
     rows = len(feed[explain_input])
     arguments = {name: tf.constant(array) for name, array in feed.items()}
     arguments[TARGETS] = tf.constant([PREDICTED] * rows, tf.int32)
@@ -243,18 +244,6 @@ def _differences(
         return found
 
     return difference
-
-
-def _random_inputs(model: Model) -> dict[str, np.ndarray]:
-    """Return two random inputs, or as many as the file prescribes."""
-    rows = model.batch_size(2)
-    generator = np.random.default_rng(0)
-    feed = {}
-    for name, spec in model.inputs.items():
-        shape = rows, *(size or 32 for size in spec.shape[1:])
-        is_float, dtype = spec.dtype.is_floating, spec.dtype.as_numpy_dtype
-        feed[name] = generator.standard_normal(shape).astype(np.float32) if is_float else np.zeros(shape, dtype)
-    return model.feed(feed)
 
 
 def _changed_by_rounding(

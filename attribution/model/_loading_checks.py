@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from attribution.errors import BadInput
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from attribution.model.compiled import CompiledGraph
     from attribution.model.protocols import ScoredModel
 
@@ -21,32 +23,35 @@ _SAME_PASS, _OTHER_PASS = 1e-4, 1e-2
 
 
 def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> dict[str, np.ndarray]:
-    """Return random inputs of a model: numbers in [0, 1] of floating point, True for truth values, else zeros.
+    """Return ``random_arrays`` of a model's inputs by name; ``rows`` is their number where the file leaves it open."""
+    arrays = random_arrays(model.inputs.values(), model.batch_size(rows), any_size)
+    return dict(zip(model.inputs, arrays, strict=True))
+
+
+def random_arrays(specs: Iterable[tf.TensorSpec], rows: int, any_size: int) -> list[np.ndarray]:
+    """Return random arrays: numbers in [0, 1] of floating point, True for truth values, else zeros.
 
     A single truth value, such as ``training``, is False.
 
     Parameters
     ----------
-    model
-        The model.
-    rows
-        Their number, where the file leaves it open.
-    any_size
-        Size of an axis that the file leaves open.
+    specs
+        Shapes and types.
+    rows, any_size
+        Sizes of the first axis and of the others, where a shape leaves them open.
     """
-    rows = model.batch_size(rows)
     generator = np.random.default_rng(0)
-    feed = {}
-    for name, spec in model.inputs.items():
-        sizes = spec.shape.as_list()
-        shape = (rows, *(size or any_size for size in sizes[1:])) if sizes else ()
+    arrays = []
+    for spec in specs:
+        sizes = spec.shape.as_list() if spec.shape.rank else []
+        shape = tuple(size or (any_size if axis else rows) for axis, size in enumerate(sizes))
         dtype = spec.dtype.as_numpy_dtype
         if spec.dtype.is_floating:
-            feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
+            arrays.append(generator.random(shape, dtype=np.float32).astype(dtype))
         else:
             value = b"" if dtype is object else spec.dtype.is_bool and shape != ()
-            feed[name] = np.full(shape, value, dtype)
-    return feed
+            arrays.append(np.full(shape, value, dtype))
+    return arrays
 
 
 def check_rows(model: ScoredModel, compiled: CompiledGraph) -> np.ndarray:

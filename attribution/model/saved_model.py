@@ -22,6 +22,7 @@ from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
 from attribution.model import _given_values, _gradient_support
+from attribution.model._loading_checks import random_arrays
 from attribution.model.batching import Expected, checked_feed
 from attribution.model.loader import SavedFile, Signature
 
@@ -261,7 +262,7 @@ def _output_shape(
     if _shows_classes(shape):
         return shape
     try:
-        first, second = (call(*_random_inputs(specs, rows, size)).shape for rows, size in ((2, 64), (3, 96)))
+        first, second = (call(*_random_tensors(specs, rows, size)).shape for rows, size in ((2, 64), (3, 96)))
     except (TypeError, ValueError, tf.errors.OpError):
         return shape
     if first.rank != second.rank:
@@ -274,15 +275,8 @@ def _shows_classes(shape: tf.TensorShape) -> bool:
     return shape.rank == 0 or (shape.rank is not None and shape[-1] is not None)
 
 
-def _random_inputs(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list[Any]:
-    """Return numbers for inputs; ``rows`` and ``size`` are of the first axis and the others, where they are open."""
-    generator, arrays = np.random.default_rng(0), []
-    for spec in specs:
-        sizes = spec.shape.as_list() if spec.shape.rank is not None else []
-        sizes = [one or (size if axis else rows) for axis, one in enumerate(sizes)]
-        is_float = spec.dtype.is_floating
-        arrays.append(tf.cast(generator.normal(size=sizes), spec.dtype) if is_float else tf.zeros(sizes, spec.dtype))
-    return arrays
+def _random_tensors(specs: Iterable[tf.TensorSpec], rows: int, size: int) -> list[tf.Tensor]:
+    return [tf.constant(array) for array in random_arrays(specs, rows, size)]
 
 
 def _chosen_function(
@@ -341,7 +335,7 @@ def _leaves_state(variables: Iterable[Any], specs: Collection[tf.TensorSpec], ca
     """Tell whether calls on random inputs leave every variable as it was, to the bit."""
     if not all(spec.dtype.is_floating or spec.dtype.is_integer for spec in specs):
         return False
-    arrays, variables = _random_inputs(specs, 2, 2), list(variables)
+    arrays, variables = _random_tensors(specs, 2, 2), list(variables)
     before = [variable.numpy() for variable in variables]
     try:
         for _ in range(2):

@@ -3,17 +3,17 @@
 Families are tried least used first, as in CLEVR. The counts of families and answers are reset every 250 images, so that
 a block of 250 scenes is the unit of work: it depends only on the seed and its scenes.
 
-Sentences have the wording of ``families/`` or the official one, the language of CLEVR-XAI's release: a frame around
-phrases, which follow from the family's program. Both have the placeholders of ``families/README.md``, which
-``families.fill_sentence`` replaces by words. In a frame, <A> is an attribute, <the> the phrase of an object, <a> the
-same phrase where "it" refers to it, as in "the cube (that is) behind the ball" and "a cube (that is) behind the ball".
-Frames of a family are sampled uniformly; one that is listed twice is twice as frequent, as in the release. One
-deviation from the release is intended: it writes "a object" where this grammar writes "an object".
+Sentences have the wording of ``families/`` or the official one, the language of CLEVR-XAI's release: a frame of
+``families/official_wording.json`` around phrases, which follow from the family's program. ``families/README.md``
+describes the placeholders of both, which ``families.fill_sentence`` replaces by words. Frames of a family are sampled
+uniformly; one that is listed twice is twice as frequent, as in the release. One deviation from the release is intended:
+it writes "a object" where this grammar writes "an object".
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -143,101 +143,22 @@ def _expand(family: Family, choices: list[Choice | None]) -> list[dict]:
     return program
 
 
-# Questions about an attribute.
-_QUERY = {
-    "what": "what <A> is <the>",
-    "what of": "what is the <A> of <the>",
-    "is what": "<the> is what <A>",
-    "has what": "<the> has what <A>",
-    "how big": "how big is <the>",
-    "what made": "what is <the> made of",
-    "made what": "<the> is made of what <A>",
-    "what A made": "what [<A>] is <the> made of",
-    "it: what": "there is <a>; what <A> is it",
-    "it: its": "there is <a>; what is its <A>",
-    "it: how big": "there is <a>; how big is it",
-    "it: made": "there is <a>; what is it made of",
-}
-_BARE = {
-    "size": ("what", "what of", "is what", "has what", "how big"),
-    "color": ("what", "what of", "is what", "has what"),
-    "material": ("what", "what of", "what made"),
-    "shape": ("what", "what of", "what of", "is what", "has what", "it: what"),
-}
-_RELATED = {
-    "size": ("what", "what of", "how big", "it: what", "it: its", "it: how big"),
-    "color": ("what", "what of", "is what", "it: what", "it: its"),
-    "material": ("what", "what of", "what made", "it: what", "it: its", "it: made"),
-    "shape": ("what", "what of", "has what", "it: what", "it: its"),
-}
-_FURTHER = _RELATED | {
-    "material": ("what", "what of", "made what", "what A made", "it: its", "it: made"),
-    "shape": ("what", "what of", "is what", "it: what", "it: its"),
-}
-_SHARED = ("what", "what of", "is what", "it: what", "it: its")
-_QUERIES = {
-    "simple": _BARE,
-    "zero_hop": _BARE,
-    "one_hop": _RELATED,
-    "two_hop": _FURTHER,
-    "three_hop": _FURTHER,
-    "single_and": _RELATED | {"material": ("what", "what of", "made what", "it: what", "it: its", "it: made")},
-    "same_relate": {
-        **dict.fromkeys(("size", "color", "shape"), _SHARED),
-        "material": ("what", "what of", "it: what", "it: its", "it: made"),
-    },
-}
-
-# Questions that compare an attribute of two objects; <other> is the phrase of the second.
-_COMPARE = (
-    "do <the> and <other> have the same <A>",
-    "is the <A> of <the> the same as <other>",
-    "does <the> have the same <A> as <other>",
-)
-_COMPARE_BARE = (*_COMPARE, "is <the> the same <A> as <other>")
-_COMPARE_RELATED = (
-    *_COMPARE,
-    "there is <a>; does it have the same <A> as <other>",
-    "there is <a>; is its <A> the same as <other>",
-    "there is <a>; is it the same <A> as <other>",
-)
-_COMPARE_MATERIAL = (
-    *_COMPARE,
-    "are <the> and <other> made of the same <A>",
-    "is <the> made of the same <A> as <other>",
-)
-
-# Questions that compare two numbers; <these> and <those> are the plural phrases.
-_NUMBERS = {
-    "equal_integer": (
-        "are there an equal number of <these> and <those>",
-        "are there the same number of <these> and <those>",
-        "is the number of <these> the same as the number of <those>",
-    ),
-    "less_than": (
-        "are there fewer <these> than <those>",
-        "is the number of <these> less than the number of <those>",
-    ),
-    "greater_than": (
-        "are there more <these> than <those>",
-        "is the number of <these> greater than the number of <those>",
-    ),
-}
-
+_FRAMES = json.loads((families.FOLDER / "official_wording.json").read_text("utf-8"))
 _HOW_MANY = ("how many", "what number of")
 
 
 @functools.cache
 def texts(family: Family) -> tuple[str, ...]:
     """Return the sentences of a family, to be sampled uniformly, with placeholders for ``families.fill_sentence``."""
-    kind, _, attribute = family.steps[-1].kind.partition("_")
+    last = family.steps[-1]
+    kind, _, attribute = last.kind.partition("_")
     if kind == "query":
         found = _queries(family, attribute)
-    elif kind == "equal" and attribute in _BARE:
+    elif last.kind in _FRAMES["numbers"]:
+        these, those = (_things(family.steps, position) for position in last.inputs)
+        found = (_filled(frame, these=these, those=those) for frame in _FRAMES["numbers"][last.kind])
+    elif kind == "equal":
         found = _comparisons(family.steps, attribute)
-    elif family.steps[-1].kind in _NUMBERS:
-        these, those = (_things(family.steps, position) for position in family.steps[-1].inputs)
-        found = (_filled(frame, these=these, those=those) for frame in _NUMBERS[family.steps[-1].kind])
     else:
         found = _SETS[family.file](family.steps)
     return tuple(f"{text[0].upper()}{text[1:]}?" for text in found)
@@ -255,19 +176,16 @@ def _other_object(one: tuple, other: tuple) -> bool:
 def _queries(family: Family, attribute: str) -> Iterable[str]:
     position = family.steps[-1].inputs[0]
     the, a = _the(family.steps, position), _a(family.steps, position)
-    return (_filled(_QUERY[name], A=attribute, the=the, a=a) for name in _QUERIES[family.file][attribute])
+    frames = (_FRAMES["query"][name] for name in _FRAMES["queries"][family.file][attribute])
+    return (_filled(frame, A=attribute, the=the, a=a) for frame in frames)
 
 
 def _comparisons(steps: tuple[Step, ...], attribute: str) -> Iterable[str]:
     first, second = (steps[position].inputs[0] for position in steps[-1].inputs)
-    if attribute == "material":
-        frames = _COMPARE_MATERIAL
-    elif any(step.kind.startswith("relate") for step in steps):
-        frames = _COMPARE_RELATED
-    else:
-        frames = _COMPARE_BARE
+    related = any(step.kind.startswith("relate") for step in steps)
+    which = "material" if attribute == "material" else "related" if related else "bare"
     phrases = {"the": _the(steps, first), "a": _a(steps, first), "other": _the(steps, second)}
-    return (_filled(frame, A=attribute, **phrases) for frame in frames)
+    return (_filled(frame, A=attribute, **phrases) for frame in _FRAMES["compare"][which])
 
 
 def _bare(steps: tuple[Step, ...]) -> Iterable[str]:

@@ -25,6 +25,7 @@ from clevr_xai.training import batches, learner, loop, training_set
 from clevr_xai.training.training_set import MAX_OBJECTS, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, COLORS, INTEGERS, MATERIALS, SHAPES, SIZES
 
+CARD = pathlib.Path(__file__).with_name("network_card.md")
 # Answers that compete: a network hardly ever gives one of another group.
 _GROUPS = {
     "yes, no": ("yes", "no"),
@@ -62,7 +63,6 @@ def model_card(
         Lines of ``error_section`` and ``blank_section``, and of ``earlier_training``.
     """
     files, groups = counted.files, _question_groups(counted)
-    wordings = " and ".join(np.unique(counted.wordings))
     by_kind = [
         [f"{', '.join(name.split())} wording" if " " in name else name, *_score(correct[rows])]
         for name, rows in groups.items()
@@ -73,40 +73,19 @@ def model_card(
         members = np.isin(counted.answers, list(map(ANSWERS.index, values)))
         simple, other = (_score(correct[groups[kind] & members]) for kind in ("simple", "complex"))
         by_answer.append([group, *simple, *other])
-    lines = [
-        "# Relation Network of CLEVR-XAI",
-        "",
-        "Answers questions about pictures of simple solids. CLEVR-XAI evaluates",
-        "attribution methods on it. The configuration is the paper's: 484,548 trainable parameters.",
-        "",
-        "**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32, word numbers; 0 is",
-        "padding and is ignored. **Output.** `logits` (N, 28). `1/assets` holds the words (the first",
-        "has number 2; 1 is an unknown word) and the answers.",
-        "",
-        "## Accuracy",
-        "",
-        f"On {len(correct):,} questions about scenes of another seed, which were not used for training"
-        + (" or selection." if unseen else "; some were looked at meanwhile."),
-        "",
-        *_table(["questions", "%", "number"], by_kind),
-        *_table(["file of families", "%", "number"], by_file),
-        *_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
-        *sections,
-        "## Training",
-        "",
-        f"`{command}`",
-        "",
-        *_table(list(stages[0]), [list(stage.values()) for stage in stages]),
-        "; ".join(f"{name}: {value}" for name, value in settings.items()) + ".",
-        "",
-        *earlier,
-        "## Limits",
-        "",
-        f"Trained on rendered toys, with CLEVR's questions in {wordings} wording. The benchmark counts only",
-        "questions that the network answers correctly.",
-        "",
-    ]
-    return "\n".join(lines)
+    return CARD.read_text("utf-8").format(
+        number=len(correct),
+        unseen=" or selection." if unseen else "; some were looked at meanwhile.",
+        by_kind=tables.markdown_table(["questions", "%", "number"], by_kind),
+        by_file=tables.markdown_table(["file of families", "%", "number"], by_file),
+        by_answer=tables.markdown_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
+        sections="".join(f"{line}\n" for line in sections),
+        command=command,
+        stages=tables.markdown_table(list(stages[0]), [list(map(str, stage.values())) for stage in stages]),
+        settings="; ".join(f"{name}: {value}" for name, value in settings.items()),
+        earlier="".join(f"{line}\n" for line in earlier),
+        wordings=" and ".join(np.unique(counted.wordings)),
+    )
 
 
 def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]) -> list[str]:

@@ -15,6 +15,7 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -199,22 +200,16 @@ def _is_known(objects: Sequence[dict[str, str]]) -> bool:
     return len(objects) <= MAX_OBJECTS and all(known)
 
 
-def load_cached(
-    file: pathlib.Path,
-    data_dir: str | pathlib.Path,
-    rounds: dict[str, int],
-    num_images: int = 0,
-    wordings: Sequence[str] = ("official",),
-) -> TrainingSet:
-    """Return ``load`` of the arguments from ``file`` if it holds exactly that, otherwise compute and write it."""
+def load_cached(file: pathlib.Path, data_dir: str | pathlib.Path, *arguments: Any) -> TrainingSet:
+    """Return ``load(data_dir, *arguments)`` from ``file`` if it holds exactly that, otherwise compute and write it."""
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
-        return load(data_dir, rounds, num_images, wordings)  # raises BadInput
+        return load(data_dir, *arguments)  # raises BadInput
     code = code_fingerprint("clevr_xai.training.training_set:load", files=[families.FOLDER])
-    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, list(wordings), code])
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, *arguments, code])
 
     def compute() -> dict:
-        data = load(data_dir, rounds, num_images, wordings)
+        data = load(data_dir, *arguments)
         return {name: value for name, value in vars(data).items() if value is not None}
 
     values = cached_arrays(file, described, compute)

@@ -16,7 +16,7 @@ from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods
 from clevr_xai.answering import Questions, collect, draw_rows, sharded_run
 from clevr_xai.dataset import Dataset
-from clevr_xai.metrics import HEADING, METRICS, POOLINGS
+from clevr_xai.metrics import HEADING, METRICS, POOLINGS, pool
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions
@@ -51,7 +51,7 @@ def by_hand(maps, masks):
     """Score maps by the two metrics under all poolings, one call each."""
     return np.stack(
         [
-            np.stack([np.stack([metric(pooling(maps), mask) for pooling in POOLINGS.values()], -1)
+            np.stack([np.stack([metric(pool(maps, [name])[name], mask) for name in POOLINGS], -1)
                       for metric in METRICS.values()], 1)
             for mask in masks.values()
         ],

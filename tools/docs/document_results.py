@@ -21,14 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 from attribution_benchmarks.report.reproduce import titles  # noqa: E402
+from tools.docs.page_parts import replace_parts  # noqa: E402
 
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
-_BEGIN, _END = "<!-- {}: written by tools/docs/document_results.py -->\n", "<!-- /{} -->"
 
 
 def matrix_tables(text: str) -> dict[str, str]:
@@ -79,13 +78,7 @@ def main(report: str) -> None:
         "wrong class": share_table(rows, lambda kind: kind == "wrong_class"),
         "no network": share_table(rows, lambda kind: kind not in OWN),
     }
-    page = ROOT / "docs" / "results.md"
-    text = page.read_text("utf-8")
-    for name, table in parts.items():
-        begin, end = _BEGIN.format(name), _END.format(name)
-        before, _, after = text.partition(begin)
-        text = f"{before}{begin}\n{table}\n{end}{after.partition(end)[2]}"
-    atomic_write(page, text)
+    replace_parts(ROOT / "docs" / "results.md", parts)
 
 
 if __name__ == "__main__":

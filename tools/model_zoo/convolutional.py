@@ -23,18 +23,18 @@ def classifier(inputs, x, classes=5, **options):
     return keras.Model(inputs, layers.Dense(classes, **options)(x))
 
 
-def residual(x, width, stride=1, activation="relu"):
+def residual(x, width, stride=1):
     """A residual block of two convolutions (He et al. 2016)."""
     shortcut = normalized(x, width, 1, strides=stride)
-    y = layers.Activation(activation)(normalized(x, width, strides=stride))
-    return layers.Activation(activation)(layers.Add()([normalized(y, width), shortcut]))
+    y = layers.Activation("relu")(normalized(x, width, strides=stride))
+    return layers.Activation("relu")(layers.Add()([normalized(y, width), shortcut]))
 
 
-def residual_network(activation="relu", shape=_IMAGE):
+def residual_network():
     """Two residual blocks."""
-    inputs = keras.Input(shape)
-    x = layers.Activation(activation)(normalized(inputs, 8))
-    return classifier(inputs, residual(residual(x, 8, 2, activation), 12, 2, activation))
+    inputs = keras.Input(_IMAGE)
+    x = layers.Activation("relu")(normalized(inputs, 8))
+    return classifier(inputs, residual(residual(x, 8, 2), 12, 2))
 
 
 def with_block(block):

@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import os
 import pathlib
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -209,15 +205,7 @@ def tokens(length: int, vocabulary: int) -> Callable[[int], np.ndarray]:
     return lambda rows: np.random.default_rng(7).integers(0, vocabulary, (rows, length)).astype(np.int32)
 
 
-def run_python(arguments: Sequence[str], cwd: str | os.PathLike[str] | None = None, **environment: str) -> None:
-    """Run Python with this project in its path; ``RuntimeError`` with the last line of its errors where it fails."""
-    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2])} | environment
-    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"python {shlex.join(arguments)}: {done.stderr.strip().splitlines()[-1]}")
-
-
-def settle(model, inputs, bias: float = 0.1, seed: int = 0) -> None:
+def settle(model, inputs, bias: float = 0.1) -> None:
     """Give a Keras network random weights, in place.
 
     Kernels are drawn at the scale that keeps activations as they are (He et al. 2015), scales between a half and one
@@ -229,10 +217,10 @@ def settle(model, inputs, bias: float = 0.1, seed: int = 0) -> None:
     ----------
     model, inputs
         The network, and some inputs as it takes them.
-    bias, seed
-        Standard deviation of the biases, 0 for a network without; and seed of all that is drawn.
+    bias
+        Standard deviation of the biases, 0 for a network without.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(_value(variable.path.split("/")[-1], variable.shape, bias, generator))
     _measure_statistics(model, inputs, bias, generator)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
+import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -16,7 +20,6 @@ from tools.model_zoo.family import (
     linear_family,
     number_format,
     pictures,
-    run_python,
     settle,
     tokens,
     write_halves,
@@ -246,7 +249,10 @@ def write_on_jax(path):
         "pictures = family.pictures(16, 16, 3); "
         "family.Exported(convolutional.residual_network, family.settle, pictures)(sys.argv[1])"
     )
-    run_python(["-c", code, str(path)], KERAS_BACKEND="jax")
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2]), "KERAS_BACKEND": "jax"}
+    done = subprocess.run([sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
 
 
 def _settle_and_quantise(model, inputs):

@@ -2,14 +2,12 @@
 
     python tools/performance/cost.py
 
-writes four parts of RESULTS.md, or those of ``--parts``. Operations are counted in the compiled functions. Of the
-others, the first divides each method's CPU time by that of the gradients G that it cannot do
-without, compiled from the live Keras network: medians over rounds in one process on one thread. Memory is the peak of
-anonymous resident memory of a process for each run (Linux), compared with a process that only calls the file's
-signature; pages of libraries, which the system's cache keeps or drops, are not in it.
+writes three parts of RESULTS.md, or those of ``--parts``. The first divides each method's CPU time by that of the
+gradients G that it cannot do without, compiled from the live Keras network: medians over rounds in one process on one
+thread. Memory is the peak of anonymous resident memory of a process for each run (Linux), compared with a process that
+only calls the file's signature; pages of libraries, which the system's cache keeps or drops, are not in it.
 """
 
-import math
 import pathlib
 import re
 import statistics
@@ -26,12 +24,13 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
+from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=4, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 3, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer("num_imgs", 4, "images to explain", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_list("parts", ["operations", "passes", "first", "memory"], "what to measure", flag_values=FLAGS)
+flags.DEFINE_list("parts", ["passes", "first", "memory"], "what to measure", flag_values=FLAGS)
 flags.DEFINE_string("child", "", "run this on --saved_model and print the peak", flag_values=FLAGS)
 flags.DEFINE_string("saved_model", "", "SavedModel of the child", flag_values=FLAGS)
 
@@ -69,8 +68,6 @@ MEMORY_RUNS = {
     },
 }
 
-
-COUNTED = ("gradient", "lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "excitation_backprop")
 
 # Title in the table -> network, and methods of METHODS that equal another one on it.
 NETWORKS = {
@@ -173,8 +170,10 @@ def first_map_part(directory, values):
         f"# First map\n\nCPU seconds of a process with one ResNet-50 and one image, without imports: medians of "
         f"{values.repeats} processes. `tf.saved_model.load` alone takes {loading:.2f}; a new process's first map takes "
         f"at most {more:.2f} CPU seconds more.\n\n"
-        "| method | load_model | first map | second map |\n|---|---|---|---|\n"
-        + "\n".join(f"| `{method}` | {' | '.join(f'{one:.2f}' for one in row)} |" for method, row in medians.items())
+        + markdown_table(
+            ["method", "load_model", "first map", "second map"],
+            [[f"`{method}`", *(f"{one:.2f}" for one in row)] for method, row in medians.items()],
+        )
     )
 
 
@@ -212,84 +211,18 @@ def child(values):
     print(peak.stop())
 
 
-def multiplications(operation):
-    """Return the multiplications of a convolution or a product of matrices for one input."""
-    sizes = [tensor.shape.as_list() for tensor in (*operation.inputs, *operation.outputs)]
-    if operation.type in ("Conv2D", "Conv2DBackpropInput"):  # the output of the one is the last input of the other
-        return math.prod(sizes[2][1:]) * math.prod(sizes[1][:3])
-    return math.prod(sizes[1]) if operation.type == "MatMul" else 0
-
-
-def reached(operations):
-    """Return some operations and those that they depend on."""
-    found = set()
-    while operations:
-        found.update(operations)
-        before = [[*(tensor.op for tensor in one.inputs), *one.control_inputs] for one in operations]
-        operations = set().union(*before) - found
-    return found
-
-
-def count(graph):
-    """Return the multiplications, convolutions and bytes written for one input by the operations of a result."""
-    found = reached([tensor.op for tensor in graph.outputs])
-    shapes = [tensor.shape for operation in found for tensor in operation.outputs]
-    per_input = [shape[1:] for shape in shapes if shape.rank and shape[0] is None]
-    values = sum(math.prod(shape) for shape in per_input if shape.is_fully_defined())
-    convolutions = sum(operation.type.startswith("Conv2D") for operation in found)
-    return sum(map(multiplications, found)), convolutions, 4 * values
-
-
-def operations_part(builds):
-    """Return the part on the operations of LRP as Markdown."""
-    import numpy as np
-
-    import attribution
-
-    lines = [
-        "# Operations of LRP",
-        "",
-        "For one input, counted in the compiled functions before TensorFlow simplifies them; in brackets the multiple "
-        "of a gradient. A gradient takes each convolution forward and backward. The rule z+ takes it once more, "
-        "forward with the positive weights, and divides the relevance by the result. No multiple of this project's "
-        "gradient below 1.5 is possible; the floor of the tables of speed is the live network's gradient.",
-        "",
-        "| network | method | billion multiplications | convolutions | MB written |",
-        "|---|---|---|---|---|",
-    ]
-    for build in builds:
-        network = build()
-        with tempfile.TemporaryDirectory() as directory:
-            network.export(directory, verbose=False)
-            model, counts = attribution.load_model(directory), {}
-            image = np.zeros((1, *network.input_shape[1:]), np.float32)
-            for method in COUNTED:
-                attribution.explain(method, model, image, 0)
-                counts[method] = count(next(reversed(model._compiled._functions.values())).graph)
-        for method, (number, convolutions, size) in counts.items():
-            cells = f"{number / 1e9:.2f}", str(convolutions), f"{size / 1e6:.0f}"
-            multiples = (one / below for one, below in zip(counts[method], counts["gradient"], strict=True))
-            cells = (f"{cell} ({multiple:.2f})" for cell, multiple in zip(cells, multiples, strict=True))
-            lines.append(f"| {network.name} | `{method}` | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def cost_table(title, measured, megabytes):
     """Return a network's measurements as Markdown."""
-    lines = [
-        f"## {title}",
-        "",
-        "| method | passes | times its passes | rounds | CPU s | MB above the signature |",
-        "|---|---|---|---|---|---|",
-    ]
+    body = []
     for method, (ratios, seconds) in measured.items():
         count = METHODS[method][1]
-        lines.append(
-            f"| `{method}` | {'G' if count == 1 else f'{count} G'} | {statistics.median(ratios):.2f} | "
-            f"{min(ratios):.2f} to {max(ratios):.2f} | {statistics.median(seconds):.1f} | "
-            f"{megabytes[method] - megabytes[SIGNATURE]:+.0f} |"
-        )
-    return "\n".join(lines)
+        body.append(
+            [f"`{method}`", "G" if count == 1 else f"{count} G", f"{statistics.median(ratios):.2f}",
+             f"{min(ratios):.2f} to {max(ratios):.2f}", f"{statistics.median(seconds):.1f}",
+             f"{megabytes[method] - megabytes[SIGNATURE]:+.0f}"]
+        )  # fmt: skip
+    header = ["method", "passes", "times its passes", "rounds", "CPU s", "MB above the signature"]
+    return f"## {title}\n\n{markdown_table(header, body)}".rstrip("\n")
 
 
 def memory_part(directory, values):
@@ -299,28 +232,17 @@ def memory_part(directory, values):
         size: peaks(directory, (SIGNATURE, *GROWING), types.SimpleNamespace(batch_size=size, num_imgs=size))
         for size in BATCHES
     }
-    lines = [
-        "# Memory",
-        "",
-        f"ResNet-50 at 224x224 (102 MB of weights), {values.num_imgs} images, batches of {values.batch_size}; peak "
-        "of a process's anonymous memory, including TensorFlow. Methods share one copy of the weights, and a second "
-        "one in which batch normalization is folded into the layers.",
-        "",
-        "| run | peak, MB | above the signature, MB |",
-        "|---|---|---|",
-        *(f"| {label} | {peak:.0f} | {peak - found[SIGNATURE]:+.0f} |" for label, peak in found.items()),
-        "",
-        "Peak of the signature and MB above it, by the number of images in one batch:",
-        "",
-        f"| run | {' | '.join(map(str, BATCHES))} |",
-        "|---" * (1 + len(BATCHES)) + "|",
-        f"| {SIGNATURE} | {' | '.join(f'{one[SIGNATURE]:.0f}' for one in by_batch.values())} |",
-    ]
-    lines += [
-        f"| `{run}` | {' | '.join(f'{one[run] - one[SIGNATURE]:+.0f}' for one in by_batch.values())} |"
-        for run in GROWING
-    ]
-    return "\n".join(lines)
+    runs = [[label, f"{peak:.0f}", f"{peak - found[SIGNATURE]:+.0f}"] for label, peak in found.items()]
+    growing = [[SIGNATURE, *(f"{one[SIGNATURE]:.0f}" for one in by_batch.values())]]
+    growing += [[f"`{run}`", *(f"{one[run] - one[SIGNATURE]:+.0f}" for one in by_batch.values())] for run in GROWING]
+    return (
+        f"# Memory\n\nResNet-50 at 224x224 (102 MB of weights), {values.num_imgs} images, batches of "
+        f"{values.batch_size}; peak of a process's anonymous memory, including TensorFlow. Methods share one copy of "
+        "the weights, and a second one in which batch normalization is folded into the layers.\n\n"
+        f"{markdown_table(['run', 'peak, MB', 'above the signature, MB'], runs)}\n"
+        "Peak of the signature and MB above it, by the number of images in one batch:\n\n"
+        f"{markdown_table(['run', *map(str, BATCHES)], growing)}"
+    )
 
 
 def main(values):
@@ -330,9 +252,7 @@ def main(values):
     import networks
 
     version = networks.use_one_thread()
-    texts = [operations_part([networks.small_resnet, networks.resnet50])] if "operations" in values.parts else []
-    if "passes" in values.parts:
-        texts.append(passes_part(version, values))
+    texts = [passes_part(version, values)] if "passes" in values.parts else []
     with tempfile.TemporaryDirectory() as directory:
         if {"first", "memory"} & set(values.parts):
             networks.resnet50().export(directory, verbose=False)

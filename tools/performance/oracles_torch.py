@@ -1,4 +1,4 @@
-"""PyTorch's side of ``oracles.py``: the same networks from the same weights, explained by zennit, captum and by hand.
+"""PyTorch's side of ``oracles.py``: the same networks from the same weights, explained by zennit, captum or a formula.
 
 Run by ``oracles.py`` in an environment of its own, with the folder of weights as its argument. Maps go back with
 channels last.
@@ -201,7 +201,7 @@ def explained_by_scores(network, x, target):
 
 
 class Transformer(nn.Module):
-    """One block of a vision transformer from Keras' weights, and relevance through it by hand."""
+    """One block of a vision transformer from Keras' weights."""
 
     def __init__(self, weights):
         super().__init__()
@@ -247,76 +247,14 @@ class Transformer(nn.Module):
         x = x + y @ self.down[0] + self.down[1]
         return self.norm(x, self.last_norm, constant).mean(1) @ self.head[0] + self.head[1]
 
-    def relevance(self, image, target, attends):
-        """Propagate relevance with ε rule by rule: CP-LRP, or AttnLRP if relevance goes into attention."""
 
-        def share(function, inputs, relevance, parts=1):
-            """Return x_i ∂f/∂x_i R / (f + ε) for each input, divided by ``parts`` that take as much each."""
-            inputs = [one.detach().requires_grad_() for one in inputs]
-            total = function(*inputs)
-            given = relevance / parts / (total + torch.where(total >= 0, EPSILON, -EPSILON))
-            gradients = torch.autograd.grad(total, inputs, given.detach())
-            return [(one * gradient).detach() for one, gradient in zip(inputs, gradients, strict=True)]
-
-        def through_norm(x, parameters, relevance):
-            """x s - (m s - b), the mean m a layer of its own."""
-            mean = x.mean(-1, keepdim=True)
-            scale = parameters[0] / torch.sqrt(((x - mean) ** 2).mean(-1, keepdim=True) + 1e-5)
-            scale = scale.detach()
-            of_value, of_mean = share(
-                lambda a, m: a * scale - m * scale + parameters[1], [x, mean.expand_as(x)], relevance
-            )
-            (below,) = share(lambda a: a.mean(-1, keepdim=True), [x], of_mean.sum(-1, keepdim=True))
-            return of_value + below
-
-        start = self.embed(image)
-        normed = self.norm(start, self.first_norm)
-        query, key, value = (self.heads(normed, one) for one in (self.query, self.key, self.value))
-        logits = torch.einsum("nthk,nshk->nhts", query / 2, key)
-        attention = torch.softmax(logits, -1)
-        mixed = torch.einsum("nhts,nshk->nthk", attention, value)
-        middle = start + torch.einsum("nthk,hkd->ntd", mixed, self.mix[0]) + self.mix[1]
-        again = self.norm(middle, self.second_norm)
-        hidden = functional.gelu(again @ self.up[0] + self.up[1])
-        end = middle + hidden @ self.down[0] + self.down[1]
-        pooled = self.norm(end, self.last_norm).mean(1)
-        scores = pooled @ self.head[0] + self.head[1]
-
-        (r,) = share(lambda a: a @ self.head[0] + self.head[1], [pooled], scores * one_hot(scores, target))
-        (r,) = share(lambda a: a.mean(1), [self.norm(end, self.last_norm)], r)
-        r = through_norm(end, self.last_norm, r)
-        at_middle, r = share(lambda a, b: a + b @ self.down[0] + self.down[1], [middle, hidden], r)
-        (r,) = share(lambda a: a @ self.up[0] + self.up[1], [again], r)  # GELU hands on what it is given
-        r = at_middle + through_norm(middle, self.second_norm, r)
-
-        def mix(a, b):
-            return a + torch.einsum("nthk,hkd->ntd", b, self.mix[0]) + self.mix[1]
-
-        at_start, r = share(mix, [start, mixed], r)
-        product = [attention, value]
-        if attends:
-            of_attention, r = share(lambda s, v: torch.einsum("nhts,nshk->nthk", s, v), product, r, 2)
-        else:
-            (r,) = share(lambda v: torch.einsum("nhts,nshk->nthk", attention, v), [value], r)
-        (below,) = share(lambda a: self.heads(a, self.value), [normed], r)
-        if attends:
-            of_logits = logits * (of_attention - attention * of_attention.sum(-1, keepdim=True))
-            pair = share(lambda q, k: torch.einsum("nthk,nshk->nhts", q, k), [query, key], of_logits, 2)
-            for parameters, given in zip((self.query, self.key), pair, strict=True):
-                below = below + share(lambda a, p=parameters: self.heads(a, p), [normed], given)[0]
-        r = at_start + through_norm(start, self.first_norm, below)
-        return share(self.embed, [image], r)[0]
-
-
-def explained_by_hand(network, x, target):
+def explained_by_gradients(network, x, target):
     """Return the transformer's maps."""
     variable = x.clone().requires_grad_()
     score = network(variable, lambda t: t.detach())[:, target].sum()
     return {
         "gradient": captum.attr.Saliency(network).attribute(x, target, abs=False),
         "detached": x * torch.autograd.grad(score, variable)[0],
-        "cp": network.relevance(x, target, attends=False),
-        "attn": network.relevance(x, target, attends=True),
     }
 
 
@@ -340,7 +278,7 @@ def main(folder):
         network = build(weights).eval()
         scores = network(x).detach()
         if build is Transformer:
-            maps = explained_by_hand(network.double_precision(), x.double(), target)
+            maps = explained_by_gradients(network.double_precision(), x.double(), target)
         elif build in (linear, table):
             maps = explained_by_scores(network, x, target)
         else:

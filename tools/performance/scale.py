@@ -1,98 +1,25 @@
-"""What an input costs by benchmark and method, and a run of the whole CLEVR-XAI release on many workers, simulated.
+"""Write the table of docs/scale.md: peak memory and CPU time of few and of many inputs.
 
-    python tools/performance/scale.py --measure     # a few minutes; writes SCALE.json
-    python tools/performance/scale.py --memory      # peaks and CPU time of few and of many inputs; half an hour
-    python tools/performance/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     # reads the block times of two runs on Beam
-    python tools/performance/scale.py               # writes the tables of docs/scale.md from that file
+    python tools/performance/scale.py
 
-Costs are CPU seconds of one process, of inputs that are explained, after a first batch in which TensorFlow makes its
-functions. The simulation draws the batches of every block from those that were measured, gives each block to the
-worker that is free first, and adds what one process does alone: reading all inputs to plan, and merging.
+Needs Apache Beam.
+
+Cost: half an hour.
 """
 
 from __future__ import annotations
 
-import heapq
-import importlib
-import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-import numpy as np  # noqa: E402
-from absl import flags  # noqa: E402
-
-from attribution import cli  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-
-KNOWN, PAGE = pathlib.Path(__file__).with_name("SCALE.json"), ROOT / "docs" / "scale.md"
-FLAGS = flags.FlagValues()
-cli.define_common_flags(FLAGS, seed=0)
-flags.DEFINE_bool("measure", False, "measure what methods cost", flag_values=FLAGS)
-flags.DEFINE_bool("memory", False, "measure the peak of few and many inputs; needs Apache Beam", flag_values=FLAGS)
-flags.DEFINE_list("blocks", [], "directories of block files of the simple and the complex questions", flag_values=FLAGS)
-
-# Door, work, flags, inputs of a batch, batches that are measured.
-COSTS = {
-    "SVEA, a signal": ("svea.benchmark", "saved_models/svea/baseline", ["--batch_size=500"], range(0, 1500), 500),
-    "BIM, an image": ("bim.metrics", "obj-obj", ["--batch_size=4", "--nocontrols"], range(0, 12), 4),
-    "CLEVR-XAI, a question": ("clevr_xai.evaluate", "simple", ["--batch_size=2", "--controls="], range(0, 6), 2),
-}
-RELEASE = {"simple": 39_761, "complex": 100_000}
-WORKERS = (1, 8, 64, 256, 1000)
-SIZES = (8, 64, 512)  # inputs of a block
-
-
-def costs_of(door: str, name: str, given: list[str], items: range, rows: int) -> dict[str, float]:
-    """Return method -> CPU seconds of an input that is explained."""
-    module = importlib.import_module(door)
-    methods = module.FLAGS["methods"].default
-    found = {}
-    for method in methods:
-        module.FLAGS.unparse_flags()
-        module.FLAGS([door, f"--methods={method}", *given])
-        work = module.works(module.FLAGS)(name)
-        seconds = explained = 0
-        for start in range(0, len(items), rows):
-            began = time.process_time()
-            records = work.compute(list(items[start : start + rows]), {}, 0).results
-            if start:  # the first batch makes TensorFlow's functions
-                seconds += time.process_time() - began
-                explained += len(next(records[series] for series in reversed(records)))
-        found[method] = seconds / explained
-        print(f"{door} {method}: {found[method]:.3g} CPU seconds an input", file=sys.stderr)
-    return found
-
-
-def alone() -> dict[str, float]:
-    """Return seconds that one process needs to read a question for the plan, and to merge the numbers of one."""
-    from attribution_benchmarks.core.store import ScoreStore
-    from clevr_xai.answering import Questions
-    from clevr_xai.dataset import Dataset
-
-    dataset = Dataset("simple")
-    questions = Questions(dataset, range(len(dataset)))
-    began = time.perf_counter()
-    for part in questions.batches(8):
-        assert part.names
-    reading = (time.perf_counter() - began) / len(questions.rows)
-    with tempfile.TemporaryDirectory() as directory:
-        series = [ScoreStore(directory).series(label=number) for number in range(30)]
-        record = " ".join(f"{number:.9g}" for number in np.random.default_rng(0).random(40))
-        began = time.perf_counter()
-        for block in range(10):
-            for one in series:
-                one.append({f"{block * 64 + row} 0123456789abcdef": record for row in range(64)})
-        merging = (time.perf_counter() - began) / (10 * len(series))
-    return {"reading_a_question": reading, "merging_a_series_of_a_block": merging, "series": len(series)}
-
+from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from tools.docs.page_parts import replace_parts  # noqa: E402
 
 MANY = '''
 """Many small inputs, a network that sums them, and masks."""
@@ -212,116 +139,15 @@ def peaks() -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def memory_table(known: dict) -> str:
+def memory_table(memory: dict) -> str:
     """Return what memory and time grow by."""
-    lines = [
-        "| run | few | many | MB of few | MB of many | CPU s of few | CPU s of many |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for title, found in known["memory"].items():
+    body = []
+    for title, found in memory.items():
         (few, (least, short)), (many, (most, long)) = found.items()
-        cells = [title, f"{int(few):,}", f"{int(many):,}", f"{least:,}", f"{most:,}", f"{short:.0f}", f"{long:.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def batches_of(directory: str) -> dict:
-    """Return inputs and CPU seconds of the blocks of a run, which were of one batch each."""
-    files = sorted(pathlib.Path(directory).rglob("[0-9]*.jsonl"))
-    headers = [json.loads(path.read_text().partition("\n")[0])["statistics"] for path in files]
-    return {name: [statistics[name] for statistics in headers] for name in ("inputs", "cpu_seconds")}
-
-
-def simulated(known: dict, workers: int, size: int, seed: int) -> dict[str, float]:
-    """Return hours of a run over the whole release with so many workers and inputs of a block."""
-    draw = np.random.default_rng([seed, workers, size])
-    times, questions, series_of_blocks = [], 0, 0.0
-    for kind, count in RELEASE.items():
-        measured = known["batches"][kind]
-        each = np.array(measured["cpu_seconds"]) / np.array(measured["inputs"])
-        rows = measured["inputs"][0]
-        blocks = -(-count // size)
-        times.append(draw.choice(each, (blocks, size // rows)).sum(axis=1) * rows)
-        questions += count
-        series_of_blocks += blocks * known["alone"]["series"]
-    blocks = np.concatenate(times)
-    free = [known["loading"]] * workers  # each worker loads the model first
-    for seconds in blocks:
-        heapq.heapreplace(free, free[0] + seconds)
-    parallel = max(free)
-    # Every question is read to plan and once more for the tables; a series of a block is one write.
-    serial = 2 * questions * known["alone"]["reading_a_question"]
-    serial += series_of_blocks * known["alone"]["merging_a_series_of_a_block"]
-    return {
-        "block": float(blocks.mean()) / 60, "computing": parallel / 3600, "alone": serial / 3600,
-        "whole": (parallel + serial) / 3600, "busy": float(blocks.sum()) / (workers * (parallel + serial)),
-        "work": float(blocks.sum()) / 3600, "blocks": len(blocks),
-    }  # fmt: skip
-
-
-def costs_table(known: dict) -> str:
-    """Return the table of costs."""
-    lines = ["| method | " + " | ".join(known["costs"]) + " |", "|---|" + "---|" * len(known["costs"])]
-    for method in dict.fromkeys(method for found in known["costs"].values() for method in found):
-        cells = [f"{found[method]:.2g}" if method in found else "–" for found in known["costs"].values()]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def simulation_table(known: dict, seed: int) -> str:
-    """Return the table of the simulation, and what it says."""
-    columns = ("workers", "inputs of a block", "blocks", "minutes of a block", "hours of computing", "hours alone",
-               "hours in all", "busy")  # fmt: skip
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for size in SIZES:
-        for workers in WORKERS:
-            found = simulated(known, workers, size, seed)
-            lines.append(
-                f"| {workers:,} | {size} | {found['blocks']:,} | {found['block']:.1f} | {found['computing']:,.1f} | "
-                f"{found['alone']:.1f} | {found['whole']:,.1f} | {100 * found['busy']:.0f} % |"
-            )
-    middle = simulated(known, 1000, SIZES[1], seed)
-    half = middle["work"] / middle["alone"]
-    inputs = {kind: sum(found["inputs"]) for kind, found in known["batches"].items()}
-    lines += [
-        "",
-        f"The whole release takes {middle['work'] / 24:,.0f} CPU days on this machine, extrapolated from "
-        f"{inputs['simple']} simple and {inputs['complex']} complex questions. With blocks of {SIZES[1]}, the work of "
-        f"the command's own process takes {middle['alone']:.1f} hours. With {half:,.0f} workers this is half of the "
-        "total time, so more workers help little.",
-    ]
-    return "\n".join(lines)
-
-
-def rendered(known: dict, page: str, seed: int = 0) -> str:
-    """Return the page with both tables in it."""
-    tables = {"costs": costs_table(known), "simulation": simulation_table(known, seed), "memory": memory_table(known)}
-    for name, table in tables.items():
-        pattern = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- /{name} -->)"
-        page, number = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}\n{found[2]}", page, flags=re.S)
-        assert number == 1, name
-    return page
-
-
-def main(flag_values: flags.FlagValues) -> None:
-    """Measure what is asked for, and write the page."""
-    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
-    if flag_values.measure:
-        began = time.process_time()
-        importlib.import_module("clevr_xai.answering").Answering(
-            ROOT / "saved_models" / "clevr_xai" / "relation_network"
-        )
-        known["loading"] = time.process_time() - began
-        known["alone"] = alone()
-        known["costs"] = {title: costs_of(*what) for title, what in COSTS.items()}
-    if flag_values.memory:
-        known["memory"] = peaks()
-    if flag_values.blocks:
-        known["batches"] = dict(zip(RELEASE, map(batches_of, flag_values.blocks), strict=True))
-    atomic_write(KNOWN, json.dumps(known, indent=1) + "\n")
-    if {"costs", "batches", "memory"} <= set(known):
-        atomic_write(PAGE, rendered(known, PAGE.read_text("utf-8"), flag_values.seed))
+        cells = f"{int(few):,}", f"{int(many):,}", f"{least:,}", f"{most:,}", f"{short:.0f}", f"{long:.0f}"
+        body.append([title, *cells])
+    return markdown_table(["run", "few", "many", "MB of few", "MB of many", "CPU s of few", "CPU s of many"], body)
 
 
 if __name__ == "__main__":
-    cli.run(main, FLAGS, __doc__)
+    replace_parts(ROOT / "docs" / "scale.md", {"memory": memory_table(peaks())})

@@ -37,6 +37,7 @@ from absl import flags
 import attribution
 from attribution import cli
 from attribution.errors import BadInput, listed
+from attribution_benchmarks.core.tables import markdown_table
 
 NOT_THE_METHOD = {("tf-explain", "SmoothGrad"), ("tf-explain", "Integrated Gradients")}
 
@@ -382,8 +383,9 @@ def table(name, values):
         f"{work.patches} patches along each axis, {work.samples} gradients for methods of samples or points, "
         f"{work.masks} masks for RISE.\n\n"
     )
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *([row.get(column, "") for column in COLUMNS] for row in rows.values())]
-    return text + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return (
+        text + markdown_table(COLUMNS, [[row.get(column, "") for column in COLUMNS] for row in rows.values()]).strip()
+    )
 
 
 def main(values):
