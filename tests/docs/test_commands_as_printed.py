@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -120,14 +119,14 @@ def block(page, words):
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory):
+def clone(tmp_path_factory, quick_python):
     """A clone with the files that the pages have the reader write, and the environment of a shell in it."""
     folder = tmp_path_factory.mktemp("printed")
     clone = folder / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     (clone / ".venv/bin").mkdir(parents=True)
     for name, module in (("python", ""), ("attribution-benchmarks", " -m attribution_benchmarks")):
-        (clone / ".venv/bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable}{module} "$@"\n')
+        (clone / ".venv/bin" / name).write_text(f'#!/bin/sh\nexec {quick_python}{module} "$@"\n')
         (clone / ".venv/bin" / name).chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTRIBUTION_")}
     environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(clone)}
@@ -139,7 +138,7 @@ def clone(tmp_path_factory):
     shutil.copy(clone / "docs/pictures/zebra.jpg", clone / "photo.jpg")
     networks = block("docs/own_models.md", "keras.Sequential") + "\nnetwork.save('network.keras')\n"
     networks += block("docs/own_models.md", 'columns["kind"]')
-    subprocess.run([sys.executable, "-c", networks], cwd=clone, env=environment, check=True)
+    subprocess.run([quick_python, "-c", networks], cwd=clone, env=environment, check=True)
     return clone, environment
 
 
