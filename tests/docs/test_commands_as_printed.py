@@ -45,7 +45,15 @@ LEFT_OUT = {
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
     ],
     "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
-    "five networks of SVEA: 4 CPU minutes": ["python -m svea.benchmark --models"],
+    "five networks of SVEA: 4 CPU minutes; tests/svea/test_benchmark.py does it with two small ones": [
+        "python -m svea.benchmark --models",
+        "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",
+    ],
+    "ten methods on 5,000 signals: 50 CPU seconds; the command runs with fewer methods": ["python -m svea.benchmark$"],
+    "tests/docs/test_scale.py runs it in its own process": [
+        "python -m attribution_benchmarks.exact.evaluate --methods=gradient,smoothgrad --num_imgs=36",
+        "python scripts/construct_bim_dataset.py --drawn --num_train=0",
+    ],
     "22 exports: 2 to 3 CPU minutes; tests/scripts/test_serve.py does it with two": [
         "attribution-benchmarks serve --stand_in$", "bash scripts/serve.sh --",
     ],
@@ -56,7 +64,9 @@ LEFT_OUT = {
     "trains for half an hour to hours": [
         "python scripts/train", "KERAS_BACKEND=jax", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
     ],
-    "faults for minutes to hours, of which tests/faults is a part": ["python tests/faults", "python -m pytest"],
+    "faults for minutes to hours, of which tests/faults is a part": [
+        "python tests/faults", "python -m pytest", ".venv/bin/python -m pytest",
+    ],
     "21 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
 }  # fmt: skip
 
