@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,9 +29,11 @@ FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark slow tests, and begin with the files that take longest: no process has one left when the others are done."""
     for item in items:
+        if item.get_closest_marker("versions") and "versions" not in config.option.markexpr:
+            item.add_marker(pytest.mark.skip("installs TensorFlow for minutes; -m versions runs it"))
         if not SLOW.keys().isdisjoint((item.nodeid.partition("[")[0], item.nodeid.partition("::")[0])):
             item.add_marker("slow")
     items.sort(key=lambda item: FILES.get(item.nodeid.partition("::")[0], len(SLOW)))
@@ -67,6 +70,21 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def quick_python(tmp_path_factory):
+    """Path of a program that takes the arguments of Python and has TensorFlow imported; see ``quick_python.py``."""
+    folder = tmp_path_factory.mktemp("quick")
+    file = Path(__file__).with_name("quick_python.py")
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {file} run {folder}/socket "$@"\n')
+    program.chmod(0o755)
+    command = [sys.executable, "-I", file, "serve", folder / "socket"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline() == b"ready\n"
+        yield program
+        server.stdin.close()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What a user installs: a wheel that holds the packages, their data and the default networks, and needs no checkout."""
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import re
@@ -163,3 +164,53 @@ def test_peers_are_an_extra_and_tensorflow_is_not(wheel, installed):
     assert not [each for each in plain if each.startswith(("tf-explain", "tf-keras-vis"))]
     peers = [each for each in requires if 'extra == "third-party"' in each.replace("'", '"')]
     assert {each.split("<")[0].split(">")[0].strip() for each in peers} == {"tf-explain", "tf-keras-vis"}
+
+
+# A benchmark and its smallest run of one method.
+SMALLEST = {
+    "svea.benchmark": ("--metrics=roe_test",),
+    "bim.metrics": ("--metrics=MCS", "--num_imgs=1"),
+    "clevr_xai.evaluate": ("--num_questions=1", "--random_networks=0"),
+    "attribution_benchmarks.exact.evaluate": ("--num_imgs=2", "--random_networks=0"),
+}
+
+
+def interpreter(version):
+    """Return the path of a version of Python, on PATH or of pyenv, or None."""
+    of_pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"), "versions")
+    found = [*of_pyenv.glob(f"{version}.*/bin/python"), shutil.which(f"python{version}")]
+    return next((one for one in found if one and subprocess.run([one, "-c", ""]).returncode == 0), None)
+
+
+def numbers(content, path=()):
+    """Yield the path and value of every number in the content of a JSON file."""
+    if isinstance(content, int | float):
+        yield path, content
+    inside = enumerate(content) if isinstance(content, list) else content.items() if isinstance(content, dict) else ()
+    for key, value in inside:
+        yield from numbers(value, (*path, key))
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", ["3.10", "3.13"])
+def test_every_benchmark_gives_the_same_numbers_on_the_oldest_and_the_newest_python(wheel, version, tmp_path):
+    """With the libraries that pip chooses there, in a new environment."""
+    if not (python := interpreter(version)):
+        pytest.skip(f"there is no Python {version} here, on PATH or of pyenv")
+    subprocess.run([python, "-m", "venv", tmp_path / "there"], check=True)
+    subprocess.run([tmp_path / "there/bin/pip", "install", "--quiet", wheel], check=True)
+    for module, flags in SMALLEST.items():
+        here = run_smallest(sys.executable, module, flags, tmp_path / "of_here", PYTHONPATH=str(ROOT))
+        there = run_smallest(tmp_path / "there/bin/python", module, flags, tmp_path / "of_there")
+        assert len(there) > 3 and there == pytest.approx(here, rel=1e-3, nan_ok=True), module
+
+
+def run_smallest(python, module, flags, folder, **variables):
+    """Run a benchmark in a folder, with a cache of its own, and return the numbers that it writes."""
+    folder.mkdir(exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"XDG_CACHE_HOME": str(folder), **variables}
+    command = [python, "-m", module, "--methods=gradient", *flags, "--output=scores.json"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and re.search(r"\d", done.stdout), (module, done.stderr[-3000:])
+    return dict(numbers(json.loads((folder / "scores.json").read_text())))

@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -46,7 +45,15 @@ LEFT_OUT = {
         "python scripts/train_bim_models.py --data_dir=data/bim --architecture",
     ],
     "a report: 4 to 42 minutes": ["python scripts/reproduce_tables.py", "attribution-benchmarks report"],
-    "five networks of SVEA: 4 CPU minutes": ["python -m svea.benchmark --models"],
+    "five networks of SVEA: 4 CPU minutes; tests/svea/test_benchmark.py does it with two small ones": [
+        "python -m svea.benchmark --models",
+        "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",
+    ],
+    "ten methods on 5,000 signals: 50 CPU seconds; the command runs with fewer methods": ["python -m svea.benchmark$"],
+    "tests/docs/test_scale.py runs it in its own process": [
+        "python -m attribution_benchmarks.exact.evaluate --methods=gradient,smoothgrad --num_imgs=36",
+        "python scripts/construct_bim_dataset.py --drawn --num_train=0",
+    ],
     "22 exports: 2 to 3 CPU minutes; tests/scripts/test_serve.py does it with two": [
         "attribution-benchmarks serve --stand_in$", "bash scripts/serve.sh --",
     ],
@@ -57,7 +64,9 @@ LEFT_OUT = {
     "trains for half an hour to hours": [
         "python scripts/train", "KERAS_BACKEND=jax", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
     ],
-    "faults for minutes to hours, of which tests/faults is a part": ["python tests/faults", "python -m pytest"],
+    "faults for minutes to hours, of which tests/faults is a part": [
+        "python tests/faults", "python -m pytest", ".venv/bin/python -m pytest",
+    ],
     "21 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
 }  # fmt: skip
 
@@ -120,14 +129,14 @@ def block(page, words):
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory):
+def clone(tmp_path_factory, quick_python):
     """A clone with the files that the pages have the reader write, and the environment of a shell in it."""
     folder = tmp_path_factory.mktemp("printed")
     clone = folder / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     (clone / ".venv/bin").mkdir(parents=True)
     for name, module in (("python", ""), ("attribution-benchmarks", " -m attribution_benchmarks")):
-        (clone / ".venv/bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable}{module} "$@"\n')
+        (clone / ".venv/bin" / name).write_text(f'#!/bin/sh\nexec {quick_python}{module} "$@"\n')
         (clone / ".venv/bin" / name).chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTRIBUTION_")}
     environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(clone)}
@@ -139,7 +148,7 @@ def clone(tmp_path_factory):
     shutil.copy(clone / "docs/pictures/zebra.jpg", clone / "photo.jpg")
     networks = block("docs/own_models.md", "keras.Sequential") + "\nnetwork.save('network.keras')\n"
     networks += block("docs/own_models.md", 'columns["kind"]')
-    subprocess.run([sys.executable, "-c", networks], cwd=clone, env=environment, check=True)
+    subprocess.run([quick_python, "-c", networks], cwd=clone, env=environment, check=True)
     return clone, environment
 
 

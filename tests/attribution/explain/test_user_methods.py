@@ -178,11 +178,13 @@ def test_what_is_no_array_is_refused_by_its_kind_without_another_warning(method,
 
 
 @pytest.mark.parametrize("closing", ["sys.stdout = None", "del sys.stdout", "sys.stdout.close()", "os.close(1)"])
-def test_a_method_that_takes_standard_output_away_causes_no_traceback(closing, exported, inputs, tmp_path):
+def test_a_method_that_takes_standard_output_away_causes_no_traceback(
+    closing, exported, inputs, tmp_path, quick_python
+):
     (tmp_path / "own.py").write_text(f"import os, sys\ndef f(queries):\n    {closing}\n    return queries.inputs\n")
     np.save(tmp_path / "x.npy", inputs["signal"][:1])
     done = subprocess.run(
-        [sys.executable, "-m", "attribution.explain", f"--model={exported['signal']}", "--image=x.npy",
+        [quick_python, "-m", "attribution.explain", f"--model={exported['signal']}", "--image=x.npy",
          "--methods=own.py:f"],
         capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
