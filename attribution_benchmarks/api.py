@@ -24,7 +24,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
 from attribution_benchmarks.core.progress import Bars, Progress
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
-from attribution_benchmarks.core.settings import Settings
+from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.registry import select_metrics
 from attribution_benchmarks.report.presets import columns_of, tasks_of
@@ -45,7 +45,7 @@ _STYLES = {  # color and marker in figures
 def evaluate(
     benchmark: Benchmark | str,
     methods: Methods | None = None,
-    settings: Settings | None = None,
+    settings: RunSettings | None = None,
     *,
     metrics: Sequence[str | Metric] | None = None,
     store: str | os.PathLike[str] | None = None,

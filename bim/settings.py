@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.explainer import saved_methods
-from attribution_benchmarks.core.settings import Count, MapSettings, Names, inherited, setting
-from attribution_benchmarks.core.settings import Settings as BaseSettings
+from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
 from bim.attributions import COSTLY, MASKED
 from bim.layout import MODEL_NAMES, SAVED_MODELS
 from bim.members import members
@@ -84,7 +83,7 @@ class Settings(MapSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TcavSettings(BaseSettings):
+class TcavSettings(RunSettings):
     """The model, its contrast, the layers and the counterparts."""
 
     model: str = setting("obj", "obj, scene, ...: a model of --models_dir; or the directory of any SavedModel")

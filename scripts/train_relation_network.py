@@ -39,53 +39,11 @@ sys.path.insert(0, ROOT)
 
 from attribution import cli  # noqa: E402
 from attribution.files import check_directory, check_file  # noqa: E402
-
-_STAGES = ("reading", "rewording", "seeing", "small", "following", "final")
+from attribution_benchmarks.cli.settings_flags import define_settings, settings_of  # noqa: E402
+from clevr_xai.training.settings import TrainingSettings  # noqa: E402
 
 FLAGS = flags.FlagValues()
-cli.define_common_flags(FLAGS, data_dir="data/clevr_xai_training", seed=0)
-flags.DEFINE_string("validation_dir", "data/clevr_xai_validation", "data of another seed", flag_values=FLAGS)
-flags.DEFINE_string(
-    "test_dir", "", "data of a third seed for the card; the validation data when empty", flag_values=FLAGS
-)
-flags.DEFINE_integer("num_images", 0, "number of images, from the first on; 0 for all", 0, flag_values=FLAGS)
-flags.DEFINE_integer("rounds", 4, "rounds of questions about the training scenes", 1, flag_values=FLAGS)
-flags.DEFINE_list(
-    "wording", ["official"],
-    "sentences of the questions, see scripts/generate_clevr_xai.py: official, plain, or both separated by a comma, "
-    "with --start_from first the wording that the exported network reads",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_string("checkpoint_dir", "data/relation_network", "for checkpoints and the log", flag_values=FLAGS)
-flags.DEFINE_string("output_dir", "data/trained/relation_network", "where to export to", flag_values=FLAGS)
-flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
-for _name, _steps, _at_least, _help in (
-    ("reading", 19_000, 0, "train the question encoder; not with --start_from"),
-    ("rewording", 0, 0, "teach the question encoder of --start_from the further wordings of --wording"),
-    ("seeing", 24_000, 0, "train the convolutions; 0 with --start_from keeps them"),
-    ("small", 10_000, 1, "train a g of three layers of 128"),
-    ("following", 10_000, 1, "add the losses on the program's sets, compared pairs and operands"),
-    ("final", 26_000, 0, "train the paper's g, most of them at a falling rate; 0 with --start_from keeps it"),
-):
-    flags.DEFINE_integer(f"{_name}_steps", _steps, f"steps that {_help}", _at_least, flag_values=FLAGS)
-flags.DEFINE_string(
-    "start_from", "", "exported network to start from, with the stages rewording, seeing and final", flag_values=FLAGS
-)
-flags.DEFINE_integer("images_per_step", 32, "images of a step", 1, flag_values=FLAGS)
-flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
-flags.DEFINE_enum(
-    "precision", "float32", ["float32", "bfloat16"],
-    "of g in training; bfloat16 takes processors that compute with it (AVX512_BF16) three quarters of the time",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer(
-    "checkpoint_steps", 1000, "steps between checkpoints; twice as many in small and following", 1, flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "workers", 1, "processes that make batches, on Linux; 1 is a thread, enough beside two cores that compute", 1,
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
+define_settings(FLAGS, TrainingSettings)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -93,19 +51,21 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution.files import locked_directory
     from clevr_xai.training import stages
 
-    check_directory("checkpoint_dir", flag_values.checkpoint_dir)
-    check_file("checkpoint_dir", os.path.join(flag_values.checkpoint_dir, "log.jsonl"))
-    with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
-        stages.train(flag_values, " ".join(["python scripts/train_relation_network.py", *_changed_flags(flag_values)]))
+    settings = settings_of(flag_values, TrainingSettings)
+    check_directory("checkpoint_dir", settings.checkpoint_dir)
+    check_file("checkpoint_dir", os.path.join(settings.checkpoint_dir, "log.jsonl"))
+    with locked_directory(settings.checkpoint_dir, "checkpoints"):
+        stages.train(settings, " ".join(["python scripts/train_relation_network.py", *_changed_flags(settings)]))
 
 
-def _changed_flags(flag_values: flags.FlagValues) -> list[str]:
+def _changed_flags(settings: TrainingSettings) -> list[str]:
     """Return the flags that determine the network and differ from their defaults."""
-    names = [
-        "num_images", "rounds", "wording", "final_questions", *(f"{name}_steps" for name in _STAGES), "images_per_step",
-        "pairs", "seed", "start_from", "precision",
-    ]  # fmt: skip
-    return [flag_values[name].serialize() for name in names if flag_values[name].value != flag_values[name].default]
+    names = (
+        "num_images", "rounds", "wording", "final_questions", "reading_steps", "rewording_steps", "seeing_steps",
+        "small_steps", "following_steps", "final_steps", "images_per_step", "pairs", "seed", "start_from", "precision",
+    )  # fmt: skip
+    changed = settings.changed()
+    return settings.flags(tuple(name for name in names if name in changed))
 
 
 if __name__ == "__main__":

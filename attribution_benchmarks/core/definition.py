@@ -12,7 +12,7 @@ from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.report_text import ReportText
-from attribution_benchmarks.core.settings import ExampleSettings, Settings
+from attribution_benchmarks.core.settings import ExampleSettings, RunSettings
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Evaluation, Run
@@ -95,7 +95,7 @@ class ReportTask:
     place
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
     trial
-        Settings by which a single method is tried; ``settings`` where None.
+        RunSettings by which a single method is tried; ``settings`` where None.
     input_scores, scores, pictures
         Whether there are scores of inputs, a store, pictures.
     shared
@@ -113,7 +113,7 @@ class ReportTask:
     further_cost
         The same on a further network; ``cost`` where 0.
     networks
-        Settings of each further trained network that can be scored.
+        RunSettings of each further trained network that can be scored.
     once
         Metrics and methods that only the benchmark's own network is scored by.
     network
@@ -123,11 +123,11 @@ class ReportTask:
     name: str
     benchmark: str
     title: str
-    settings: Settings
+    settings: RunSettings
     methods: tuple[str, ...] = ()
     note: str = ""
     place: str = ""
-    trial: Settings | None = None
+    trial: RunSettings | None = None
     input_scores: bool = True
     scores: bool = True
     pictures: bool = True
@@ -138,7 +138,7 @@ class ReportTask:
     random_networks: bool = True
     cost: float = 10.0
     further_cost: float = 0.0
-    networks: tuple[Settings, ...] = ()
+    networks: tuple[RunSettings, ...] = ()
     once: tuple[str, ...] = ()
     network: int = 0
 
@@ -220,7 +220,7 @@ class Benchmark:
     methods: tuple[str, ...] = ()
     method_titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
     method_families: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    settings: type[Settings] = ExampleSettings
+    settings: type[RunSettings] = ExampleSettings
     command: str = ""
     evaluation: Callable[[Run], Evaluation] | None = None
     figures: bool = False

@@ -34,7 +34,7 @@ from attribution_benchmarks.core.input_scores import save as save_input_scores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
-from attribution_benchmarks.core.settings import ALL, ExampleSettings, Settings
+from attribution_benchmarks.core.settings import ALL, ExampleSettings, RunSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.core.tables import curve_rows, score_rows, undefined_notes
 
@@ -95,7 +95,7 @@ class Run:
     """
 
     benchmark: Benchmark
-    settings: Settings
+    settings: RunSettings
     metrics: Mapping[str, Metric]
     names: tuple[str, ...]
     methods: Chosen
@@ -127,7 +127,7 @@ class Run:
 def prepare(
     benchmark: Benchmark,
     methods: Mapping[str, MethodLike] | Sequence[MethodLike] | None = None,
-    settings: Settings | None = None,
+    settings: RunSettings | None = None,
     *,
     metrics: Sequence[str | Metric] | None = None,
     store: ScoreStore | None = None,
@@ -209,7 +209,7 @@ class Evaluation:
 
     @property
     def settings(self) -> Any:
-        """Settings of the run, of the benchmark's own class."""
+        """RunSettings of the run, of the benchmark's own class."""
         return self.run.settings
 
     def describe_models(self) -> list[str]:

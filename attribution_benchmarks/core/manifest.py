@@ -92,10 +92,11 @@ def command_of(program: str, values: Mapping[str, Any]) -> str:
 
     Values are text, numbers, truth values, or sequences of text.
     """
-    return " ".join([program, *(shlex.quote(_flag(name, value)) for name, value in values.items())])
+    return " ".join([program, *(shlex.quote(flag_of(name, value)) for name, value in values.items())])
 
 
-def _flag(name: str, value: Any) -> str:
+def flag_of(name: str, value: Any) -> str:
+    """Return a flag as it is written, such as ``--seed=1``."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no{name}"
     return with_addresses(f"--{name}={value if isinstance(value, str | int | float) else ','.join(value)}")

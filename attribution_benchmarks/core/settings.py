@@ -61,23 +61,14 @@ def inherited(base: type[Settings], name: str, default: Any = dataclasses.MISSIN
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What every benchmark has; a benchmark's own class adds fields, or gives them other defaults.
+    """Base of all classes of settings.
 
     Raises ``BadInput`` if a value is of another type, out of bounds, or none of the choices.
     """
 
-    batch_size: int = setting(32, "inputs in one forward pass of the model; limits the memory", low=1)
-    seed: int = setting(
-        0, "seed of all random numbers; results are reproducible", low=0, high=2**32 - 1
-    )  # of NumPy and Keras
-
     def __post_init__(self) -> None:
         for name, kind, described in described_fields(type(self)):
             object.__setattr__(self, name, _checked(name, getattr(self, name), kind, described))
-
-    def replaced(self, **values: Any) -> Settings:
-        """Return the settings with other values."""
-        return dataclasses.replace(self, **values)
 
     def changed(self) -> dict[str, Any]:
         """Return the values by name that are not the default and that numbers depend on."""
@@ -89,7 +80,21 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MapSettings(Settings):
+class RunSettings(Settings):
+    """What every benchmark has; a benchmark's own class adds fields, or gives them other defaults."""
+
+    batch_size: int = setting(32, "inputs in one forward pass of the model; limits the memory", low=1)
+    seed: int = setting(
+        0, "seed of all random numbers; results are reproducible", low=0, high=2**32 - 1
+    )  # of NumPy and Keras
+
+    def replaced(self, **values: Any) -> RunSettings:
+        """Return the settings with other values."""
+        return dataclasses.replace(self, **values)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MapSettings(RunSettings):
     """Settings of a benchmark that scores maps."""
 
     layer: str = setting(

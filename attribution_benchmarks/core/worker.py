@@ -13,7 +13,7 @@ from attribution.remote_files import staged_inputs, with_addresses
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.core.settings import Settings
+from attribution_benchmarks.core.settings import RunSettings
 
 _ENVIRONMENT = (CACHE_VARIABLE, TRUST_VARIABLE)  # of a command, for its workers
 
@@ -23,7 +23,7 @@ class EvaluationFactory:
     """A ``beam.work.WorkFactory`` of the sharded runs of an evaluation; methods and metrics are those with a name."""
 
     place: str
-    settings: Settings
+    settings: RunSettings
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]

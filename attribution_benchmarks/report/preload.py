@@ -8,7 +8,7 @@ import importlib
 import os
 import signal
 
-from attribution.cli import import_without_devices
+from attribution.tensorflow_log import import_without_devices
 
 _previous = signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # without a traceback
 import_without_devices()

@@ -38,7 +38,7 @@ from attribution_benchmarks.core.evaluation import evaluated, load, prepare
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.progress import Progress
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.core.settings import Settings
+from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.report.processes import Event, Failed, Processes
 
@@ -221,7 +221,7 @@ class TaskRunner:
     def _table(self, task: ReportTask, suffix: str) -> pathlib.Path:
         return self.directory / "tables" / f"{task.name}.{suffix}"
 
-    def _evaluate(self, task: ReportTask, settings: Settings, new: pathlib.Path | None = None) -> str:
+    def _evaluate(self, task: ReportTask, settings: RunSettings, new: pathlib.Path | None = None) -> str:
         """Evaluate a task with some settings in a child process; write its files into ``new``; return its table."""
         scores = str(self.directory / "work" / "scores") if task.scores else None
         function = functools.partial(_evaluated, task, settings, scores, new)
@@ -252,7 +252,7 @@ def _uses(task: ReportTask, name: str) -> bool:
     return name in (*task.methods, *task.metrics, task.place, *values) or f"obj={name}" in str(values)
 
 
-def _plain(settings: Settings) -> dict[str, Any]:
+def _plain(settings: RunSettings) -> dict[str, Any]:
     """Return settings as JSON has them."""
     found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
     return found
@@ -264,7 +264,7 @@ def _code_of(place: str) -> str:
 
 
 def _evaluated(
-    task: ReportTask, settings: Settings, scores: str | None, new: pathlib.Path | None, progress: Progress
+    task: ReportTask, settings: RunSettings, scores: str | None, new: pathlib.Path | None, progress: Progress
 ) -> str:
     """Evaluate a task in this process and write its files; return its table."""
     run = prepare(

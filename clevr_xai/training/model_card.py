@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-from absl import flags
 
 from attribution.errors import listed
 from attribution.reading import read_text
@@ -22,6 +21,7 @@ from clevr_xai.answering import confidences
 from clevr_xai.generation import questions
 from clevr_xai.metrics import CONFIDENCE
 from clevr_xai.training import batches, learner, loop, training_set
+from clevr_xai.training.settings import TrainingSettings
 from clevr_xai.training.training_set import MAX_OBJECTS, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, COLORS, INTEGERS, MATERIALS, SHAPES, SIZES
 
@@ -159,7 +159,7 @@ def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
     ]
 
 
-def describe_settings(options: flags.FlagValues, data: TrainingSet, start: str) -> dict[str, object]:
+def describe_settings(options: TrainingSettings, data: TrainingSet, start: str) -> dict[str, object]:
     """Return settings of a training by their names; ``start`` says what it starts from."""
     import tensorflow as tf  # Keras may run on another backend until the export
 
@@ -189,7 +189,7 @@ def describe_settings(options: flags.FlagValues, data: TrainingSet, start: str) 
     }
 
 
-def describe_rewording(options: flags.FlagValues, sentences: Mapping[str, int]) -> dict[str, object]:
+def describe_rewording(options: TrainingSettings, sentences: Mapping[str, int]) -> dict[str, object]:
     """Return settings of a training of the question encoder alone; ``sentences`` is ``stages.SENTENCES``."""
     import tensorflow as tf
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
-from absl import flags
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.files import check_directory
@@ -32,6 +31,7 @@ from clevr_xai.generation.questions import WORDINGS
 from clevr_xai.layout import write_json
 from clevr_xai.training import batches, loop, model_card, training_set, warm_start
 from clevr_xai.training.learner import PAIR_SCALE, Learner
+from clevr_xai.training.settings import TrainingSettings
 from clevr_xai.training.training_set import TrainingSet
 
 STAGES = ("reading", "seeing", "small", "following", "final")
@@ -60,8 +60,8 @@ NUM_BLANK = 1000  # questions of each kind about blank images
 _KEPT = ("seed", "start_from", "num_images", "rounds", "wording", "images_per_step", "pairs", "precision")
 
 
-def _check(options: flags.FlagValues) -> None:
-    """Raise ``BadInput`` for values of the flags of scripts/train_relation_network.py that do not fit together."""
+def _check(options: TrainingSettings) -> None:
+    """Raise ``BadInput`` for settings that do not fit together."""
     _check_names("questions", options.final_questions, KINDS)
     _check_names("wording", options.wording, WORDINGS)
     version = pathlib.Path(options.output_dir) / "1"
@@ -69,29 +69,25 @@ def _check(options: flags.FlagValues) -> None:
         raise BadInput(f"{str(version)!r} exists; name another directory with --output_dir, or remove it")
     if not options.start_from:
         for stage in STAGES:
-            if not _steps(options, stage):
+            if not options.steps(stage):
                 raise BadInput(f"--{stage}_steps=0 keeps a part of a trained network; name it with --start_from")
-    elif not any(_steps(options, stage) for stage in WARM_STAGES):
+    elif not any(options.steps(stage) for stage in WARM_STAGES):
         raise BadInput(f"no steps of {listed(WARM_STAGES)}; a training needs one of these stages")
     check_directory("output_dir", options.output_dir)
 
 
-def _check_resumed(options: flags.FlagValues, file: pathlib.Path) -> None:
+def _check_resumed(options: TrainingSettings, file: pathlib.Path) -> None:
     """Raise ``BadInput`` if there are checkpoints of a training with other settings."""
     stages = {*STAGES, *WARM_STAGES}
     if not file.exists() or not any(path.stem.partition("_")[0] in stages for path in file.parent.glob("*.npz")):
         return
-    known, given = read_json(file), _kept_flags(options)
+    known, given = read_json(file), options.flags(_KEPT)
     other = [kept for kept in known if kept not in given] if isinstance(known, list) else [known]
     if other:
         raise BadInput(
             f"{options.checkpoint_dir} has checkpoints of a training with {listed(other)}; continue it so, or name "
             "another --checkpoint_dir"
         )
-
-
-def _kept_flags(options: flags.FlagValues) -> list[str]:
-    return [options[name].serialize() for name in _KEPT]
 
 
 def _check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -101,17 +97,13 @@ def _check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
         raise BadInput(f"{what}: {listed(names) or 'none given'}; name each once, of {listed(known)}")
 
 
-def _steps(options: flags.FlagValues, stage: str) -> int:
-    return options[f"{stage}_steps"].value
-
-
-def train(options: flags.FlagValues, command: str) -> None:
+def train(options: TrainingSettings, command: str) -> None:
     """Train a network stage by stage and export it.
 
     Parameters
     ----------
     options
-        Flags of scripts/train_relation_network.py. Stages whose checkpoints are found are resumed or, if they are done,
+        Stages whose checkpoints are found are resumed or, if they are done,
         used.
     command
         That trains this network, for its card.
@@ -126,7 +118,7 @@ def train(options: flags.FlagValues, command: str) -> None:
     _check_resumed(options, settings_file)
     earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     data, validation, counted = _load_data(options)
-    write_json(settings_file, _kept_flags(options))
+    write_json(settings_file, options.flags(_KEPT))
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if on_tensorflow:
@@ -158,7 +150,7 @@ def train(options: flags.FlagValues, command: str) -> None:
     print_line(f"exported to {pathlib.Path(options.output_dir) / '1'}")
 
 
-def _load_data(options: flags.FlagValues) -> tuple[TrainingSet | None, TrainingSet, TrainingSet]:
+def _load_data(options: TrainingSettings) -> tuple[TrainingSet | None, TrainingSet, TrainingSet]:
     """Return the training data, None where no image is trained on, the validation data, and those the card counts."""
     one_round = dict.fromkeys(KINDS, 1)
     validation = training_set.load(options.validation_dir, one_round, wordings=options.wording)
@@ -182,7 +174,7 @@ def _load_data(options: flags.FlagValues) -> tuple[TrainingSet | None, TrainingS
 class _Trainer:
     """Runs the stages; ``network`` and ``learner`` are those of the stage that runs."""
 
-    def __init__(self, options: flags.FlagValues, data: TrainingSet | None, validation: TrainingSet):
+    def __init__(self, options: TrainingSettings, data: TrainingSet | None, validation: TrainingSet):
         self.options, self.data, self.validation = options, data, validation
         self.directory = pathlib.Path(options.checkpoint_dir)
         self.validation_rows = np.concatenate([rows[:NUM_VALIDATION] for rows in validation.rows_of_kind().values()])
@@ -280,7 +272,7 @@ class _Trainer:
 
     def _stage(self, name: str) -> loop.Stage:
         title = "_".join(["final", *self.options.final_questions]) if name == "final" else name
-        return loop.Stage(title, steps=_steps(self.options, name), **SETTINGS[name])
+        return loop.Stage(title, steps=self.options.steps(name), **SETTINGS[name])
 
     def _run(self, name: str, model: keras.Model, make_batch: Callable, evaluate: Callable[[], dict]) -> None:
         options = self.options
@@ -290,12 +282,12 @@ class _Trainer:
         )  # fmt: skip
 
 
-def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
+def _stage_rows(options: TrainingSettings) -> list[dict[str, object]]:
     """Return the rows of the card's table of stages, without those of 0 steps."""
     return [
         {
             "stage": name,
-            "steps": f"{_steps(options, name):,}",
+            "steps": f"{options.steps(name):,}",
             "images a step": f"{QUESTIONS_READ} questions"
             if name in ("reading", "rewording")
             else options.images_per_step,
@@ -305,7 +297,7 @@ def _stage_rows(options: flags.FlagValues) -> list[dict[str, object]]:
             "share of it constant": SETTINGS[name].get("constant", 1.0),
         }
         for name in (WARM_STAGES if options.start_from else STAGES)
-        if _steps(options, name)
+        if options.steps(name)
     ]
 
 
