@@ -10,6 +10,7 @@ from absl import flags
 
 from attribution_benchmarks.core.settings import ALL, Names, Setting, Settings, described_fields, is_count
 
+flags.disclaim_key_flags()  # they belong to the command that calls ``define_settings``
 _Settings = TypeVar("_Settings", bound=Settings)
 
 

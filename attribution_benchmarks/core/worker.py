@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 from attribution.files import CACHE_VARIABLE
 from attribution.model.op_allowlist import TRUST_VARIABLE
@@ -13,7 +14,6 @@ from attribution.remote_files import staged_inputs, with_addresses
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.core.settings import RunSettings
 
 _ENVIRONMENT = (CACHE_VARIABLE, TRUST_VARIABLE)  # of a command, for its workers
 
@@ -23,7 +23,7 @@ class EvaluationFactory:
     """A ``beam.work.WorkFactory`` of the sharded runs of an evaluation; methods and metrics are those with a name."""
 
     place: str
-    settings: RunSettings
+    values: tuple[tuple[str, Any], ...]  # of the settings, whose class a worker may be unable to import
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
@@ -31,10 +31,9 @@ class EvaluationFactory:
     @classmethod
     def of(cls, run: Run) -> EvaluationFactory:
         """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
-        values = {name: _with_addresses(value) for name, value in vars(run.settings).items()}
+        values = tuple((name, _with_addresses(value)) for name, value in vars(run.settings).items())
         environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
-        settings = run.settings.replaced(**values)
-        return cls(run.place or run.benchmark.name, settings, run.names, tuple(run.metrics), environment)
+        return cls(run.place or run.benchmark.name, values, run.names, tuple(run.metrics), environment)
 
     @property
     def name(self) -> str:
@@ -44,8 +43,8 @@ class EvaluationFactory:
     def __call__(self) -> Callable[[str], Work]:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
         os.environ.update(self.environment)
-        settings = self.settings.replaced(**staged_inputs(vars(self.settings)))
-        benchmark = benchmark_named(self.place)
+        benchmark, values = benchmark_named(self.place), dict(self.values)
+        settings = benchmark.settings(**values | staged_inputs(values))
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
         return functools.cache(load(run).sharded_run)
 

@@ -224,7 +224,9 @@ class TaskRunner:
     def _evaluate(self, task: ReportTask, settings: RunSettings, new: pathlib.Path | None = None) -> str:
         """Evaluate a task with some settings in a child process; write its files into ``new``; return its table."""
         scores = str(self.directory / "work" / "scores") if task.scores else None
-        function = functools.partial(_evaluated, task, settings, scores, new)
+        # Values, since a child could not import the class of a custom benchmark's settings.
+        task = dataclasses.replace(task, settings=RunSettings(), trial=None, networks=())
+        function = functools.partial(_evaluated, task, vars(settings), scores, new)
         return self.processes.call(function, functools.partial(self.on_event, task.name))
 
     def _attempt_file(self, task: ReportTask, methods: Sequence[str]) -> pathlib.Path:
@@ -264,11 +266,12 @@ def _code_of(place: str) -> str:
 
 
 def _evaluated(
-    task: ReportTask, settings: RunSettings, scores: str | None, new: pathlib.Path | None, progress: Progress
+    task: ReportTask, values: Mapping[str, Any], scores: str | None, new: pathlib.Path | None, progress: Progress
 ) -> str:
-    """Evaluate a task in this process and write its files; return its table."""
+    """Evaluate a task with the values of its settings in this process, and write its files; return its table."""
+    benchmark = benchmark_named(task.place)
     run = prepare(
-        benchmark_named(task.place), task.methods, settings, metrics=task.metrics, store=ScoreStore(scores),
+        benchmark, task.methods, benchmark.settings(**values), metrics=task.metrics, store=ScoreStore(scores),
         progress=progress, place=task.place,
     )  # fmt: skip
     with contextlib.closing(run.store):

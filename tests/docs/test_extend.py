@@ -25,9 +25,10 @@ COMMANDS = [line for batch in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) 
 def folder(tmp_path_factory):
     """Return a folder elsewhere with the page's two files."""
     folder = tmp_path_factory.mktemp("extend")
-    metric, benchmark = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    metric, benchmark, from_python = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (folder / "sparsity.py").write_text(metric)
     (folder / "bright_half.py").write_text(benchmark)
+    (folder / "from_python.py").write_text(from_python)
     (folder / "scripts").symlink_to(ROOT / "scripts")
     runpy.run_path(str(folder / printed("python bright_half.py").split()[1]), run_name="__main__")
     return folder
@@ -121,3 +122,11 @@ def test_the_benchmark_alone_and_beside_another_in_the_report(run, folder):
     assert {row["column"] for row in matrix} == {"bright_half mass", "bright_half gini"}
     page = (folder / "report" / "tables.html").read_text()
     assert 'id="bright-half"' in page and "Gini" in page and "Share of the map on the outer thirds." in page
+
+
+def test_definition_metric_and_function_are_evaluated_from_python(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    runpy.run_path("from_python.py")
+    printed = capsys.readouterr().out
+    assert "50 inputs" in printed and "squared" in printed and "Gini" in printed and "Occlusion" in printed
