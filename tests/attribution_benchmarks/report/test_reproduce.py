@@ -230,7 +230,9 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
     settings = registry.benchmark_named("clevr_xai").settings(subset=())
-    broken = ReportTask("broken", "clevr_xai", "The broken one", settings, ("gradient",), place="clevr_xai")
+    broken = ReportTask(
+        "broken", "clevr_xai", "The broken one", settings, ("gradient",), place="clevr_xai", metrics=("mass",)
+    )
     monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
     why = "--subset is empty; choose of 'all', 'confident', 'large_mask'"
     assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
