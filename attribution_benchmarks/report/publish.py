@@ -22,6 +22,7 @@ from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
+_Table = tuple[list[str], list[list[str]]]  # header, lines; an empty one separates groups
 EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
@@ -50,21 +51,19 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
         },
     }
     changed = report_diff.difference(built, data.scores, other, data.names) if other else None
-    scope = summary.scope(built)
-    matrix_text, matrix_markdown = (
-        "\n".join(_matrix_parts(built, tests, data.names, scope, markdown)) for markdown in (False, True)
-    )
-    agreement_text, agreement_markdown = (
-        "\n".join(_agreement_parts(built, agreement, markdown)) for markdown in (False, True)
-    )
+    matrix_parts: list[str | _Table] = [_wide_table(built, tests, data.names), LEGEND + "\n"]
+    matrix_parts += [summary.scope(built) + "\n", *([_detectable_table(list(tests.values()))] if tests else [])]
+    agreement_parts: list[str | _Table] = [_agreement_table(agreement)] if agreement.rows else []
+    agreement_parts += [_correlation_table(built, agreement)]
+    matrix_text, agreement_text = _shown(matrix_parts), _shown(agreement_parts)
     files = {
         "tables/matrix.txt": matrix_text,
-        "tables/matrix.md": matrix_markdown,
+        "tables/matrix.md": _shown(matrix_parts, markdown=True),
         "tables/matrix.csv": tables.to_csv(rows),
         "tables/matrix.json": tables.to_json(rows, described),
         "tables/pairs.csv": _pairs_csv(list(tests.values())),
         "tables/agreement.txt": agreement_text,
-        "tables/agreement.md": agreement_markdown,
+        "tables/agreement.md": _shown(agreement_parts, markdown=True),
         "tables/agreement.json": _json(_agreement_document(built, agreement)),
         "manifest.json": _json(described),
         **page.pages(built, agreement, tests, data, changed),
@@ -121,36 +120,32 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
     return row
 
 
-def _table(markdown: bool, header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:
+    """Return paragraphs and tables, one below the other; Markdown has no empty lines in tables."""
+    return "\n".join(
+        part if isinstance(part, str)
+        else tables.markdown_table(part[0], list(filter(None, part[1]))) if markdown
+        else tables.text_table(*part)
+        for part in parts
+    )  # fmt: skip
 
 
-def _matrix_parts(
-    matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, scope: str, markdown: bool
-) -> Iterator[str]:
-    yield _wide_table(matrix, tests, names, markdown)
-    yield LEGEND + "\n"
-    yield scope + "\n"
-    if tests:
-        yield _detectable_table(list(tests.values()), markdown)
-
-
-def _wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
+def _wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> _Table:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
 
     def text(cell: Mapping) -> str:
         return f"{cell['text']} ({cell['rank']}){cell['mark']}" if cell["rank"] else cell["text"]
 
     body = [[line["title"], *map(text, line["cells"])] for line in sections.matrix_lines(matrix, tests, names)]
-    body += [[]] if matrix.controls and not markdown else []
+    body += [[]] if matrix.controls else []
     body += [
         [line["title"], *(f"{cell['text']}{EXCLUDED if cell['excluded'] else ''}" for cell in line["cells"])]
         for line in sections.control_lines(matrix, names)
     ]
-    return _table(markdown, ["method", *(column.label for column in matrix.columns)], body)
+    return ["method", *(column.label for column in matrix.columns)], body
 
 
-def _detectable_table(tests: Sequence[ColumnTests], markdown: bool) -> str:
+def _detectable_table(tests: Sequence[ColumnTests]) -> _Table:
     """Return a table of the independent inputs of each column, and of the differences found with 80 % power."""
     body = [
         [
@@ -161,9 +156,7 @@ def _detectable_table(tests: Sequence[ColumnTests], markdown: bool) -> str:
         ]
         for one in tests
     ]
-    return _table(
-        markdown, ["detectable differences", "independent inputs", "between methods", "above the margin"], body
-    )
+    return ["detectable differences", "independent inputs", "between methods", "above the margin"], body
 
 
 def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
@@ -197,28 +190,22 @@ def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, st
         yield "baselines", MARGIN, baseline.test, baseline.method if baseline.claim < LEVEL else None
 
 
-def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:
-    if agreement.rows:
-        yield _agreement_table(agreement, markdown)
-    yield _correlation_table(matrix, agreement, markdown)
-
-
-def _agreement_table(agreement: Agreement, markdown: bool = False) -> str:
+def _agreement_table(agreement: Agreement) -> _Table:
     """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
     header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
     keys = ("over", "w", "interval", "chance", "p", "judges", "methods", "families")
     body = [[str(row[key]) for key in keys] for row in sections.concordances(agreement)]
-    return _table(markdown, header, body)
+    return header, body
 
 
-def _correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = False) -> str:
+def _correlation_table(matrix: Matrix, agreement: Agreement) -> _Table:
     """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
     lines = sections.correlations(matrix, agreement)
     body = [
         [column.label, *(f"{cell['text']} ({cell['count']})" if cell["text"] else "–" for cell in line)]
         for column, line in zip(matrix.columns, lines, strict=True)
     ]
-    return _table(markdown, ["Spearman (methods)", *(column.label for column in matrix.columns)], body)
+    return ["Spearman (methods)", *(column.label for column in matrix.columns)], body
 
 
 def _agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
