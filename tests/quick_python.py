@@ -7,8 +7,10 @@ The program has the directory, variables, standard streams and exit code of ``ru
 through the fixture ``quick_python``. One of how a process starts or ends (imports, signals) needs its own process.
 """
 
+import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -30,7 +32,6 @@ def run(address, arguments):
 def serve(address):
     """Fork for each program, from a process that never does anything but import."""
     import gc
-    import select
 
     import keras  # noqa: F401
     import tensorflow  # noqa: F401
@@ -54,7 +55,7 @@ def serve(address):
 
 
 def wait_for_program(client):
-    """Fork the program and send its exit code; in its process, run it."""
+    """Fork the program and send its exit code, or end it when ``run`` has ended; in its process, run it."""
     length, streams, *_ = socket.recv_fds(client, 4, 3)
     wanted = json.loads(client.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL))
     if not (child := os.fork()):
@@ -62,7 +63,11 @@ def wait_for_program(client):
         return become(*wanted, streams)
     for stream in streams:
         os.close(stream)
-    client.sendall(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    if client in select.select([client, os.pidfd_open(child)], [], [])[0]:
+        os.kill(child, signal.SIGTERM)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(BrokenPipeError):
+        client.sendall(str(code).encode())
     os._exit(0)
 
 

@@ -50,6 +50,9 @@ LEFT_OUT = {
         "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",
     ],
     "ten methods on 5,000 signals: 50 CPU seconds; the command runs with fewer methods": ["python -m svea.benchmark$"],
+    "draws for more than a CPU minute; tests/bim/test_construct.py draws fewer": [
+        "python scripts/construct_bim_dataset.py --drawn --num_train=100",
+    ],
     "tests/docs/test_scale.py runs it in its own process": [
         "python -m attribution_benchmarks.exact.evaluate --methods=gradient,smoothgrad --num_imgs=36",
         "python scripts/construct_bim_dataset.py --drawn --num_train=0",

@@ -58,11 +58,12 @@ def environment(models, **more):
     return {**os.environ, "PYTHON": sys.executable, "MODELS": str(models), **more}
 
 
-def test_the_models_are_exported_once_served_and_answer(models):
+def test_the_models_are_exported_once_served_and_answer(models, quick_python):
     grpc, rest = free_ports()
+    python = {"PYTHON": str(quick_python)}
     ports = {"GRPC_PORT": str(grpc), "REST_PORT": str(rest)}
     with subprocess.Popen(
-        ["bash", SCRIPT, "--stand_in"], env=environment(models, **ports), stderr=subprocess.PIPE, text=True
+        ["bash", SCRIPT, "--stand_in"], env=environment(models, **python, **ports), stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             inputs = np.random.default_rng(1).random((2, 8, 8, 3), dtype=np.float32)
@@ -82,7 +83,11 @@ def test_the_models_are_exported_once_served_and_answer(models):
     assert "Traceback" not in said and "WARNING" not in said
     before = {path: path.stat().st_mtime_ns for path in models.rglob("*") if path.is_file()}
     again = subprocess.run(
-        ["bash", SCRIPT, "--export_only"], env=environment(models), capture_output=True, text=True, timeout=200
+        ["bash", SCRIPT, "--export_only"],
+        env=environment(models, **python),
+        capture_output=True,
+        text=True,
+        timeout=200,
     )
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
     assert {path: path.stat().st_mtime_ns for path in models.rglob("*") if path.is_file()} == before
