@@ -24,11 +24,9 @@ from bim import _table, layout, scores
 from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.classifiers import classifier_at, load_classifier
 from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
-from bim.delta_patch import patches_for
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
 from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Comparison, Member, member_key, members
 from bim.scores import METRICS
-from bim.served import check_methods, local_twin, served_classifier, served_name
 from bim.settings import Settings
 
 if TYPE_CHECKING:
@@ -145,6 +143,8 @@ class BimEvaluation(Evaluation):
             if set_name != PATCH_SET:
                 self.images(set_name)
         if self.client is not None:
+            from bim.served import check_methods
+
             check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
         self._offer_live_networks()
 
@@ -176,6 +176,8 @@ class BimEvaluation(Evaluation):
     def _loaded(self, name: str) -> Any:
         """Return a model from the server, the user's directory or the folder of models."""
         if self.client is not None:
+            from bim.served import served_classifier, served_name
+
             return served_classifier(self.client, self.own_models.get(name) or served_name(name))
         if name in self.own_models:
             return classifier_at(self.own_models[name], tensors=self.upstream)
@@ -403,11 +405,15 @@ class BimEvaluation(Evaluation):
 
     def patches(self, made_here: bool) -> Any:
         """Return the record of the delta patches; see ``delta_patch.patches_for``."""
+        from bim.delta_patch import patches_for
+
         return patches_for(self.data_dir, self.models["scene_only"], self.settings.models_dir, made_here)
 
     def _any_bundled(self) -> bool:
         """Return whether one of the contrast models is one of the repository's."""
         if self.client is not None:
+            from bim.served import local_twin
+
             return any(local_twin(layout.SAVED_MODELS, name, self.models[name]) for name in layout.CONTRAST_SETS)
         bundled = os.path.realpath(layout.SAVED_MODELS)
         own, directory = self.own_models, self.settings.models_dir

@@ -111,7 +111,7 @@ def settings(
         if method.library:
             raise BadInput(f"method '{name}' needs a live Keras network of one input; a Relation Network has two")
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
-        chosen[name] = method, {**overrides.get(name, {}), **placed}
+        chosen[name] = method, {**overrides.get(name, overrides.get(method.name, {})), **placed}
     return chosen
 
 

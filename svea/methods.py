@@ -56,8 +56,8 @@ def settings(
     chosen: dict[str, tuple] = {}
     for name, method in methods.items():
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
-        scored: Any = _absolute_gradient if name == "gradient" else method
-        chosen[name] = scored, {**overrides.get(name, {}), **placed}
+        scored: Any = _absolute_gradient if method.name == "gradient" else method
+        chosen[name] = scored, {**overrides.get(method.name, {}), **placed}
     if not chosen:
         raise BadInput("--methods is empty; leave it out for SVEA's nine methods")
     return chosen

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from attribution.errors import BadInput
 from attribution.files import cache_directory, check_directory, is_remote
 from attribution.remote_files import origin
-from attribution_benchmarks.beam.parallel_map import BeamMap, ParallelMap, local_map
 from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.beam.work import WorkFactory, import_beam, join
 from attribution_benchmarks.cli.workers import available_cores
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.beam.parallel_map import ParallelMap
 
 _PRECOMPUTED = ("precomputed_maps", "server")  # flags of commands that load no model
 _HOW_RUN = ("workers", "block_size", "blocks_dir", "allow_failures", "runner_options")
@@ -108,6 +111,8 @@ def parallel_map_from_flags(
     as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``check_beam_flags``,
     or if ``claim`` is on a file system that cannot be mounted.
     """
+    from attribution_benchmarks.beam.parallel_map import BeamMap, local_map
+
     if not check_beam_flags(flag_values, processes_flag):
         return local_map(flag_values[processes_flag].value or available_cores(), chunk)
     if is_remote(claim):

@@ -34,7 +34,7 @@ from attribution_benchmarks.core.input_scores import save as save_input_scores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
-from attribution_benchmarks.core.settings import ALL, ExampleSettings, RunSettings
+from attribution_benchmarks.core.settings import ALL, ExampleSettings, MapSettings, RunSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.core.tables import curve_rows, score_rows, undefined_notes
 
@@ -142,23 +142,28 @@ def prepare(
     settings = benchmark.settings() if settings is None else settings
     if type(settings) is not benchmark.settings:
         raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
-    saved = getattr(settings, "precomputed_maps", None)  # None for a benchmark without maps
-    chosen = named(() if saved and methods is None else benchmark.methods if methods is None else methods)
+    from_files = bool(getattr(settings, "precomputed_maps", ""))
+    chosen = named(() if from_files and methods is None else benchmark.methods if methods is None else methods)
     selected = _selected(benchmark, metrics)
-    if directory := getattr(settings, "save_maps", ""):
-        check_directory("save_maps", directory)
-        if saved:
-            raise BadInput("--precomputed_maps makes no maps that could be saved; leave out --save_maps")
+    if isinstance(settings, MapSettings):
+        _check_maps(settings)
     benchmark.check(settings, selected, tuple(chosen))
-    if saved is not None and (model := getattr(settings, "model", "")):
+    if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found: Chosen = {}
-    if not saved:
+    if not from_files:
         resolved = {name: _resolved(benchmark, name, method) for name, method in chosen.items()}
         found = benchmark.with_parameters(resolved, settings)
     if store is None:
         store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
     return Run(benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place)
+
+
+def _check_maps(settings: MapSettings) -> None:
+    if settings.save_maps:
+        check_directory("save_maps", settings.save_maps)
+        if settings.precomputed_maps:
+            raise BadInput("--precomputed_maps makes no maps that could be saved; leave out --save_maps")
 
 
 def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str, MethodLike]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 import operator
 import os
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attribution.errors import BadInput, listed
@@ -135,50 +134,62 @@ def _checked(name: str, value: Any, kind: Any, described: Setting) -> Any:
     options = typing.get_args(kind) or (kind,)
     if value is None and type(None) in options:
         return None
+    expected, convert = next(each for known, each in _KINDS.items() if known in (kind, *options))
+    if is_count(kind):
+        expected, convert = "a positive number or 'all'", _count
     try:
-        found = _converted(value, kind, options)
-    except (TypeError, ValueError):
-        raise BadInput(f"{name}={value!r}: expected {_expected(kind, options)}") from None
-    if isinstance(found, float) and not math.isfinite(found):
-        raise BadInput(f"{name} is {found}; expected a finite number")
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        low, high = described.low, described.high
-        if (low is not None and found < low) or (high is not None and found > high):
-            bounds = f"from {low} on" if high is None else f"from {low} to {high}"
-            raise BadInput(f"{name}={found}: expected a number {bounds}")
+        found = convert(value)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"{name}={value!r}: expected {expected}") from None
+    _check_bounds(name, found, described.low, described.high)
     if described.choices and found not in described.choices:
         raise BadInput(f"{name}={found!r}: choose of {listed(described.choices)}")
     return found
 
 
-def _converted(value: Any, kind: Any, options: Sequence[Any]) -> Any:
-    if is_count(kind):
-        return _count(value)
-    if kind == Names:
-        if isinstance(value, str):
-            raise TypeError("one name, not several")
-        return tuple(map(os.fspath, value))
-    if str in options:
-        return os.fspath(value)
-    if isinstance(value, bool) or bool in options:
-        if not (isinstance(value, bool) and bool in options):
-            raise TypeError("a truth value is no number")
-        return value
-    if not isinstance(value, numbers.Integral if int in options else numbers.Real):
-        raise TypeError("no number")
-    return operator.index(value) if int in options else float(value)  # type: ignore[arg-type]
+def _check_bounds(name: str, value: Any, low: float | None, high: float | None) -> None:
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"from {low} on" if high is None else f"from {low} to {high}"
+        raise BadInput(f"{name}={value}: expected a number {bounds}")
 
 
 def _count(value: Any) -> int | str:
     if value == ALL:
         return ALL
-    if isinstance(value, bool) or int(value) != float(value) or int(value) < 1:
-        raise ValueError("not a positive whole number")
-    return int(value)
+    number = int(value) if isinstance(value, str) else _whole(value)
+    if number < 1:
+        raise ValueError("not positive")
+    return number
 
 
-def _expected(kind: Any, options: Sequence[Any]) -> str:
-    if is_count(kind):
-        return "a positive number or 'all'"
-    words = {int: "a whole number", float: "a number", bool: "True or False", str: "text"}
-    return "a list of names" if kind == Names else next(words[each] for each in options if each in words)
+def _names(value: Any) -> Names:
+    if isinstance(value, str):
+        raise TypeError("one name, not several")
+    return tuple(map(os.fspath, value))
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("no truth value")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError("a truth value is no number")
+    return operator.index(value)
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError("not finite")
+    return float(value)
+
+
+_KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    Names: ("a list of names", _names),
+    bool: ("True or False", _truth),
+    int: ("a whole number", _whole),
+    float: ("a finite number", _finite),
+    str: ("text", os.fspath),
+}

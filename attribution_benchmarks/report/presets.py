@@ -56,18 +56,19 @@ def tasks_of(
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
     further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
-    return [
-        dataclasses.replace(
-            task,
-            settings=task.settings.replaced(random_networks=of_random) if task.random_networks else task.settings,
-            place=task.place or place,
-            methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
-            metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics]))
-            if task.more_metrics
-            else task.metrics,
-        )
-        for task in (*tasks, *further)
-    ]
+    return [_completed(task, place, of_random, [*_default_metrics(), *metrics]) for task in (*tasks, *further)]
+
+
+def _completed(task: ReportTask, place: str, random_networks: int, metrics: Sequence[str]) -> ReportTask:
+    """Return a benchmark's task with what all benchmarks have: random networks, methods and metrics."""
+    more = metrics if task.more_metrics else ()
+    return dataclasses.replace(
+        task,
+        settings=task.settings.replaced(random_networks=random_networks) if task.random_networks else task.settings,
+        place=task.place or place,
+        methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
+        metrics=tuple(dict.fromkeys([*task.metrics, *more])),
+    )
 
 
 def _tasks(benchmark: Benchmark, quick: bool, seed: int, share: float) -> Sequence[ReportTask]:

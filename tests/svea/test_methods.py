@@ -3,7 +3,10 @@
 import numpy as np
 
 import attribution
+from attribution_benchmarks.core.evaluation import prepare
+from attribution_benchmarks.core.store import ScoreStore
 from svea import methods, table
+from svea.definition import BENCHMARK
 
 
 def test_the_papers_methods_and_smoothgrad_are_scored_by_default():
@@ -23,3 +26,9 @@ def test_settings_of_svea_reach_the_methods():
     assert chosen["rise"][1] == {"masks": 17}
     assert chosen["integrated_gradients"][1] == {"points": 51, "quadrature": "uniform"}
     assert chosen["occlusion"][1] == {}
+
+
+def test_under_another_name_a_method_keeps_sveas_settings():
+    run = prepare(BENCHMARK, {"mine": "gradient", "IG": "integrated_gradients"}, store=ScoreStore(None))
+    assert run.methods["mine"][0] is methods.settings(["gradient"])["gradient"][0]
+    assert run.methods["IG"] == methods.settings(["integrated_gradients"])["integrated_gradients"]
