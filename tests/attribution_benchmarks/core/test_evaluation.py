@@ -4,9 +4,14 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import importlib
 import json
+import multiprocessing
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -242,3 +247,37 @@ def test_threads_evaluate_side_by_side(toy):
         every = [pool.submit(attribution_benchmarks.evaluate, benchmark, [name]) for name in ("gradient", "rise")]
         names = [[row["method"] for row in one.result().rows if row["kind"] == "method"] for one in every]
     assert names == [["gradient"], ["rise"]]
+
+
+SCRIPT = """
+import sys
+import attribution_benchmarks
+
+def squared(queries):
+    return queries.input_gradient() ** 2
+
+print([row["method"] for row in attribution_benchmarks.evaluate(sys.argv[1], [squared]).rows])
+"""
+
+
+POOLED = """
+import attribution_benchmarks
+
+def rows(place, methods):
+    return attribution_benchmarks.evaluate(place, methods).rows
+"""
+
+
+def test_a_script_without_a_guard_and_a_pool_of_processes_evaluate(toy, tmp_path, monkeypatch):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py", f"{toy}:TOY"], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == "['squared', 'uniform']\n"
+    (tmp_path / "pooled.py").write_text(POOLED)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = importlib.import_module("pooled").rows
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(rows, f"{toy}:TOY", ["gradient"]).result()
+    assert found == rows(f"{toy}:TOY", ["gradient"])
