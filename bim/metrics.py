@@ -30,6 +30,7 @@ from bim.definition import BENCHMARK
 
 COMMAND = Command(BENCHMARK)
 FLAGS, main = COMMAND.flags, COMMAND.main
+FLAGS["scores_dir"].help += "; 'scores' in the directory of the sets when empty"
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)

@@ -32,6 +32,7 @@ from clevr_xai.definition import BENCHMARK
 
 COMMAND = Command(BENCHMARK)
 FLAGS, main = COMMAND.flags, COMMAND.main
+FLAGS["metrics"].help += "; the latter are computed against the first ground truth"
 
 if __name__ == "__main__":
     cli.run(main, FLAGS, __doc__)
