@@ -194,7 +194,7 @@ MUTATIONS = [
          "test_a_writer_waits_for_the_transaction_of_another"),
         ("a new log is waited for", 'if "locked" not in str(error) or not left:', "if True:",
          "test_a_writer_waits_for_another_that_makes_the_database"),
-        ("pipes as databases", "if self.path and os.path.exists(path) and not", "if False and not",
+        ("pipes as databases", "if self.path and is_special(", "if False and is_special(",
          "test_a_pipe_in_place_of_a_file_of_the_database_is_refused"),
         ("threads take turns", "self._lock = threading.RLock()", "self._lock = __import__('contextlib').nullcontext()",
          "test_threads_share_a_store"),
