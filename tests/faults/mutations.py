@@ -277,7 +277,7 @@ MUTATIONS = [
          "test_custom_code_moves_no_output_and_ends_no_command"),
         ("os._exit in user code", "os._exit = end_elsewhere\n", "\n",
          "test_custom_code_moves_no_output_and_ends_no_command"),
-        ("pipes as modules", "if os.path.exists(place) and not", "if False and not", "test_a_pipe_is_no_module"),
+        ("pipes as modules", "if is_special(place)", "if False and is_special(place)", "test_a_pipe_is_no_module"),
     ),
     *_of(
         "attribution/explain/__main__.py",

@@ -1,10 +1,8 @@
 """The zoo, in part; ``tools/docs/document_networks.py`` is the whole, in some 20 CPU minutes for the small families.
 
-Every small family is explained by three methods, each with graphs of its own; one family by all; those that differ most
-by a method of every other way in which a model is asked.
+Every small family is explained by three methods, each with graphs of its own (those of sequences in
+``test_zoo_of_sequences.py``); one family by all; those that differ most by a method of every other kind.
 """
-
-import re
 
 import numpy as np
 import pytest
@@ -12,53 +10,28 @@ import pytest
 import attribution
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES, GROUPS
-from tools.model_zoo.relevance_oracle import DEFINITIONS
 
-# Ways in which a model is asked: gradients, relevance and a layer, for each family; and the others.
-THREE_METHODS = ("gradient", "lrp_attn", "grad_cam")
 OTHER_METHODS = ("deeplift", "lrp_epsilon", "ablation_cam", "gradient_rollout", "kernel_shap")
-SMALL = [name for name, family in FAMILIES.items() if family.quick]
-# Families of which nothing can be explained, and what they are told.
-REFUSED = {
-    "examples": "is of type string and has no gradient; name a tensor",
-    "live_dropout": "other scores at every call",
-}
 # One network of each way in which graphs differ most.
-MOST_DIFFERENT = ("signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", *REFUSED)
-# What docs/networks.md says of these cells, too: TensorFlow cannot differentiate the frozen graph of these files, and one
-# map is the definition's in float64 alone.
-NO_ORACLE = {("keras_int8", method) for method in ("grad_cam", "ablation_cam", "gradient_rollout")}
-NO_ORACLE |= {("vit_gated", "grad_cam"), ("compiled_inside", "grad_cam")}
-ROUNDED = {("softplus", "lrp_attn")}
+MOST_DIFFERENT = (
+    "signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", "examples",
+    "live_dropout",
+)  # fmt: skip
+OF_SEQUENCES = {family.name for group in ("Transformers and mixers", "Recurrent") for family in GROUPS[group]}
 
 
-def check(name, methods):
-    """Every map is what an oracle says, or the method is refused by name."""
-    found = measure.measure(FAMILIES[name], methods)["methods"]
-    for method, cell in found.items():
-        assert cell["status"] != "crashes", (method, cell["note"])
-        if name in REFUSED:
-            assert cell["status"] == "refused" and re.search(REFUSED[name], cell["note"]), (method, cell)
-        else:
-            assert cell["status"] != "differs", (method, cell)
-            assert cell["status"] != "rounding" or (name, method) in ROUNDED, (method, cell)
-            known = cell["status"] in ("exact", "limit", "refused", "rounding")
-            has_oracle = method in (*measure.BY_ORACLE, *DEFINITIONS) and (name, method) not in NO_ORACLE
-            assert known or not has_oracle, (method, cell)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_every_small_family_is_known_or_refused(name):
-    check(name, THREE_METHODS)
+@pytest.mark.parametrize("name", [name for name, one in FAMILIES.items() if one.quick and name not in OF_SEQUENCES])
+def test_every_small_family_is_known_or_refused(name, known_or_refused):
+    known_or_refused(name)
 
 
 @pytest.mark.parametrize("name", MOST_DIFFERENT)
-def test_other_methods_are_known_or_refused(name):
-    check(name, OTHER_METHODS)
+def test_other_methods_are_known_or_refused(name, known_or_refused):
+    known_or_refused(name, OTHER_METHODS)
 
 
-def test_every_method_is_known_or_refused():
-    check("residual", [name for name in measure.METHODS if name not in THREE_METHODS])
+def test_every_method_is_known_or_refused(known_or_refused):
+    known_or_refused("residual", measure.METHODS)
 
 
 @pytest.mark.parametrize("name", ["residual", "inverted_residual", "bias_free", "signal_residual"])
