@@ -475,7 +475,7 @@ def _several(what: str, value: Any) -> Any:
         if isinstance(each, str) and not each.strip():
             raise BadInput(f"{what} has the invalid name {each!r}; several names are given as a list")
         if not isinstance(each, str | Metric | Method) and not callable(each):
-            raise BadInput(f"{what} are names or objects, not {each!r}")
+            raise BadInput(f"{what} are {'names or functions' if what == 'methods' else 'names'}, not {each!r}")
     return found
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attribution.plotting import no_mathtext
-from attribution_benchmarks.cli.figures import PictureGrid, save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.figures import PictureGrid, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
 from bim._table import image_scores
 from bim.classifiers import input_side
@@ -51,7 +51,7 @@ def write_pictures(
 
     The methods of the run are explained once more on a few of its images. RMCS has no examples.
     ``rows`` are from ``_table.score_rows``, ``titles`` the methods' by name, ``places`` from ``example_places``: the
-    images to show by metric, evenly spread where None. ``formats`` are of ``cli.figures.FORMATS``.
+    images to show by metric, evenly spread where None. ``formats`` are of ``core.figures.FORMATS``.
     """
     written = []
     for metric in metrics:

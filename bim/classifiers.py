@@ -9,7 +9,7 @@ from PIL import Image
 
 import attribution
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.cli.bundled_models import given_or_bundled
+from attribution_benchmarks.core.bundled_models import given_or_bundled
 from bim.layout import CHANNEL_MEANS, SCENES
 
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models

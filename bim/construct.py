@@ -25,7 +25,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import atomic_write, check_directory, locked_directory, make_directory
 from attribution.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
-from attribution_benchmarks.cli.workers import available_cores
+from attribution_benchmarks.beam.workers import available_cores
 from bim import layout
 from bim.set_files import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
 from bim.synthetic.drawings import draw_source, save_picture

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.core.bundled_models import default_model
 
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
 SCENES = (

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attribution.plotting import no_mathtext
-from attribution_benchmarks.cli.figures import PictureGrid, save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.figures import PictureGrid, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
@@ -41,7 +41,7 @@ def write_pictures(
 
     ``maps`` is a function from places in the data set to method -> (n, H, W, C) or (n, H, W). The first ground truth is
     outlined on the maps; a box plot is drawn of each. ``count`` questions are drawn, spread evenly over those that
-    count, or the first of ``rows``, places in the data set. ``formats`` are of ``cli.figures.FORMATS``.
+    count, or the first of ``rows``, places in the data set. ``formats`` are of ``core.figures.FORMATS``.
     """
     counted = np.flatnonzero(measured.right & (measured.pixels[ground_truths[0]] > 0))
     chosen = counted[np.unique(np.linspace(0, len(counted) - 1, count).astype(int))] if len(counted) else []

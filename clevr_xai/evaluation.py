@@ -15,8 +15,8 @@ import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.reading import read_text
-from attribution_benchmarks.cli.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
 from attribution_benchmarks.core.evaluator import ShardedRun

@@ -11,9 +11,9 @@ import numpy as np
 
 from attribution.errors import print_line
 from attribution.plotting import no_mathtext
-from attribution_benchmarks.cli.figures import save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.core.figures import save_figure
 from attribution_benchmarks.core.metric import PerSampleMetric
 from svea import scoring
 from svea.metrics import METRICS, WINDOW
@@ -108,7 +108,7 @@ def save_figures(
     """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``, and return the files.
 
     Examples and positions are of one ``network``; ``rows`` are ``table.long_rows`` of one or several. ``maps`` are
-    method -> test signal -> (40,) map, for the signals of ``_example_rows``, ``formats`` of ``cli.figures.FORMATS``.
+    method -> test signal -> (40,) map, for the signals of ``_example_rows``, ``formats`` of ``core.figures.FORMATS``.
     """
     paths = []
     for name, figure in (

@@ -28,7 +28,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_directory, atomic_write, check_directory, writing
-from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.core.bundled_models import default_model
 from svea import mnist1d
 
 if TYPE_CHECKING:

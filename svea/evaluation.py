@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.cli.bundled_models import shown_model
+from attribution_benchmarks.core.bundled_models import shown_model
 from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import SavedMaps, with_all_maps

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.cli.bundled_models import default_model, given_or_bundled
+from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled
 from attribution_benchmarks.core.settings import MapSettings, Names, inherited, setting
 from svea.methods import CANDIDATES, COSTLY, RISE_MASKS
 

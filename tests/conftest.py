@@ -26,6 +26,7 @@ gc.set_threshold(50_000, 20, 20)
 
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
+FILES["tests/tools/model_zoo/test_zoo_of_sequences.py"] = 0  # the longest of the quick lane, with test_zoo.py
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -137,7 +137,7 @@ def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(install
 
 WHAT_IS_FOUND = """
 import pathlib, attribution
-from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.core.bundled_models import default_model, shown_model
 from attribution_benchmarks.core.fingerprint import method_fingerprint
 print(pathlib.Path(attribution.__file__).parent.parent)
 print(method_fingerprint(attribution.METHODS["grad_cam"]))

@@ -32,9 +32,10 @@ LAYERS = {
         ("check_method.__main__", "explain.__main__", "export.__main__", "inspect"),
     ),
     "attribution_benchmarks": (
-        ("cli", "stats"),
+        ("stats",),
         (
-            *("core.__init__", "core.batch", "core.controls", "core.examples", "core.input_scores", "core.manifest"),
+            *("core.__init__", "core.batch", "core.bundled_models", "core.controls", "core.examples"),
+            *("core.figures", "core.input_scores", "core.manifest"),
             *("core.metric", "core.random_weights", "core.store"),
         ),
         ("beam",),
@@ -44,7 +45,7 @@ LAYERS = {
         ("report",),
         ("api",),
         ("__init__",),
-        ("cli.beam_flags", "cli.benchmark_command", "cli.settings_flags"),
+        ("cli",),
         ("__main__", "core.evaluate", "exact.evaluate", "exact.meta_evaluation", "report.reproduce", "serving.serve"),
     ),
     "bim": (

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from attribution.errors import BadInput
 from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.beam.work import Computed, MissingWork, Results, Work, digest_of
-from attribution_benchmarks.cli.workers import processes
+from attribution_benchmarks.beam.workers import processes
 
 BLOCK = 64  # files of a block by default
 _RETURNED = "returned"  # the only series

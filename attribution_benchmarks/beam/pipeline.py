@@ -23,7 +23,7 @@ from attribution.errors import BadInput
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of, import_beam
-from attribution_benchmarks.cli.workers import processes
+from attribution_benchmarks.beam.workers import processes
 
 beam = import_beam()
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"

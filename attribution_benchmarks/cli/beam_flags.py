@@ -14,7 +14,7 @@ from attribution.files import cache_directory, check_directory, is_remote
 from attribution.remote_files import origin
 from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.beam.work import WorkFactory, import_beam, join
-from attribution_benchmarks.cli.workers import available_cores
+from attribution_benchmarks.beam.workers import available_cores
 
 if TYPE_CHECKING:
     from attribution_benchmarks.beam.parallel_map import ParallelMap

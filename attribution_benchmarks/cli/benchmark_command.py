@@ -25,11 +25,11 @@ from attribution_benchmarks.cli.beam_flags import (
     define_precompute_flags,
     precompute_from_flags,
 )
-from attribution_benchmarks.cli.figures import FORMATS
 from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Run, evaluated, load, prepare
+from attribution_benchmarks.core.figures import FORMATS
 from attribution_benchmarks.core.progress import Bars
 from attribution_benchmarks.core.settings import MapSettings, described_fields
 from attribution_benchmarks.core.store import ScoreStore

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.examples import Examples

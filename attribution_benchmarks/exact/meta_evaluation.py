@@ -395,7 +395,7 @@ def main(flag_values: flags.FlagValues) -> None:
     text = "\n\n".join("\n".join([f"## {group}", "", *table(rows)]) for group, rows in found.items())
     print_text(text + "\n")
     if folder:
-        from attribution_benchmarks.cli.figures import save_figure
+        from attribution_benchmarks.core.figures import save_figure
 
         record = {
             "inputs_per_network": flag_values.inputs,

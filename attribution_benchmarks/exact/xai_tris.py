@@ -20,8 +20,8 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.files import find_saved_model
-from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run

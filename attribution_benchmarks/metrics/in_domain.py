@@ -23,8 +23,8 @@ from attribution.errors import BadInput
 from attribution.files import atomic_write, find_saved_model
 from attribution.methods.perturbation import positions
 from attribution.reading import read_json
-from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
+from attribution_benchmarks.core.bundled_models import shown_model
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.metrics.imputation import Explain, changed_scores
 from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops

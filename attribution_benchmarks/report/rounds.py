@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from attribution.errors import print_text, printable
-from attribution_benchmarks.cli.workers import available_cores
+from attribution_benchmarks.beam.workers import available_cores
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.progress import Bars
 from attribution_benchmarks.core.registry import benchmark_named

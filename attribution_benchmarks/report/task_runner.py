@@ -31,8 +31,8 @@ from typing import IO, Any
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_write, check_file, reason
 from attribution.reading import read_json
-from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
+from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.evaluation import evaluated, load, prepare
 from attribution_benchmarks.core.fingerprint import code_fingerprint

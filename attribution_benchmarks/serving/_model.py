@@ -251,14 +251,25 @@ class ServedModel:
             gradients={layer: answers[layer]["gradients"] for layer in layers},
         )
 
-    def relevance(self, *_: Any, **__: Any) -> Any:
-        """Raise BadInput: relevance and multipliers are only served as complete maps; see ``as_served``."""
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Raise BadInput, as ``relevance``."""
+        return self.relevance(feed, targets, explain_input, None)
+
+    def relevance(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        explain_input: str,
+        composite: Any,
+        layers: Sequence[str] | None = None,
+    ) -> Any:
+        """Raise BadInput: relevance is only served as complete maps; see ``as_served``."""
         raise BadInput(
             f"{self.path} does not have this method with these parameters; add it by python -m attribution.export "
             "--methods=..., or use the SavedModel"
         )
-
-    multipliers = relevance
 
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the default layer of class activation maps.

@@ -31,7 +31,7 @@ from keras import ops
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_write
 from attribution.reading import opened
-from attribution_benchmarks.cli.workers import end_with_parent, killed_worker_is_bad_input
+from attribution_benchmarks.beam.workers import end_with_parent, killed_worker_is_bad_input
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import LOSSES
 

@@ -23,7 +23,7 @@ from PIL import Image
 from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.reading import inside, opened, read_json, read_picture
-from attribution_benchmarks.cli.workers import available_cores, processes
+from attribution_benchmarks.beam.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout, masks, programs, vocabulary
 from clevr_xai.generation import families, questions

@@ -20,7 +20,7 @@ import numpy as np
 from keras import layers
 
 from attribution.errors import BadInput
-from attribution_benchmarks.cli.workers import available_cores, processes
+from attribution_benchmarks.beam.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import relation_network, vocabulary
 from clevr_xai.answering import variable_name

@@ -14,7 +14,7 @@ from attribution import remote_files
 from attribution.cli import execute
 from attribution.errors import BadInput
 from attribution.files import atomic_write
-from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.core.bundled_models import default_model, shown_model
 from attribution_benchmarks.core.store import ScoreStore
 
 ADDRESS = "memory://bucket/data"

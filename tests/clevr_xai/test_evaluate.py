@@ -342,21 +342,3 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
     assert scored("alone") == scored("blocks", "--runner=beam", "--block_size=4")
     told = json.loads(next((tmp_path / "blocks" / "blocks").rglob("manifest.json")).read_text())
     assert told["inputs"] == 12 and told["passes"] > 0 and told["failed"] == 0
-
-
-@pytest.mark.parametrize(
-    ("given", "name", "value"),
-    [
-        ("--degenerate_maps=drop", "degenerate_maps", "drop"),
-        ("--degenerate_maps=left_out", "degenerate_maps", "drop"),
-        ("--zero_maps=left_out", "degenerate_maps", "drop"),
-        ("--num_right=7", "num_correct", 7),
-        ("--mask_pixels=50", "min_mask_pixels", 50),
-        ("--precomputed_maps=maps", "precomputed_maps", "maps"),
-        ("--save_maps=maps", "save_maps", "maps"),
-    ],
-)
-def test_former_names_of_flags_are_accepted(given, name, value):
-    found = []
-    code = execute(lambda values: found.append(values[name].value), evaluate.FLAGS, "", ["evaluate", given])
-    assert (code, found) == (0, [value])

@@ -194,7 +194,7 @@ MUTATIONS = [
          "test_a_writer_waits_for_the_transaction_of_another"),
         ("a new log is waited for", 'if "locked" not in str(error) or not left:', "if True:",
          "test_a_writer_waits_for_another_that_makes_the_database"),
-        ("pipes as databases", "if self.path and os.path.exists(path) and not", "if False and not",
+        ("pipes as databases", "if self.path and is_special(", "if False and is_special(",
          "test_a_pipe_in_place_of_a_file_of_the_database_is_refused"),
         ("threads take turns", "self._lock = threading.RLock()", "self._lock = __import__('contextlib').nullcontext()",
          "test_threads_share_a_store"),
@@ -206,7 +206,7 @@ MUTATIONS = [
          "test_not_a_number_is_refused_and_leaves_no_trace"),
     ),
     *_of(
-        "attribution_benchmarks/cli/workers.py",
+        "attribution_benchmarks/beam/workers.py",
         "attribution_benchmarks/cli/test_workers.py",
         ("workers end with their parent", "ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)", "pass",
          "test_busy_workers_end_with_a_killed_parent"),
@@ -277,7 +277,7 @@ MUTATIONS = [
          "test_custom_code_moves_no_output_and_ends_no_command"),
         ("os._exit in user code", "os._exit = end_elsewhere\n", "\n",
          "test_custom_code_moves_no_output_and_ends_no_command"),
-        ("pipes as modules", "if os.path.exists(place) and not", "if False and not", "test_a_pipe_is_no_module"),
+        ("pipes as modules", "if is_special(place)", "if False and is_special(place)", "test_a_pipe_is_no_module"),
     ),
     *_of(
         "attribution/explain/__main__.py",

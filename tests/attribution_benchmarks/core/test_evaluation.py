@@ -220,7 +220,7 @@ def test_methods_are_functions_objects_and_names_of_any_letters(toy):
         ({"benchmark": 3}, "of the type int"),
         ({"settings": Settings()}, "settings of the type attribution_benchmarks.core.settings.ExampleSettings"),
         ({"methods": {"gradient": len}}, "'gradient': a method has this name"),
-        ({"methods": [3]}, "methods are names or objects, not 3"),
+        ({"methods": [3]}, "methods are names or functions, not 3"),
         ({"methods": []}, "--methods is empty"),
         ({"metrics": ["mas"]}, "no 'mas'"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.exact import metrics, xai_tris, xai_units
 from attribution_benchmarks.exact.definition import FEATURES, HAND_SET
 from attribution_benchmarks.exact.known_networks import known_networks

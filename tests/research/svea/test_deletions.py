@@ -8,7 +8,7 @@ import numpy as np
 
 import attribution
 from attribution import cli
-from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from research.svea import deletions
 from svea import benchmark, mnist1d

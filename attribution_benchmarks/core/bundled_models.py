@@ -15,19 +15,19 @@ def models_folder() -> pathlib.Path:
 
 
 def default_model(name: str) -> pathlib.Path:
-    """Return the directory of a bundled model, such as ``svea/baseline``; it may not exist."""
+    """Return the directory of a bundled model, such as ``exact/problems``; it may not exist."""
     return models_folder() / name
 
 
 def given_or_bundled(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Return a given directory, or the bundled model of that name, as in ``saved_models/svea/baseline``."""
+    """Return a given directory, or the bundled model of that name, as in ``saved_models/exact/problems``."""
     path = pathlib.Path(path)
     bundled = path.parts[:1] == (models_folder().name,) and not path.exists()
     return models_folder().parent / path if bundled else path
 
 
 def shown_model(path: pathlib.Path) -> str:
-    """Return a path as given by the user, or ``saved_models/svea/baseline`` for a bundled model."""
+    """Return a path as given by the user, or ``saved_models/exact/problems`` for a bundled model."""
     from attribution.remote_files import origin
 
     folder = models_folder()

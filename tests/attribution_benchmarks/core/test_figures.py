@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attribution_benchmarks.cli.figures import FORMATS, save_figure
+from attribution_benchmarks.core.figures import FORMATS, save_figure
 
 
 def figure():

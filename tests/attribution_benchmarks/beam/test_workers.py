@@ -11,12 +11,12 @@ import time
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.cli import workers
-from attribution_benchmarks.cli.workers import processes
+from attribution_benchmarks.beam import workers
+from attribution_benchmarks.beam.workers import processes
 
 PARENT = """
 import sys, time
-from attribution_benchmarks.cli.workers import processes
+from attribution_benchmarks.beam.workers import processes
 import {module} as work
 if __name__ == "__main__":
     with processes(2) as mapped:
@@ -129,7 +129,7 @@ def test_workers_ignore_interruptions(interruptible):
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_worker_whose_parent_has_ended_ends(platform):
     """Elsewhere than on Linux, a thread watches the parent."""
-    start = f"import os, sys, time; sys.platform = {platform!r}\nfrom attribution_benchmarks.cli import workers\n"
+    start = f"import os, sys, time; sys.platform = {platform!r}\nfrom attribution_benchmarks.beam import workers\n"
     assert run_code(f"{start}workers.end_with_parent(1 << 22); print('it goes on')") == (1, "")
     code = f"{start}workers.end_with_parent(os.getppid()); time.sleep(0.5); print('it goes on')"
     assert run_code(code) == (0, "it goes on\n")

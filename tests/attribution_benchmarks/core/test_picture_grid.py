@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from attribution_benchmarks.cli.figures import PictureGrid
+from attribution_benchmarks.core.figures import PictureGrid
 
 LINES, COLUMNS = 3, 4
 
