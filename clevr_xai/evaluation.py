@@ -18,7 +18,7 @@ from attribution.reading import read_text
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
-from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
+from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
 from attribution_benchmarks.core.input_scores import InputScores
@@ -44,7 +44,7 @@ class _Results:
     covariates: Sequence[Covariates]
 
 
-class ClevrXaiEvaluation(Evaluation):
+class ClevrXaiEvaluation(TableEvaluation):
     """A network, or none with ``precomputed_maps``, and questions."""
 
     settings: Settings

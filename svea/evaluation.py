@@ -9,7 +9,7 @@ from typing import Any
 
 from attribution.errors import BadInput, print_line
 from attribution_benchmarks.core.bundled_models import shown_model
-from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
+from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import SavedMaps, with_all_maps
 from attribution_benchmarks.core.input_scores import InputScores
@@ -20,7 +20,7 @@ from svea.scoring import NetworkScores
 from svea.settings import Settings
 
 
-class SveaEvaluation(Evaluation):
+class SveaEvaluation(TableEvaluation):
     """One or several networks, and MNIST-1D; its results are a list of ``NetworkScores``."""
 
     settings: Settings
@@ -70,10 +70,6 @@ class SveaEvaluation(Evaluation):
             name, evaluator, range(scoring.SIGNALS), self.settings.batch_size,
             lambda rows, size: scoring.batches(self.data, size, rows),
         )  # fmt: skip
-
-    def without(self, failed: Mapping[str, Sequence[Any]]) -> SveaEvaluation:
-        """Refuse to drop signals: the machines of the ROE test are trained on all of them."""
-        raise BadInput("SVEA needs the regions of all signals; what is computed is kept, so run the command again")
 
     def evaluate(self) -> list[NetworkScores]:
         """Return the scores of each network."""

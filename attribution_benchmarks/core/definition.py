@@ -95,7 +95,7 @@ class ReportTask:
     place
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
     trial
-        RunSettings by which a single method is tried; ``settings`` where None.
+        Settings by which a single method is tried; ``settings`` where None.
     input_scores, scores, pictures
         Whether there are scores of inputs, a store, pictures.
     shared
@@ -113,7 +113,7 @@ class ReportTask:
     further_cost
         The same on a further network; ``cost`` where 0.
     networks
-        RunSettings of each further trained network that can be scored.
+        Settings of each further trained network that can be scored.
     once
         Metrics and methods that only the benchmark's own network is scored by.
     network

@@ -9,6 +9,7 @@ networks are controls of the explainer.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import hashlib
@@ -197,11 +198,8 @@ def _name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class Evaluation:
+class Evaluation(abc.ABC):
     """A benchmark whose networks and inputs are loaded. Nothing in it changes after it was made.
-
-    A subclass says what is explained (``sharded_runs``) and what is printed: ``sections``, or the parts of the default:
-    ``evaluate``, ``input_scores``, ``rows``, ``heading``, ``table``, ``notes``, which get what ``evaluate`` returned.
 
     Attributes
     ----------
@@ -214,12 +212,24 @@ class Evaluation:
 
     @property
     def settings(self) -> Any:
-        """RunSettings of the run, of the benchmark's own class."""
+        """Settings of the run, of the benchmark's own class."""
         return self.run.settings
 
+    @abc.abstractmethod
     def describe_models(self) -> list[str]:
         """Return the lines of ``--check_model``."""
-        raise NotImplementedError
+
+    @abc.abstractmethod
+    def sections(self) -> Iterator[Section]:
+        """Explain, measure, and yield what is printed, part by part."""
+
+    @abc.abstractmethod
+    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
+        """Return the fingerprints of the data sets by name, from the results of all sections."""
+
+    def titles(self, results: Sequence[Any]) -> dict[str, str]:
+        """Return the titles of methods and controls by name, from the results of all sections."""
+        return {}
 
     def sharded_runs(self) -> Iterable[Sequence[ShardedRun]]:
         """Return everything that is explained and measured, in groups that are computed one after the other."""
@@ -230,60 +240,16 @@ class Evaluation:
         return next(one for group in self.sharded_runs() for one in group if one.name == name)
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> Evaluation:
-        """Return the evaluation without inputs that workers could not compute, name of a sharded run -> its items."""
-        raise NotImplementedError
+        """Return the evaluation without inputs that workers could not compute, name of a sharded run -> its items.
 
-    def sections(self) -> Iterator[Section]:
-        """Explain, measure, and yield what is printed, part by part."""
-        results = self.evaluate()
-        scores = self.input_scores(results)
-        rows = self.rows(results, scores)
-        heading, notes = self.heading(results), self.notes(results, scores, rows)
-        text, markdown = (
-            tables.report(heading, self.table(results, rows, markdown), notes, width=None if markdown else 118)
-            for markdown in (False, True)
-        )
-        yield Section(rows, text, markdown, scores, [results])
-
-    def evaluate(self) -> Any:
-        """Explain and measure."""
-        ((sharded_run,),) = self.sharded_runs()
-        return self.computed(sharded_run)
-
-    def input_scores(self, results: Any) -> list[InputScores]:
-        """Return each input's value by each metric."""
-        raise NotImplementedError
-
-    def rows(self, results: Any, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the scores in the long form of ``core.tables``."""
-        raise NotImplementedError
-
-    def heading(self, results: Any) -> list[str]:
-        """Return the lines above the table."""
-        raise NotImplementedError
-
-    def notes(self, results: Any, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the sentences below the table."""
-        return undefined_notes(scores)
-
-    def table(self, results: Any, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
-        """Return rows laid out for reading."""
-        metrics = self.run.metrics
-        titles = {name: metric.title for name, metric in metrics.items()}
-        decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
-        return tables.wide(rows, titles, self.titles([results]), markdown=markdown, decimals=decimals)
-
-    def titles(self, results: Sequence[Any]) -> dict[str, str]:
-        """Return the titles of methods and controls by name, of the results of all sections."""
-        return self.run.benchmark.row_titles(results[0].sources)
-
-    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
-        """Return the fingerprints of the data sets by name."""
-        raise NotImplementedError
+        Raises ``BadInput`` if it needs all.
+        """
+        title = self.run.benchmark.title
+        raise BadInput(f"{title} needs all of its inputs; what is computed is kept, so run the command again")
 
     def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
-        """Write figures and examples; of a benchmark with ``figures``."""
-        raise NotImplementedError
+        """Write figures and examples, of a benchmark with ``figures``."""
+        raise BadInput(f"{self.run.benchmark.title} writes no figures")
 
     def explainer(
         self,
@@ -322,7 +288,55 @@ class Evaluation:
         return sharded_run.evaluate(report)
 
 
-class ExampleEvaluation(Evaluation):
+class TableEvaluation(Evaluation):
+    """An evaluation that prints one table: each method in turn gets what ``evaluate`` returned."""
+
+    def sections(self) -> Iterator[Section]:
+        """Explain, measure, and yield the table."""
+        results = self.evaluate()
+        scores = self.input_scores(results)
+        rows = self.rows(results, scores)
+        heading, notes = self.heading(results), self.notes(results, scores, rows)
+        text, markdown = (
+            tables.report(heading, self.table(results, rows, markdown), notes, width=None if markdown else 118)
+            for markdown in (False, True)
+        )
+        yield Section(rows, text, markdown, scores, [results])
+
+    def evaluate(self) -> Any:
+        """Explain and measure."""
+        ((sharded_run,),) = self.sharded_runs()
+        return self.computed(sharded_run)
+
+    @abc.abstractmethod
+    def input_scores(self, results: Any) -> list[InputScores]:
+        """Return each input's value by each metric."""
+
+    @abc.abstractmethod
+    def rows(self, results: Any, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
+        """Return the scores in the long form of ``core.tables``."""
+
+    @abc.abstractmethod
+    def heading(self, results: Any) -> list[str]:
+        """Return the lines above the table."""
+
+    def notes(self, results: Any, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the sentences below the table."""
+        return undefined_notes(scores)
+
+    def table(self, results: Any, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
+        """Return rows laid out for reading."""
+        metrics = self.run.metrics
+        titles = {name: metric.title for name, metric in metrics.items()}
+        decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
+        return tables.wide(rows, titles, self.titles([results]), markdown=markdown, decimals=decimals)
+
+    def titles(self, results: Sequence[Any]) -> dict[str, str]:
+        """Return the titles of methods and controls by name; a custom method has that of its function."""
+        return self.run.benchmark.row_titles(results[0].sources)
+
+
+class ExampleEvaluation(TableEvaluation):
     """A benchmark with ``examples`` and one network, or none with ``precomputed_maps``."""
 
     def __init__(self, run: Run, models: Mapping[str, Any], data: Examples):

@@ -62,6 +62,9 @@ class FakeEvaluation(Evaluation):
         text = "".join(f"{row['method']} {row['value']}\\n" for row in rows)
         yield Section(rows, text, "", [InputScores({"metric": "drop"}, names, values)])
 
+    def describe_models(self):
+        return []
+
     def data_fingerprints(self, results):
         return {}
 
