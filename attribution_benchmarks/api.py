@@ -80,6 +80,8 @@ def evaluate(
     BadInput
         If a name or a setting is invalid, or a method cannot be scored.
     """
+    if not isinstance(store, (str, os.PathLike, type(None))) or store == "":
+        raise BadInput(f"store={store!r}: expected a directory, or None for memory")
     place = benchmark if isinstance(benchmark, str) else ""
     definition = benchmark_named(benchmark, "benchmark") if isinstance(benchmark, str) else benchmark
     if not isinstance(definition, Benchmark):
@@ -94,7 +96,8 @@ def evaluate(
 
     with _quiet():
         first = part(given)
-    scored = given if given is not None else dict.fromkeys(definition.methods, "")
+    own = [row["method"] for row in first.rows if row.get("kind") == "method"]  # with precomputed maps, their folders
+    scored = given or dict.fromkeys(own, "")
 
     def more(chosen: Mapping[str, MethodLike]) -> tuple[list[Part], dict[str, str]]:
         with _quiet():

@@ -93,6 +93,8 @@ class Run:
         Whether the models are only described, and nothing is explained.
     place
         Where the benchmark is defined, as ``core.registry.benchmark_named`` takes it; empty where unknown.
+    metric_places
+        Names of the metrics as they were given, such as ``file.py:NAME``.
     """
 
     benchmark: Benchmark
@@ -105,6 +107,7 @@ class Run:
     in_worker: bool = False
     only_describes: bool = False
     place: str = ""
+    metric_places: tuple[str, ...] = ()
 
     @property
     def shared_metrics(self) -> dict[str, Metric]:
@@ -115,11 +118,11 @@ class Run:
         """Return the command that computes the same numbers."""
         changed = self.settings.changed()
         values: dict[str, Any] = {}
-        if self.names and self.names != self.benchmark.methods:
+        if self.names and (self.names != self.benchmark.methods or not self.methods):
             values["methods"] = self.names
         values |= {name: changed.pop(name) for name in ("batch_size", "seed") if name in changed}
         if tuple(self.metrics) != self.benchmark.default_metrics:
-            values["metrics"] = tuple(self.metrics)
+            values["metrics"] = self.metric_places
         place = {} if self.benchmark.command else {"benchmark": self.place or self.benchmark.name}
         module = self.benchmark.command or "attribution_benchmarks.core.evaluate"
         return manifest.command_of(f"python -m {module}", values | changed | place)
@@ -157,7 +160,11 @@ def prepare(
         found = benchmark.with_parameters(resolved, settings)
     if store is None:
         store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
-    return Run(benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place)
+    places = tuple(each if isinstance(each, str) else each.name for each in metrics or selected)
+    return Run(
+        benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place,
+        metric_places=places,
+    )  # fmt: skip
 
 
 def _check_maps(settings: MapSettings) -> None:
@@ -170,12 +177,17 @@ def _check_maps(settings: MapSettings) -> None:
 def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str, MethodLike]:
     """Return methods by name: those of a list have the names of their functions."""
     if isinstance(methods, Mapping):
+        for name in methods:
+            if not isinstance(name, str):
+                raise BadInput(f"methods has the name {name!r}; names are text")
         return dict(methods)
     found: dict[str, MethodLike] = {}
     for method in methods:
         name = method if isinstance(method, str) else name_of(method)
         if name in found:
-            raise BadInput(f"--methods names '{name}' twice; give methods of one name as a mapping from name to method")
+            only_names = isinstance(method, str) and isinstance(found[name], str)
+            advice = "name it once" if only_names else "give methods of one name as a mapping from name to method"
+            raise BadInput(f"--methods names '{name}' twice; {advice}")
         found[name] = method
     return found
 
@@ -184,14 +196,24 @@ def _selected(benchmark: Benchmark, metrics: Sequence[str | Metric] | None) -> d
     """Return metrics by name, the benchmark's own where None."""
     given = [metric for metric in metrics or () if isinstance(metric, Metric)]
     names = benchmark.default_metrics if metrics is None else [name for name in metrics if isinstance(name, str)]
-    found = benchmark.select_metrics(names) if names or not given else {}
-    return {**found, **{metric.name: metric for metric in given}}
+    found = dict(benchmark.select_metrics(names)) if names or not given else {}
+    for metric in given:
+        if found.setdefault(metric.name, metric) != metric:
+            raise BadInput(f"metrics has two metrics called '{metric.name}'; give yours another name")
+    return found
 
 
 def _resolved(benchmark: Benchmark, name: str, method: MethodLike) -> Method:
     if isinstance(method, str):
         return benchmark.method_named(method)
     return as_method(name, method)
+
+
+def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
+    """Refuse methods that have the name of a control, whose rows could not be told from theirs."""
+    for control in controls:
+        if control.name in names:
+            raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")
 
 
 def _name_of(kind: type) -> str:
@@ -266,9 +288,11 @@ class Evaluation(abc.ABC):
         given = self.settings
         if given.precomputed_maps:
             folders = saved_methods(given.precomputed_maps, self.run.names)
+            _refuse_controls(folders, controls)
             scores = functools.partial(model.scores, batch_size=given.batch_size) if model else None
             return SavedMaps(folders, controls, given.seed, scores)
         chosen = self.run.methods if methods is None else methods
+        _refuse_controls(chosen, controls)
         return Explainer(model, chosen, controls, controlled, given.seed, given.batch_size)
 
     def maps_directory(self, reduce: Callable[..., Any] | None = None, **origin: Any) -> MapsDirectory | None:

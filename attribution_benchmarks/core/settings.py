@@ -13,7 +13,9 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attribution.errors import BadInput, listed
+import numpy as np
+
+from attribution.errors import BadInput, listed, shortened
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS
 
 ALL = "all"
@@ -140,7 +142,7 @@ def _checked(name: str, value: Any, kind: Any, described: Setting) -> Any:
     try:
         found = convert(value)
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{name}={value!r}: expected {expected}") from None
+        raise BadInput(f"{name}={shortened(repr(value), 80)}: expected {expected}") from None
     _check_bounds(name, found, described.low, described.high)
     if described.choices and found not in described.choices:
         raise BadInput(f"{name}={found!r}: choose of {listed(described.choices)}")
@@ -165,13 +167,20 @@ def _count(value: Any) -> int | str:
 def _names(value: Any) -> Names:
     if isinstance(value, str):
         raise TypeError("one name, not several")
-    return tuple(map(os.fspath, value))
+    return tuple(map(_text, value))
+
+
+def _text(value: Any) -> str:
+    found = os.fspath(value)
+    if not isinstance(found, str):
+        raise TypeError("bytes")
+    return str(found)  # of NumPy, too
 
 
 def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise TypeError("no truth value")
-    return value
+    return bool(value)
 
 
 def _whole(value: Any) -> int:
@@ -181,7 +190,7 @@ def _whole(value: Any) -> int:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool | np.bool_) or not math.isfinite(value):
         raise ValueError("not finite")
     return float(value)
 
@@ -191,5 +200,5 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     bool: ("True or False", _truth),
     int: ("a whole number", _whole),
     float: ("a finite number", _finite),
-    str: ("text", os.fspath),
+    str: ("text", _text),
 }

@@ -33,7 +33,7 @@ class EvaluationFactory:
         """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
         values = tuple((name, _with_addresses(value)) for name, value in vars(run.settings).items())
         environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
-        return cls(run.place or run.benchmark.name, values, run.names, tuple(run.metrics), environment)
+        return cls(run.place or run.benchmark.name, values, run.names, run.metric_places, environment)
 
     @property
     def name(self) -> str:

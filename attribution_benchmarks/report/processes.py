@@ -30,6 +30,7 @@ THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 _CONTEXT.set_forkserver_preload(["attribution_benchmarks.report.preload"])
 _INTERRUPTED = 130
+_GRACE = 5.0  # seconds until a child that has returned is killed
 Event = Step | str  # how far a child is, or a line that it printed
 
 
@@ -95,12 +96,15 @@ class Processes:
                     break
                 if kind == "event":
                     on_event(value)
-                elif kind == "seconds":
+                elif kind == "seconds":  # the last
                     with self._mutex:
                         self.cpu_seconds += value
+                    break
                 else:
                     outcome, result = kind, value
-        connection.wait([process.sentinel])
+        if not connection.wait([process.sentinel], None if outcome == "killed" else _GRACE):
+            process.kill()  # a thread or a process that a method has started may never end
+            connection.wait([process.sentinel])
         with self._mutex:
             process.join()
             self._running.discard(process)
@@ -183,6 +187,11 @@ class _Lines(io.TextIOBase):
             self._send(line)
         return len(text)
 
+    def end(self) -> None:
+        """Send the last line, which is not complete."""
+        if self._rest:
+            self.write("\n")
+
     def writable(self) -> bool:
         """Return True."""
         return True
@@ -206,7 +215,7 @@ def _run(function: Callable[..., Any], lock: int, sender: connection.Connection)
             sender.send((kind, value))
 
     event = functools.partial(send, "event")
-    sys.stdout = sys.stderr = _Lines(event)
+    lines = sys.stdout = sys.stderr = _Lines(event)
     _without_bars()
     try:
         send("done", function(event))
@@ -219,6 +228,7 @@ def _run(function: Callable[..., Any], lock: int, sender: connection.Connection)
     except BaseException as error:
         traceback.print_exc()
         send("crashed", " ".join(f"{type(error).__name__}: {error}".split()))
+    lines.end()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     send("seconds", sum(one.ru_utime + one.ru_stime for one in used))
 

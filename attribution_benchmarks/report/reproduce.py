@@ -214,8 +214,9 @@ def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
     found = {name: _fingerprint(method) for name, method in methods.items() if ":" in name}
     found |= {name: _fingerprint(metric) for name, metric in metrics.items()}
     for place, definition in benchmarks.items():
-        if definition.examples:
-            found[place] = _fingerprint(definition, pathlib.Path(definition.network))
+        if definition.examples or ":" in place:
+            files = [pathlib.Path(definition.network)] if definition.network else []
+            found[place] = _fingerprint(definition, *files)
     if model:
         found[model] = code_fingerprint(files=[pathlib.Path(model)])
     return found

@@ -261,8 +261,9 @@ def _plain(settings: RunSettings) -> dict[str, Any]:
 
 
 def _code_of(place: str) -> str:
-    """Return the fingerprint of the code of a benchmark's command."""
-    return code_fingerprint(benchmark_named(place).command or "attribution_benchmarks.core.evaluate")
+    """Return the fingerprint of the code of a benchmark; a custom one has its own fingerprint besides."""
+    command = "" if ":" in place else benchmark_named(place).command
+    return code_fingerprint(command or "attribution_benchmarks.core.evaluate")
 
 
 def _evaluated(

@@ -24,9 +24,11 @@ from attribution.plugins import loaded_object
 from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, prepare
+from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.core.settings import ExampleSettings, Settings, setting
 from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.core.worker import EvaluationFactory
 
 
 def run(toy, tmp_path, *flags, code=0):
@@ -85,7 +87,9 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
     arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK"]
     arguments.append(f"--output={tmp_path / 'two.json'}")
     assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
-    rows = json.loads((tmp_path / "two.json").read_text())["rows"]
+    document = json.loads((tmp_path / "two.json").read_text())
+    rows, command = document["rows"], document["manifest"]["command"]
+    assert f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK" in command
     assert {row["metric"] for row in rows} == {"mass", "peak"}
     assert next(row for row in rows if (row["method"], row["metric"]) == ("gradient", "peak"))["value"] == 1.0
 
@@ -109,6 +113,34 @@ def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message)
     said = capsys.readouterr()
     assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
     assert not (tmp_path / "out.json").exists()
+
+
+def test_workers_find_a_custom_metric_by_its_place(toy, tmp_path):
+    (tmp_path / "metric.py").write_text(
+        "from attribution_benchmarks.core.metric import of_maps\n"
+        "PEAK = of_maps('peak', lambda maps, batch, scores: maps.reshape(len(maps), -1).max(axis=1))\n"
+    )
+    flags = evaluate.FLAGS
+    metric = f"{tmp_path / 'metric.py'}:PEAK"
+    flags.unparse_flags()
+    flags(["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{metric}"])
+    factory = EvaluationFactory.of(evaluate.COMMAND.run(flags))
+    assert factory.metrics == ("mass", metric)
+    assert factory()("toy").items
+
+
+def test_maps_in_folders_are_compared_and_the_command_names_those_that_were_chosen(toy, tmp_path):
+    methods = {"mine": "gradient", "other": "gradient_x_input"}
+    first = attribution_benchmarks.evaluate(f"{toy}:TOY", methods, ExampleSettings(save_maps=tmp_path / "maps"))
+    assert first.compare("mine")[0]["method"] == "other"
+    settings = ExampleSettings(precomputed_maps=tmp_path / "maps")
+    found = attribution_benchmarks.evaluate(f"{toy}:TOY", settings=settings)
+    assert found.compare("mine")[0]["method"] == "other"
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    assert f"--methods={','.join(benchmark.methods)}" in prepare(benchmark, benchmark.methods, settings).command()
+    shutil.move(tmp_path / "maps" / "other", tmp_path / "maps" / "uniform")
+    with pytest.raises(BadInput, match="'uniform' is a control"):
+        attribution_benchmarks.evaluate(f"{toy}:TOY", settings=settings)
 
 
 def test_numbers_of_precomputed_maps_are_never_stored(toy, tmp_path):
@@ -220,7 +252,13 @@ def test_methods_are_functions_objects_and_names_of_any_letters(toy):
         ({"benchmark": 3}, "of the type int"),
         ({"settings": Settings()}, "settings of the type attribution_benchmarks.core.settings.ExampleSettings"),
         ({"methods": {"gradient": len}}, "'gradient': a method has this name"),
+        ({"methods": {"uniform": abs}}, "'uniform' is a control, which is scored anyway"),
+        ({"methods": {3: abs}}, "methods has the name 3; names are text"),
+        ({"methods": ["gradient", "gradient"]}, "'gradient' twice; name it once"),
         ({"methods": [3]}, "methods are names or functions, not 3"),
+        ({"metrics": ["mass", of_maps("mass", len)]}, "two metrics called 'mass'"),
+        ({"store": ""}, "store='': expected a directory"),
+        ({"store": b"scores"}, "store=b'scores': expected a directory"),
         ({"methods": []}, "--methods is empty"),
         ({"metrics": ["mas"]}, "no 'mas'"),
     ],

@@ -59,6 +59,7 @@ def test_flags_and_python_give_the_same_settings():
     assert parsed(*given, "--seed=3", "--other=") == dataclasses.replace(expected, other="")
     assert isinstance(expected.share, float) and type(expected.seed) is int and hash(expected)
     assert Some(count="7").count == 7
+    assert Some(aloud=np.False_).aloud is False and type(Some(names=np.array(["a"])).names[0]) is str
 
 
 def test_what_changed_is_what_numbers_depend_on():
@@ -82,6 +83,9 @@ def test_what_changed_is_what_numbers_depend_on():
         ({"count": None}, "count=None: expected a positive number or 'all'"),
         ({"perhaps": 1.5}, r"perhaps=1\.5: expected a positive number or 'all'"),
         ({"other": 3}, "other=3: expected text"),
+        ({"other": b"a"}, "other=b'a': expected text"),
+        ({"names": [b"a"]}, r"names=\[b'a'\]: expected a list of names"),
+        ({"share": np.True_}, "share=.*True_?: expected a finite number"),
         ({"share": float("nan")}, "share=nan: expected a finite number"),
         ({"share": 1.5}, r"share=1\.5: expected a number from 0 to 1"),
         ({"share": "1"}, "share='1': expected a finite number"),

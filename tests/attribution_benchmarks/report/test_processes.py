@@ -14,12 +14,13 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.progress import Step
+from attribution_benchmarks.report import processes
 from attribution_benchmarks.report.processes import THREADS, Failed, Processes
 from attribution_benchmarks.report.task_runner import only_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FUNCTIONS = """
-import multiprocessing, os, pathlib, sys, time
+import multiprocessing, os, pathlib, sys, threading, time
 import tqdm
 from attribution.errors import BadInput
 from attribution_benchmarks.core.progress import Step
@@ -48,6 +49,11 @@ def leave(progress):
 
 def die(progress):
     os.kill(os.getpid(), 9)
+
+def stay(progress):
+    print("no newline", end="")
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return "returned"
 
 def last(path, progress):
     pathlib.Path(path).write_text(str(os.getpid()))
@@ -125,6 +131,13 @@ def test_a_function_reports_prints_and_returns(children, functions):
     }  # fmt: skip
     assert events == ["a line", "two lines", "of progress", Step("inputs", "input", 3, 7)]  # and no bar
     assert children.cpu_seconds > used
+
+
+def test_a_thread_that_a_method_leaves_keeps_no_child(children, functions, monkeypatch):
+    monkeypatch.setattr(processes, "_GRACE", 0.5)
+    events, begun = [], time.monotonic()
+    assert children.call(functions.stay, events.append) == "returned" and events == ["no newline"]
+    assert time.monotonic() - begun < 40
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,22 @@ def test_a_method_that_reads_a_file_is_scored_anew_by_every_report(toy, tmp_path
     assert values == [1.0, 0.0]
 
 
+def test_a_benchmark_with_a_command_of_its_own_is_reported(toy, tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(
+        "import dataclasses\nfrom attribution.plugins import loaded_object\n"
+        "from attribution_benchmarks.core.definition import Benchmark\n"
+        f"TOY = loaded_object({f'{toy}:TOY'!r}, Benchmark, 'benchmark')\n"
+        "OWN = dataclasses.replace(TOY, name='own', command='own_command')\n"
+    )
+    (tmp_path / "own_command.py").write_text(
+        "from attribution_benchmarks.cli.benchmark_command import Command\n"
+        "from own import OWN\nFLAGS = Command(OWN).flags\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run(f"--benchmarks={tmp_path}/own.py:OWN", "--quick", f"--output_dir={tmp_path / 'report'}") == 0
+    assert (tmp_path / "report" / "tables" / "own.json").exists()
+
+
 def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_run_ends_with_the_same_bytes(
     toy, tmp_path, monkeypatch, capsys
 ):
