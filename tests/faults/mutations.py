@@ -207,7 +207,7 @@ MUTATIONS = [
     ),
     *_of(
         "attribution_benchmarks/beam/workers.py",
-        "attribution_benchmarks/cli/test_workers.py",
+        "attribution_benchmarks/beam/test_workers.py",
         ("workers end with their parent", "ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)", "pass",
          "test_busy_workers_end_with_a_killed_parent"),
         ("workers whose parent has ended", "if os.getppid() != parent:\n        os._exit(1)", "pass",

@@ -14,6 +14,8 @@ def test_every_mutation_changes_one_place(mutations):
     for one in mutations.MUTATIONS:
         assert (ROOT / one.file).read_text(encoding="utf-8").count(one.before) == 1, one.name
         assert one.before != one.after and one.tests, one.name
+        for file, _, test in (name.partition("::") for name in one.tests):
+            assert f"def {test.partition('[')[0]}" in (ROOT / file).read_text(encoding="utf-8"), one.name
     assert len({one.name for one in mutations.MUTATIONS}) == len(mutations.MUTATIONS)
 
 
