@@ -462,7 +462,7 @@ class ModelQueries:
         yield from self._stream(rows, variant, self._forward)
 
     def pair_scores(self, rows: Grid, variant: PairVariant) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield ``(numbers, rows, target scores)``, ``(P,)`` each, pass by pass, where a call for each variant is slow."""
+        """Yield ``(numbers, rows, target scores)``, ``(P,)`` each, of one pass after another."""
         yield from self._pair_stream(rows, variant, self._forward)
 
     def _forward(self, feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[np.ndarray]:
