@@ -99,6 +99,7 @@ setup(
         "scipy>=1.12,<2",
         "tensorflow>=2.20,<2.22",
         "tensorflow-datasets>=4.9.7,<5",
+        "threadpoolctl>=3.1,<4",
         "tomli>=2,<3; python_version < '3.11'",  # the standard library has it from 3.11 on
         "tqdm>=4.66,<5",
     ],
@@ -119,7 +120,6 @@ setup(
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
-            "threadpoolctl>=3.1,<4",
             "tf_keras>=2.20,<2.22",  # writes files as Keras 2 does
             *DASK,
             *THIRD_PARTY,

@@ -12,15 +12,17 @@ of the target class.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from attribution.errors import BadInput
 from attribution.methods import resizing
@@ -75,18 +77,29 @@ def rise(
     spatial = positions(queries.inputs.shape)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
     difference = queries.inputs - start
+    channels = math.prod(difference.shape[1 + len(spatial) :])  # 1 of a vector
 
-    @functools.lru_cache(1)  # masks are needed number by number
-    def mask(number: int) -> np.ndarray:
-        return random_mask(batching.generator(queries.seed, number, "rise"), spatial, cells, probability)
+    @functools.lru_cache(1)  # a pass needs its masks twice
+    def masks_of(first: int, last: int) -> np.ndarray:
+        generators = [batching.generator(queries.seed, number, "rise") for number in range(first, last + 1)]
+        return random_masks(generators, spatial, cells, probability)
+
+    def masks_and_pairs(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, slice]]:
+        for mask, (_, begin, end) in zip(masks_of(numbers[0], numbers[-1]), batching.pieces(numbers), strict=True):
+            yield mask, slice(begin, end)
+
+    def masked(numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        variants = np.empty((len(rows), *difference.shape[1:]), difference.dtype)
+        for mask, pairs in masks_and_pairs(numbers):
+            mask = mask.repeat(channels).reshape(difference.shape[1:])  # faster than to broadcast few channels
+            np.multiply(batching.take(difference, rows[pairs]), mask, out=variants[pairs])
+            variants[pairs] += batching.take(start, rows[pairs])
+        return variants
 
     total = np.zeros((len(queries), *spatial))
-    shape = spatial if queries.inputs.ndim <= 2 else (*spatial, 1)
-    masked_scores = queries.variant_scores(
-        masks, lambda number, rows: start[rows] + difference[rows] * mask(number).reshape(shape)
-    )
-    for number, rows, scores in masked_scores:
-        total[rows] += np.multiply.outer(scores, mask(number))
+    for drawn, rows, scores in queries.pair_scores(masks, masked):
+        for mask, pairs in masks_and_pairs(drawn):
+            total[rows[pairs][0] : rows[pairs][-1] + 1] += np.multiply.outer(scores[pairs], mask)
     total /= masks * probability
     return total
 
@@ -115,17 +128,21 @@ def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape[1:-1] if len(shape) > 2 else shape[1:])
 
 
-def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells: int, probability: float) -> np.ndarray:
-    """Return one of RISE's masks, float32 in [0, 1], of the shape ``spatial``."""
-    mask = (generator.random((cells,) * len(spatial)) < probability).astype(np.float32)
-    for axis, size in enumerate(spatial):
-        cell = -(-size // cells)
-        start = generator.integers(0, cell)
+def random_masks(
+    generators: Sequence[np.random.Generator], spatial: tuple[int, ...], cells: int, probability: float
+) -> np.ndarray:
+    """Return RISE's mask of each generator, float32 in [0, 1], ``(len(generators), *spatial)``."""
+    sides = [-(-size // cells) for size in spatial]
+    drawn = [(one.random((cells,) * len(spatial)), *(one.integers(0, side) for side in sides)) for one in generators]
+    grids, *starts = map(np.array, zip(*drawn, strict=True))
+    masks = (grids < probability).astype(np.float32)
+    for size, side, start in zip(spatial, sides, starts, strict=True):
         # The grid is stretched over one cell more than the input; a window of it is read.
-        positions = (np.arange(start, start + size) + 0.5) * cells / ((cells + 1) * cell) - 0.5
-        matrix = resizing.sample_matrix(positions, cells)
-        mask = np.moveaxis(np.tensordot(mask, matrix, axes=(axis, 1)), -1, axis)
-    return mask
+        stretched = resizing.interpolation_matrix(cells, (cells + 1) * side)
+        windows = stretched[start[:, np.newaxis] + np.arange(size)]
+        # The first axis after the masks is stretched and becomes the last.
+        masks = masks.reshape(len(masks), cells, -1).swapaxes(1, 2) @ windows.swapaxes(1, 2)
+    return masks.reshape(-1, *spatial)
 
 
 def occlusion(
@@ -185,7 +202,7 @@ def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
     counts, labels, queries = coalitions.counts, coalitions.labels, coalitions.queries
 
     def without(number: int, rows: np.ndarray) -> np.ndarray:
-        return np.stack([coalitions.keeping(row, np.arange(counts[row]) != number) for row in rows])
+        return coalitions.keeping(rows, np.tile(np.arange(counts.max()) != number, (len(rows), 1)))
 
     maps = np.zeros(labels.shape)
     grid = [np.flatnonzero(counts > number) for number in range(counts.max(initial=0))]
@@ -236,13 +253,14 @@ class _Coalitions:
     counts: np.ndarray
     start: np.ndarray
 
-    def keeping(self, row: int, kept: np.ndarray) -> np.ndarray:
-        """Return input ``row`` with the groups kept, ``(groups,)`` bool, and the others at the baseline."""
-        mask = kept[self.labels[row]]
+    def keeping(self, rows: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return inputs ``rows`` with the groups kept, ``(R, groups)`` bool, and the others at the baseline."""
+        places = np.arange(len(rows)).reshape(-1, *(1,) * (self.labels.ndim - 1))
+        mask = kept[places, self.labels[rows]]
         inputs = self.queries.inputs
-        if inputs.ndim > 1 + mask.ndim:
+        if inputs.ndim > mask.ndim:
             mask = mask[..., np.newaxis]
-        changed: np.ndarray = np.where(mask, inputs[row], self.start[row])
+        changed: np.ndarray = np.where(mask, inputs[rows], self.start[rows])
         return changed
 
     def scores(self, totals: Sequence[int], kept: Callable[[int, int], np.ndarray]) -> list[np.ndarray]:
@@ -250,16 +268,19 @@ class _Coalitions:
 
         ``kept(row, number)`` is which groups an input's coalition keeps, ``(groups,)`` bool.
         """
-        found = [np.empty(total) for total in totals]
-        grid = [np.flatnonzero(np.array(totals) > number) for number in range(max(totals, default=0))]
+        ends = np.asarray(totals)
+        found = np.empty((len(ends), ends.max(initial=0)))
+        grid = [has_one.nonzero()[0] for has_one in ends > np.arange(found.shape[1])[:, np.newaxis]]
 
-        def variant(number: int, rows: np.ndarray) -> np.ndarray:
-            return np.stack([self.keeping(row, kept(row, number)) for row in rows])
+        def changed(numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            of_pass = np.zeros((len(rows), self.counts.max()), bool)  # inputs with fewer groups have no others to keep
+            for place, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+                of_pass[place, : self.counts[row]] = kept(row, number)
+            return self.keeping(rows, of_pass)
 
-        for number, rows, scores in self.queries.variant_scores(grid, variant):
-            for row, score in zip(rows, scores, strict=True):
-                found[row][number] = score
-        return found
+        for coalitions, rows, scores in self.queries.pair_scores(grid, changed):
+            found[rows, coalitions] = scores
+        return [of_row[:end] for of_row, end in zip(found, ends, strict=True)]
 
     def scores_of(self, kept: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the same of coalitions ``(K_i, groups)`` bool of each input."""
@@ -496,6 +517,18 @@ def kernel_shap(
     return coalitions.maps(values)
 
 
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Solve on one thread: on a busy machine the others wait in a loop, for longer than the solution takes."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
 def _enough_samples(count: int) -> int:
     return max(500, 4 * int(count))
 
@@ -506,6 +539,7 @@ def _check_samples(method: str, samples: int | None, least: int) -> None:
         raise BadInput(f"{method} needs a number of samples from {least} to 10,000,000, or None, not {samples!r}")
 
 
+@_one_thread()
 def _refuse_undetermined(method: str, kept: np.ndarray) -> None:
     """Refuse coalitions ``(K, groups)`` from which a regression without penalty cannot tell all groups apart."""
     rows = np.concatenate([kept, np.ones((1, kept.shape[1]))])
@@ -536,15 +570,16 @@ def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator)
     return chosen, np.ones(len(chosen))
 
 
+@_one_thread()
 def _constrained_regression(kept: np.ndarray, gains: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
-    """Return the φ that minimises Σ w (gain - Σ_kept φ)² with Σ φ = total; the shortest where several do."""
+    """Return the φ that minimises Σ w (gain - Σ_kept φ)² with Σ φ = total."""
     share = total / kept.shape[1]
-    # φ is an even share of the total and a part that sums to zero, as what is projected by this matrix.
-    projection = np.eye(kept.shape[1]) - 1 / kept.shape[1]
-    root = np.sqrt(weights)
-    design, rest = kept @ projection, gains - kept.sum(axis=1) * share
-    part, *_ = np.linalg.lstsq(root[:, np.newaxis] * design, root * rest, rcond=None)
-    phi: np.ndarray = share + projection @ part
+    # φ is an even share of the total and a part that sums to zero. The design does not see a sum; 1 / groups added to
+    # the normal equations makes it zero.
+    design, rest = kept - kept.mean(axis=1, keepdims=True), gains - kept.sum(axis=1) * share
+    weighted = weights[:, np.newaxis] * design
+    part = np.linalg.solve(weighted.T @ design + 1 / kept.shape[1], weighted.T @ rest)
+    phi: np.ndarray = share + part - part.mean()
     return phi
 
 
@@ -592,6 +627,7 @@ def lime(
     return coalitions.maps(values)
 
 
+@_one_thread()
 def _ridge(masks: np.ndarray, targets: np.ndarray, weights: np.ndarray, penalty: float) -> np.ndarray:
     """Return the coefficients c that minimise Σ w (target - intercept - mask · c)² + penalty Σ c²."""
     centered = masks - np.average(masks, axis=0, weights=weights)

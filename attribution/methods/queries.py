@@ -4,12 +4,14 @@
 ``method(queries, **parameters)`` that returns one map per input. The arrays that it receives are read-only.
 docs/own_models.md lists the queries with their costs.
 
-Two types describe points other than the inputs, such as points of a path or noisy copies:
+Types describe points other than the inputs, such as points of a path or noisy copies:
 
 Variant
     ``variant(number, rows)`` returns variant ``number`` of some inputs, ``(R, ...)``. ``rows`` is ``(R,)`` integer: the
     inputs' positions in ``queries.inputs``. ``lambda number, rows: queries.inputs[rows] / (number + 1)`` is x, then
     x / 2, and so on. It is called once or more for each number, in rising order.
+PairVariant
+    ``variant(numbers, rows)`` returns the variants of one pass, ``(P, ...)``: of each pair of a number and a row.
 Grid
     An integer: the number of variants of every input. Or a sequence with one integer array for each variant: the rows
     that have it.
@@ -30,6 +32,7 @@ from attribution.model import batching
 from attribution.model.protocols import NodeRules, Rules
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
+PairVariant = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Grid = int | Sequence[np.ndarray]
 Result = TypeVar("Result")
 
@@ -456,11 +459,14 @@ class ModelQueries:
 
     def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number, rows, target scores)`` as ``variant_gradients`` does, by forward passes alone."""
+        yield from self._stream(rows, variant, self._forward)
 
-        def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[Any, ...]:
-            return (self.model.forward(feed)[np.arange(len(targets)), targets],)
+    def pair_scores(self, rows: Grid, variant: PairVariant) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield ``(numbers, rows, target scores)``, ``(P,)`` each, of one pass after another."""
+        yield from self._pair_stream(rows, variant, self._forward)
 
-        yield from self._stream(rows, variant, run)
+    def _forward(self, feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[np.ndarray]:
+        return (self.model.forward(feed)[np.arange(len(targets)), targets],)
 
     def shared(self, key: Any, compute: Callable[[], Result]) -> Result:
         """Return ``compute()``, computed at the first call with this key and cached for the other methods."""
@@ -482,15 +488,26 @@ class ModelQueries:
     def _stream(
         self, grid: Grid, variant: Variant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]]
     ) -> Iterator[tuple[Any, ...]]:
-        """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""
+        """Yield the results of ``_pair_stream`` in pieces of one variant each."""
+
+        def changed(numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return _joined([variant(number, rows[start:stop]) for number, start, stop in batching.pieces(numbers)])
+
+        for numbers, rows, *results in self._pair_stream(grid, changed, run):
+            for number, start, stop in batching.pieces(numbers):
+                yield number, rows[start:stop], *(result[start:stop] for result in results)
+
+    def _pair_stream(
+        self, grid: Grid, variant: PairVariant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Fill passes with (variant, input) pairs, variant by variant, and yield them with their results."""
         numbers, inputs = self._pairs(grid)
         targets = self.targets
         for pairs, real in self.model.chunks(len(numbers), self._batch_size):
-            pieces = _pieces(numbers[pairs[:real]])
             rows = inputs[pairs]
-            changed = [variant(number, rows[start:stop]) for number, start, stop in pieces]
-            changed.extend([changed[-1][-1:]] * (len(pairs) - real))
-            variants = _joined(changed).astype(self._feed[self._explained].dtype, copy=False)
+            changed = variant(numbers[pairs[:real]], rows[:real])
+            variants = _joined([changed, *[changed[-1:]] * (len(pairs) - real)])
+            variants = variants.astype(self._feed[self._explained].dtype, copy=False)
             feed = {
                 name: variants if name == self._explained else _rows_of(array, rows)
                 for name, array in self._feed.items()
@@ -501,8 +518,7 @@ class ModelQueries:
                 raise NotFiniteVariant from error
             if not all(np.isfinite(result).all() for result in results):
                 raise NotFiniteVariant
-            for number, start, stop in pieces:
-                yield number, rows[start:stop], *(result[start:stop] for result in results)
+            yield numbers[pairs[:real]], rows[:real], *(result[:real] for result in results)
 
     def _passes(self) -> Iterator[tuple[np.ndarray, int, dict[str, np.ndarray], np.ndarray]]:
         """Yield the rows of each pass, the number of them that are not padding, their feed and their targets."""
@@ -599,12 +615,3 @@ def read_only(array: np.ndarray) -> np.ndarray:
         copied = array.copy()
         copied.flags.writeable = False
         return copied.view()
-
-
-def _pieces(numbers: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return (value, start, stop) of each run of equal values."""
-    starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
-    return [
-        (int(numbers[start]), int(start), int(stop))
-        for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True)
-    ]

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 
+@functools.lru_cache(8)
 def interpolation_matrix(size: int, new_size: int) -> np.ndarray:
     """Return the matrix ``(new_size, size)`` of linear interpolation between pixel centres, float32.
 
     Edges repeat, as in ``tf.image.resize(..., "bilinear")`` without antialiasing.
     """
-    return sample_matrix((np.arange(new_size) + 0.5) * size / new_size - 0.5, size)
-
-
-def sample_matrix(positions: np.ndarray, size: int) -> np.ndarray:
-    """Return the matrix ``(len(positions), size)`` that samples a line of values at fractional positions, float32."""
-    positions = np.clip(positions, 0, size - 1)
+    positions = np.clip((np.arange(new_size) + 0.5) * size / new_size - 0.5, 0, size - 1)
     left = np.minimum(positions.astype(np.int64), max(size - 2, 0))
     share = positions - left
-    matrix = np.zeros((len(positions), size), np.float32)
-    lines = np.arange(len(positions))
+    matrix = np.zeros((new_size, size), np.float32)
+    lines = np.arange(new_size)
     matrix[lines, left] = 1 - share
     matrix[lines, np.minimum(left + 1, size - 1)] += share
+    matrix.setflags(write=False)  # every caller gets the same
     return matrix
 
 

@@ -252,6 +252,12 @@ def _whole(rows: np.ndarray) -> np.ndarray | slice:
     return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
 
+def pieces(numbers: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return (value, start, stop) of each run of equal values."""
+    stops = [*(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+    return [(int(numbers[stop - 1]), start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
 def generator(seed: int, key: Any, purpose: str) -> np.random.Generator:
     """Return the random generator of one input.
 

@@ -178,7 +178,7 @@ class Oracle:
         total = 0
         for number in range(MASKS):
             generator = batching.generator(SEED, number, "rise")
-            mask = perturbation.random_mask(generator, self.values.shape[1:-1], CELLS, 0.5)
+            mask = perturbation.random_masks([generator], self.values.shape[1:-1], CELLS, 0.5)[0]
             total = total + np.multiply.outer(self.scores(self.values * mask[..., np.newaxis]), mask)
         return total / (MASKS * 0.5)
 

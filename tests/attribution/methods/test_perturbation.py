@@ -64,7 +64,7 @@ def test_the_number_of_forward_passes(linear):
 @pytest.mark.parametrize(("probability", "baseline"), [(0.5, 0.0), (0.3, 0.4), (0.9, IMAGES[::-1])])
 def test_rise_is_the_mean_of_masks_weighted_by_scores(probability, baseline, linear):
     generators = [batching.generator(3, number, "rise") for number in range(30)]
-    masks = np.stack([perturbation.random_mask(one, (8, 8), 4, probability) for one in generators])
+    masks = perturbation.random_masks(generators, (8, 8), 4, probability)
     scores = [linear.scores(baseline + (IMAGES - baseline) * mask[..., np.newaxis])[:, 2] for mask in masks]
     expected = np.einsum("mn,mhw->nhw", scores, masks) / (30 * probability)
     options = {"masks": 30, "cells": 4, "probability": probability, "baseline": baseline, "seed": 3}
@@ -85,7 +85,7 @@ def test_a_mask_is_a_random_crop_of_a_grid_that_is_a_cell_larger(probability):
     found, shifts = np.random.default_rng(1), np.random.default_rng(1)
     starts = []
     for _ in range(12):
-        mask = perturbation.random_mask(found, (21, 30), 7, probability)
+        mask = perturbation.random_masks([found], (21, 30), 7, probability)[0]
         grid = (shifts.random((7, 7)) < probability).astype(np.float32)
         upsampled = tf.image.resize(grid[..., np.newaxis], (8 * 3, 8 * 5))[..., 0].numpy()
         top, left = shifts.integers(0, 3), shifts.integers(0, 5)
@@ -97,13 +97,13 @@ def test_a_mask_is_a_random_crop_of_a_grid_that_is_a_cell_larger(probability):
 @pytest.mark.parametrize("spatial", [(40,), (9, 16)])
 def test_masks_are_cropped_from_an_upsampled_grid(spatial):
     generator = np.random.default_rng(0)
-    masks = np.stack([perturbation.random_mask(generator, spatial, 7, 0.5) for _ in range(400)])
+    masks = perturbation.random_masks([generator] * 400, spatial, 7, 0.5)
     assert masks.shape == (400, *spatial) and masks.min() >= 0 and masks.max() <= 1
     assert abs(masks.mean() - 0.5) < 0.02
     # Neighbours differ by at most one cell's slope per axis.
     for axis, size in enumerate(spatial, start=1):
         assert np.abs(np.diff(masks, axis=axis)).max() <= 7 / (8 * -(-size // 7)) + 1e-6
-    np.testing.assert_array_equal(perturbation.random_mask(generator, spatial, 7, 1.0), 1)
+    np.testing.assert_array_equal(perturbation.random_masks([generator], spatial, 7, 1.0), 1)
 
 
 @pytest.mark.parametrize(
