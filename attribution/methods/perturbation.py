@@ -18,6 +18,7 @@ import functools
 import itertools
 import math
 import numbers
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -517,6 +518,9 @@ def kernel_shap(
     return coalitions.maps(values)
 
 
+_SOLVING = threading.Lock()
+
+
 @functools.cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
@@ -525,7 +529,7 @@ def _blas() -> ThreadpoolController:
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Solve on one thread: on a busy machine the others wait in a loop, for longer than the solution takes."""
-    with _blas().limit(limits=1, user_api="blas"):
+    with _SOLVING, _blas().limit(limits=1, user_api="blas"):  # the limit is the process's
         yield
 
 
