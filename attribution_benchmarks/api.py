@@ -82,10 +82,7 @@ def evaluate(
     """
     if not isinstance(store, (str, os.PathLike, type(None))) or store == "":
         raise BadInput(f"store={store!r}: expected a directory, or None for memory")
-    place = benchmark if isinstance(benchmark, str) else ""
-    definition = benchmark_named(benchmark, "benchmark") if isinstance(benchmark, str) else benchmark
-    if not isinstance(definition, Benchmark):
-        raise BadInput(f"benchmark is of the type {type(benchmark).__name__}; give a Benchmark or its name")
+    place, definition = _defined(benchmark)
     given = None if methods is None else named(_several("methods", methods))
     added = None if metrics is None else _several("metrics", metrics)
 
@@ -105,6 +102,15 @@ def evaluate(
 
     others = [metric for metric in first.metrics.values() if metric not in definition.metrics]
     return Results([first], {}, more, scored, [definition], others, getattr(settings, "seed", 0))
+
+
+def _defined(benchmark: Any) -> tuple[str, Benchmark]:
+    """Return the name of a benchmark, empty for a ``Benchmark``, and its definition."""
+    if isinstance(benchmark, str):
+        return benchmark, benchmark_named(benchmark, "benchmark")
+    if not isinstance(benchmark, Benchmark):
+        raise BadInput(f"benchmark is of the type {type(benchmark).__name__}; give a Benchmark or its name")
+    return "", benchmark
 
 
 def score(

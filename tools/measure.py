@@ -27,10 +27,10 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 58_712,
+    "lines outside tests": 58_717,
     "files outside tests": 259,
     "lines of tests": 40_166,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 93,
+    "functions of complexity > 10": 92,
     "highest complexity": 20,
     "public names": 837,
     "imports of attribution_benchmarks by attribution": 0,

@@ -147,20 +147,18 @@ def prepare(
     if type(settings) is not benchmark.settings:
         raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
     from_files = bool(getattr(settings, "precomputed_maps", ""))
-    chosen = named(() if from_files and methods is None else benchmark.methods if methods is None else methods)
-    selected = _selected(benchmark, metrics)
+    if methods is None:
+        methods = () if from_files else benchmark.methods
+    chosen, selected = named(methods), _selected(benchmark, metrics)
     if isinstance(settings, MapSettings):
         _check_maps(settings)
     benchmark.check(settings, selected, tuple(chosen))
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
-    found: Chosen = {}
-    if not from_files:
-        resolved = {name: _resolved(benchmark, name, method) for name, method in chosen.items()}
-        found = benchmark.with_parameters(resolved, settings)
+    found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
     if store is None:
         store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
-    places = tuple(each if isinstance(each, str) else each.name for each in metrics or selected)
+    places = tuple(metric if isinstance(metric, str) else metric.name for metric in metrics or selected)
     return Run(
         benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place,
         metric_places=places,
@@ -203,10 +201,11 @@ def _selected(benchmark: Benchmark, metrics: Sequence[str | Metric] | None) -> d
     return found
 
 
-def _resolved(benchmark: Benchmark, name: str, method: MethodLike) -> Method:
-    if isinstance(method, str):
-        return benchmark.method_named(method)
-    return as_method(name, method)
+def _resolved(benchmark: Benchmark, chosen: Mapping[str, MethodLike]) -> dict[str, Method]:
+    return {
+        name: benchmark.method_named(method) if isinstance(method, str) else as_method(name, method)
+        for name, method in chosen.items()
+    }
 
 
 def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:

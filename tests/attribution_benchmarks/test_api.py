@@ -105,7 +105,7 @@ def test_small_p_values_are_printed_as_a_limit(results, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"methods": ["gradient", "gradient"]}, "'gradient' twice; give methods of one name as a mapping"),
+        ({"methods": ["gradient", "gradient"]}, "'gradient' twice; name it once"),
         ({"methods": 3}, "methods are names or functions, not 3"),
         ({"benchmarks": 3}, "benchmarks are names, not 3"),
         ({"methods": "no_such_method"}, "no_such_method"),
