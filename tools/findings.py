@@ -18,7 +18,7 @@ from pathlib import Path
 FINDINGS = Path(__file__).resolve().parents[1] / "findings"
 
 
-def verdict(script):
+def _verdict(script):
     """Run a script and return ``passed``, ``changed`` or ``could not run``, the last two with its last line."""
     done = subprocess.run(["bash", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode == 0:
@@ -37,7 +37,7 @@ def main(arguments=None, folder=FINDINGS):
         parser.error(f"no such script: {', '.join(unknown)}; there are {', '.join(scripts)}")
     found = []
     for name in names:
-        found.append(verdict(scripts[name]))
+        found.append(_verdict(scripts[name]))
         print(f"{name}: {found[-1]}", flush=True)
     return int(any(one.startswith("changed") for one in found))
 
