@@ -41,8 +41,8 @@ class _Enough(Exception):
 class _FirstQueries(ModelQueries):
     """Queries that end a method with many variants of its inputs after the first of them."""
 
-    def _stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
-        for _ in super()._stream(1 if isinstance(grid, int) else grid[:1], variant, run):
+    def _pair_stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
+        for _ in super()._pair_stream(1 if isinstance(grid, int) else grid[:1], variant, run):
             raise _Enough
         yield from ()
 
