@@ -12,7 +12,7 @@ from PIL import Image
 
 from attribution.cli import execute
 from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import definition, evaluate, layout
+from clevr_xai import evaluate, evaluation, layout
 
 FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6", "--random_networks=2")
 
@@ -317,7 +317,7 @@ def test_a_network_whose_card_names_another_wording_gets_a_warning(answered, ask
     out, err = capsys.readouterr()
     assert "saved_models/clevr_xai/relation_network\n" in out and "warning" not in err
     assert int(re.search(r"(\d+) answered correctly", out)[1]) >= 18
-    shutil.copytree(definition.MODELS / "relation_network", other)
+    shutil.copytree(evaluation.MODELS / "relation_network", other)
     card = other / "MODEL_CARD.md"
     card.write_text(card.read_text().replace("in official and plain wording. The", "in plain wording. The"))
     assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, [*few, f"--model={other}"]) == 0

@@ -1,6 +1,6 @@
 """The zoo, in part; ``tools/docs/document_networks.py`` is the whole, in some 20 CPU minutes for the small families.
 
-Every small family is explained by three methods, each with graphs of its own (those of sequences in
+Every small family is explained by three methods, each with graphs of its own (of those of sequences six, in
 ``test_zoo_of_sequences.py``); one family by all; those that differ most by a method of every other kind.
 """
 

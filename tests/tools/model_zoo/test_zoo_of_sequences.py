@@ -1,12 +1,11 @@
-"""Every family of transformers, mixers and recurrent networks is explained by three methods."""
+"""Transformers, mixers and recurrent networks whose graphs differ most are explained by three methods."""
 
 import pytest
 
-from tools.model_zoo.families import GROUPS
+# The others are variants of these, which ``tools/docs/document_networks.py`` measures.
+NAMES = ("vit_gelu", "swin", "mlp_mixer", "token_transformer", "lstm", "bidirectional")
 
 
-@pytest.mark.parametrize(
-    "name", [one.name for group in ("Transformers and mixers", "Recurrent") for one in GROUPS[group]]
-)
-def test_every_family_of_sequences_is_known_or_refused(name, known_or_refused):
+@pytest.mark.parametrize("name", NAMES)
+def test_families_of_sequences_are_known_or_refused(name, known_or_refused):
     known_or_refused(name)
