@@ -26,15 +26,16 @@ gc.set_threshold(50_000, 20, 20)
 
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
-FILES["tests/tools/model_zoo/test_zoo_of_sequences.py"] = 0  # the longest of the quick lane, with test_zoo.py
+WHEN_NAMED = {"versions": "installs TensorFlow for minutes", "families": "explains all families for minutes"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config, items):
     """Mark slow tests, and begin with the files that take longest: no process has one left when the others are done."""
     for item in items:
-        if item.get_closest_marker("versions") and "versions" not in config.option.markexpr:
-            item.add_marker(pytest.mark.skip("installs TensorFlow for minutes; -m versions runs it"))
+        for name, what in WHEN_NAMED.items():
+            if item.get_closest_marker(name) and name not in config.option.markexpr:
+                item.add_marker(pytest.mark.skip(f"{what}; -m {name} runs it"))
         if not SLOW.keys().isdisjoint((item.nodeid.partition("[")[0], item.nodeid.partition("::")[0])):
             item.add_marker("slow")
     items.sort(key=lambda item: FILES.get(item.nodeid.partition("::")[0], len(SLOW)))

@@ -1,7 +1,7 @@
 """The zoo, in part; ``tools/docs/document_networks.py`` is the whole, in some 20 CPU minutes for the small families.
 
-Every small family is explained by three methods, each with graphs of its own (of those of sequences six, in
-``test_zoo_of_sequences.py``); one family by all; those that differ most by a method of every other kind.
+A family of every kind is explained by three methods, each with graphs of its own; one family by all; those that differ
+most by a method of every other kind. ``-m families`` explains all others by three methods.
 """
 
 import numpy as np
@@ -17,11 +17,21 @@ MOST_DIFFERENT = (
     "signal_residual", "inverted_residual", "vit_gelu", "lstm", "two_inputs", "tensorflow_1", "examples",
     "live_dropout",
 )  # fmt: skip
-OF_SEQUENCES = {family.name for group in ("Transformers and mixers", "Recurrent") for family in GROUPS[group]}
+OF_EVERY_KIND = (
+    "signal_residual", "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "swin",
+    "token_transformer", "lstm", "two_inputs", "channels_first", "mixed_float16", "static_batch", "bytes", "examples",
+    "segmentation", "tensorflow_1", "keras_int8", "live_dropout",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, one in FAMILIES.items() if one.quick and name not in OF_SEQUENCES])
-def test_every_small_family_is_known_or_refused(name, known_or_refused):
+@pytest.mark.parametrize("name", OF_EVERY_KIND)
+def test_a_family_of_every_kind_is_known_or_refused(name, known_or_refused):
+    known_or_refused(name)
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("name", [name for name, one in FAMILIES.items() if one.quick and name not in OF_EVERY_KIND])
+def test_every_other_small_family_is_known_or_refused(name, known_or_refused):
     known_or_refused(name)
 
 
