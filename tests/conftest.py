@@ -26,7 +26,11 @@ gc.set_threshold(50_000, 20, 20)
 
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
-WHEN_NAMED = {"versions": "installs TensorFlow for minutes", "families": "explains all families for minutes"}
+WHEN_NAMED = {
+    "versions": "installs TensorFlow for minutes",
+    "families": "explains all families for minutes",
+    "mutations": "breaks 144 mechanisms for minutes",
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -49,6 +49,7 @@ LEFT_OUT = {
         "python -m svea.benchmark --models",
         "python -m svea.benchmark --methods=gradient,grad_cam,my_method.py:sharpened --models",
     ],
+    "ten methods on 5,000 signals: a CPU minute; the command runs with fewer methods": ["python -m svea.benchmark$"],
     "draws for more than a CPU minute; tests/bim/test_construct.py draws fewer": [
         "python scripts/construct_bim_dataset.py --drawn --num_train=100",
     ],
@@ -117,7 +118,7 @@ def test_the_commands_of_every_page_are_found():
 def test_whatever_is_left_out_is_printed():
     starts = [start for starts in LEFT_OUT.values() for start in starts]
     assert [start for start in starts if not any(begins(command, start) for command in COMMANDS)] == []
-    assert len(RUN) >= 19
+    assert len(RUN) >= 18
 
 
 TABLE = "age,income,debt,kind\n0.5,1,2,0\n-1,0,0.3,3\n"

@@ -27,6 +27,7 @@ def mutations(monkeypatch):
     return mutations
 
 
+@pytest.mark.mutations
 def test_every_mutation_is_noticed():
     done = subprocess.run([sys.executable, ROOT / "tests/faults/mutations.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
