@@ -29,7 +29,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 58_717,
     "files outside tests": 259,
-    "lines of tests": 40_166,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 40_171,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 92,
     "highest complexity": 20,
     "public names": 837,
