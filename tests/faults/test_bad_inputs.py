@@ -390,7 +390,7 @@ def cases_of_later_commands() -> list[tuple]:
         files = {f"scores/scores.sqlite{ending}": fifo}
         add(f"svea, scores{ending} a pipe", "svea", ["--methods=gradient", "--scores_dir=scores"], files, "regular")
     add("svea, origin a pipe", "svea", ["--methods=gradient", "--save_maps=maps"], {"maps/origin.json": fifo}, "origin")
-    for name in ("lock", "commands.lock"):
+    for name in ("lock", "children.lock"):
         files = {f"out/work/{name}": fifo}
         add(f"report, {name} a pipe", "report", ["--output_dir=out"], files, "--output_dir=")
     add("clevr_xai, images a pipe", "clevr_xai", ASK, {**CLEVR, "data/images/a.png": fifo}, "a.png")
