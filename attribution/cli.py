@@ -31,8 +31,6 @@ from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, environment, is_remote, reason
 from attribution.methods.method import Method
 from attribution.model.op_allowlist import TRUST_VARIABLE
-from attribution.tensorflow_log import import_without_devices as import_without_devices  # until no module of ours
-from attribution.tensorflow_log import list_devices as list_devices  # imports these two from here
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 # The layers of each installed package, from the bottom to the top. A module may import those of its own layer and of
-# the layers below. A name stands for a module or for all modules of a package, ``__init__`` for the package itself; the
+# the layers below. A name is that of a module or of all modules of a package, ``__init__`` for the package itself; the
 # longest name decides.
 LAYERS = {
     "attribution": (

@@ -1,4 +1,4 @@
-"""The scripts of ``findings/`` have what a reader needs, and the program that runs them tells their ends apart."""
+"""The scripts of ``findings/`` have what a reader needs, and the program that runs them distinguishes how they end."""
 
 import os
 import re

@@ -10,7 +10,7 @@ from tools.model_zoo.relevance_oracle import DEFINITIONS
 
 # Ways in which a model is asked, for each family: gradients, relevance and a layer.
 THREE_METHODS = ("gradient", "lrp_attn", "grad_cam")
-# Families of which nothing can be explained, and what they are told.
+# Families of which nothing can be explained, and the reason in the message.
 REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
