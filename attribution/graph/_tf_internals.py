@@ -13,12 +13,13 @@ import tensorflow as tf
 from tensorflow.compiler.mlir.stablehlo import stablehlo
 from tensorflow.python import _pywrap_mlir
 from tensorflow.python.checkpoint import checkpoint, checkpoint_options, graph_view
+from tensorflow.python.eager.context import eager_mode as eagerly
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
 from tensorflow.python.ops.op_selector import UnliftableError
 from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, path_helpers
 
 __all__ = [
-    "UnliftableError", "convert_to_constants", "function_body", "gradients_of", "is_known_and_stateless",
+    "UnliftableError", "convert_to_constants", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
     "load_message", "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
     "with_captures", "without_collection",
 ]  # fmt: skip
@@ -94,11 +95,14 @@ def operation_definition(kind: str) -> Any:
     return op_def_registry.get(kind)
 
 
-def stablehlo_text(module: bytes) -> str | None:
-    """Return a serialized StableHLO module as text, or ``None`` if TensorFlow cannot read it."""
+def stablehlo_text(module: bytes, inlined: bool = False) -> str | None:
+    """Return a serialized StableHLO module as text, or ``None`` if TensorFlow cannot read it.
+
+    ``inlined`` is for a module without calls, simplified, with the names of places in the program behind it.
+    """
     try:
         text = stablehlo.deserialize_portable_artifact_str(module)
-        return str(_pywrap_mlir.ExperimentalRunPassPipeline(text, "", False))
+        return str(_pywrap_mlir.ExperimentalRunPassPipeline(text, "inline,canonicalize,cse" if inlined else "", inlined))
     except Exception:  # of C++, in several types
         return None
 
