@@ -185,9 +185,9 @@ def _number(word: str, dtype: tf.DType) -> object:
 def _types(text: str) -> list[Type]:
     """Return the types of the results, from what follows the last colon of a line."""
     text = text.rpartition("->")[2]
-    found = _TENSOR.findall(text)
-    if len(found) != text.count("tensor<") or "!" in text:
+    if _TENSOR.sub("", text).strip("(), "):
         raise Unreadable(f"the type {text.strip()[:60]}")
+    found = _TENSOR.findall(text)
     return [_type(sizes, kind) for sizes, kind in found]
 
 

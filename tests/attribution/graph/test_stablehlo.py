@@ -7,7 +7,7 @@ from tensorflow.compiler.mlir.stablehlo import stablehlo as portable
 from tensorflow.compiler.tf2xla.python import xla
 
 from attribution.graph import stablehlo
-from attribution.graph.stablehlo import Untranslatable
+from attribution.graph.stablehlo import Untranslatable, text
 from attribution.graph.view import pure_subgraph
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i1": np.bool_, "ui32": np.uint32,
@@ -83,8 +83,10 @@ def compare(arguments, results, body, rows=(3, 1, 4), low=-2, tolerance=2e-6):
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16"])
-@pytest.mark.parametrize("operation", ["abs", "exponential", "exponential_minus_one", "negate", "logistic", "tanh", "sine",
-    "cosine", "floor", "ceil", "sign", "round_nearest_even", "cbrt"])  # fmt: skip
+@pytest.mark.parametrize(
+    "operation", "abs exponential exponential_minus_one negate logistic tanh sine cosine floor ceil sign "
+    "round_nearest_even cbrt".split()
+)  # fmt: skip
 def test_functions_of_one_variable(operation, kind):
     compare(
         {"x": f"?x3x{kind}"}, [f"?x3x{kind}"], f"%y = stablehlo.{operation} %x : tensor<?x3x{kind}>", tolerance=1e-5
@@ -343,21 +345,20 @@ def test_sums_divided_by_how_many_they_are_are_average_pooling(name):
 
 
 @pytest.mark.parametrize(
-    ("table", "indices", "text", "result"),
+    ("table", "indices", "offsets", "axes", "last", "sizes", "result"),
     [
-        ("9x4xf32", "?x5x1xi32", "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, "
-         "slice_sizes = array<i64: 1, 4>", "?x5x4xf32"),
-        ("4x9xf32", "5x1xi32", "offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, "
-         "slice_sizes = array<i64: 4, 1>", "4x5xf32"),
-        ("3x3x2xf32", "5x2xi32", "offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [0, 1], "
-         "index_vector_dim = 1>, slice_sizes = array<i64: 1, 1, 2>", "5x2xf32"),
-        ("3x3xf32", "5x2xi32", "collapsed_slice_dims = [0, 1], start_index_map = [1, 0], "
-         "index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>", "5xf32"),
+        ("9x4xf32", "?x5x1xi32", "offset_dims = [2], ", "0", 2, "1, 4", "?x5x4xf32"),
+        ("4x9xf32", "5x1xi32", "offset_dims = [0], ", "1", 1, "4, 1", "4x5xf32"),
+        ("4x9xf32", "5xi32", "offset_dims = [0], ", "1", 1, "4, 1", "4x5xf32"),
+        ("3x3x2xf32", "5x2xi32", "offset_dims = [1], ", "0, 1", 1, "1, 1, 2", "5x2xf32"),
+        ("3x3xf32", "5x2xi32", "", "1, 0", 1, "1, 1", "5xf32"),
     ],
-)  # fmt: skip
-def test_rows_of_tables(table, indices, text, result):
-    body = f"""%y = "stablehlo.gather"(%t, %i) <{{dimension_numbers = #stablehlo.gather<{text}}}>
-       : (tensor<{table}>, tensor<{indices}>) -> tensor<{result}>""".replace("\n      ", "")
+)
+def test_rows_of_tables(table, indices, offsets, axes, last, sizes, result):
+    collapsed = ", ".join(sorted(axes.split(", ")))
+    body = f"""%y = "stablehlo.gather"(%t, %i) <{{dimension_numbers = #stablehlo.gather<{offsets}
+      collapsed_slice_dims = [{collapsed}], start_index_map = [{axes}], index_vector_dim = {last}>,
+      slice_sizes = array<i64: {sizes}>}}> : (tensor<{table}>, tensor<{indices}>) -> tensor<{result}>"""
     compare({"t": table, "i": indices}, [result], body)
 
 
@@ -452,3 +453,26 @@ def test_infinities_are_neutral_in_reductions_of_integers():
       %y = stablehlo.reduce(%x init: %s) applies stablehlo.maximum across dimensions = [0]
         : (tensor<5xi32>, tensor<i32>) -> tensor<i32>"""
     assert "Max" in compare({"x": "5xi32"}, ["i32"], body)
+
+
+def test_regions_within_regions_have_an_end():
+    deep = "module {\nfunc.func public @main() {\n" + '%y = "stablehlo.case"(%x) ({\n' * 60
+    with pytest.raises(text.Unreadable, match="more than 40 regions within each other"):
+        text.read(deep)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("%y = stablehlo.tuple %x : tuple<tensor<f32>>", "the type"), ("?", "the line"),
+     ("%y = stablehlo.add %x, %x : tensor<f8E5M2>", "numbers of the type f8E5M2"), ("^bb1(%x: tensor<f32>):", "blocks")],
+)  # fmt: skip
+def test_lines_of_another_form_are_named(line, message):
+    lines = ["func.func public @main(%x: tensor<f32>) {", "%z = stablehlo.sine %x : tensor<f32>", line, "}"]
+    with pytest.raises(text.Unreadable, match=message):
+        text.read("\n".join(lines))
+
+
+def test_an_argument_that_is_returned_and_an_output_that_is_known():
+    body = """%c = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      return %x, %c : tensor<2xf32>, tensor<2xf32>"""
+    compare({"x": "2xf32"}, ["2xf32", "2xf32"], body)
