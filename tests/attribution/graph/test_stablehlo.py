@@ -464,7 +464,8 @@ def test_regions_within_regions_have_an_end():
 @pytest.mark.parametrize(
     ("line", "message"),
     [("%y = stablehlo.tuple %x : tuple<tensor<f32>>", "the type"), ("?", "the line"),
-     ("%y = stablehlo.add %x, %x : tensor<f8E5M2>", "numbers of the type f8E5M2"), ("^bb1(%x: tensor<f32>):", "blocks")],
+     ("%y = stablehlo.add %x, %x : tensor<f8E5M2>", "numbers of the type f8E5M2"),
+     ("^bb1(%x: tensor<f32>):", "blocks")],
 )  # fmt: skip
 def test_lines_of_another_form_are_named(line, message):
     lines = ["func.func public @main(%x: tensor<f32>) {", "%z = stablehlo.sine %x : tensor<f32>", line, "}"]
