@@ -151,7 +151,9 @@ def _numbers(content: str, dtype: tf.DType) -> np.ndarray:
     if dtype.is_complex:
         content = re.sub(r"\(([^,()]+), ?([^,()]+)\)", r"complex(\1, \2)", content)
         values = np.array([complex(float(a), float(b)) for a, b in re.findall(r"complex\(([^,]+), ([^)]+)\)", content)])
-        return values.astype(as_numpy).reshape(np.shape(ast.literal_eval(re.sub(r"complex\([^)]*\)", "0", content) or "[]")))
+        return values.astype(as_numpy).reshape(
+            np.shape(ast.literal_eval(re.sub(r"complex\([^)]*\)", "0", content) or "[]"))
+        )
     if not content:
         return np.zeros(0, as_numpy)
     words = re.findall(r"[^\s,\[\]]+", content)
@@ -273,7 +275,7 @@ class _Scopes:
 
     def _name(self, place: str) -> str:
         for _ in range(MOST_NESTED):
-            if "/" in place and (found := re.search(r'"([^"]*/[^"]*)"', place)):
+            if found := re.search(r'"([^"]*/[^"]*)"(?!:\d)', place):  # with a line's number, it is a file's
                 return found[1]
             inner = re.search(r"at #(loc\d*)|#(loc\d*)", place)
             if not inner:

@@ -102,7 +102,9 @@ def stablehlo_text(module: bytes, inlined: bool = False) -> str | None:
     """
     try:
         text = stablehlo.deserialize_portable_artifact_str(module)
-        return str(_pywrap_mlir.ExperimentalRunPassPipeline(text, "inline,canonicalize,cse" if inlined else "", inlined))
+        return str(
+            _pywrap_mlir.ExperimentalRunPassPipeline(text, "inline,canonicalize,cse" if inlined else "", inlined)
+        )
     except Exception:  # of C++, in several types
         return None
 

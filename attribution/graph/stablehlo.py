@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.errors import described
 from attribution.graph import _tf_internals
 from attribution.graph._stablehlo_text import Operation, Region, Type, Unreadable, array, read
-from attribution.graph.view import node_of
+from attribution.graph.view import outside, without_nodes
 
 MODULE = "XlaCallModule"
 MOST_OPERATIONS = 50_000  # of a module, its loops unrolled
@@ -107,7 +108,7 @@ class Value:
         return short if isinstance(short, np.ndarray) else None
 
 
-def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str], str]:
+def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
     """Replace the modules of a graph by operations of TensorFlow.
 
     Parameters
@@ -118,54 +119,45 @@ def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict
     Returns
     -------
     lowered
-        The graph with every module replaced, or the same graph if one cannot be.
+        The same graph if it has no module.
     renamed
-        New names of the outputs but the first, by tensor name.
-    reason
-        What has no translation, empty if nothing.
+        New names of the modules' outputs but the first, by tensor name.
+
+    Raises
+    ------
+    Untranslatable
+        If a module holds something without a translation, or cannot be read; the message says what.
     """
-    modules = [node for node in graph_def.node if node.op == MODULE]
-    if not modules:
-        return graph_def, {}, ""
-    bodies = {}
-    for node in modules:
-        try:
-            bodies[node.name] = _translated(node)
-        except (Unreadable, Untranslatable) as error:
-            return graph_def, {}, str(error)
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-            return graph_def, {}, f"a module that cannot be read ({type(error).__name__})"
-    result = tf.compat.v1.GraphDef()
-    result.versions.CopyFrom(graph_def.versions)
-    result.library.CopyFrom(graph_def.library)
+    bodies = {node.name: _translated(node) for node in graph_def.node if node.op == MODULE}
+    if not bodies:
+        return graph_def, {}
+    result = without_nodes(graph_def, bodies)
     renamed: dict[str, str] = {}
     for node in graph_def.node:
         if node.name in bodies:
             renamed |= _insert(result, node, *bodies[node.name])
-        else:
-            result.node.add().CopyFrom(node)
     for node in result.node:
         for position, tensor in enumerate(node.input):
             node.input[position] = renamed.get(tensor, tensor)
-    return result, renamed, ""
+    return result, renamed
 
 
 def _insert(result: Any, call: Any, body: Any, outputs: Sequence[str]) -> dict[str, str]:
     """Add a module's body to a graph in place of its call; return the new names of outputs but the first."""
-    given = {f"argument_{number}": name for number, name in enumerate(one for one in call.input if one[0] != "^")}
+    arguments = [name for name in call.input if not name.startswith("^")]
+    given = {f"argument_{number}": name for number, name in enumerate(arguments)}
     for inner in body.node:
         if inner.name not in given:
             copy = result.node.add()
             copy.CopyFrom(inner)
             copy.name = f"{call.name}/{inner.name}"
-            for position, tensor in enumerate(inner.input):
-                name = node_of(tensor)
-                copy.input[position] = given.get(name) or f"{'^' * tensor.startswith('^')}{call.name}/{tensor.lstrip('^')}"
+            del copy.input[:]
+            copy.input.extend(outside(tensor, call.name, given) for tensor in inner.input)
     renamed = {}
     for number, (tensor, dtype) in enumerate(zip(outputs, call.attr["Tout"].list.type, strict=True)):
         identity = result.node.add(name=f"{call.name}/output_{number}" if number else call.name, op="Identity")
         identity.attr["T"].type = dtype
-        identity.input.append(given.get(node_of(tensor)) or f"{call.name}/{tensor}")
+        identity.input.append(outside(tensor, call.name, given))
         if number:
             renamed[f"{call.name}:{number}"] = f"{identity.name}:0"
     return renamed
@@ -176,22 +168,23 @@ def _translated(node: Any) -> tuple[tf.compat.v1.GraphDef, list[str]]:
     text = _tf_internals.stablehlo_text(node.attr["module"].s, inlined=True)
     if text is None:
         raise Untranslatable("a module that TensorFlow cannot read")
-    arguments, body = read(text)
-    if len(arguments) != len([name for name in node.input if name[0] != "^"]):
-        raise Untranslatable("a module that is called with other arguments than it has")
-    with tf.Graph().as_default() as graph:
-        given = []
-        for number, kind in enumerate(arguments):
-            placeholder = tf.compat.v1.placeholder(kind.dtype, kind.sizes, f"argument_{number}")
-            given.append(Value(kind, placeholder))
-        translator = _Translator()
-        outputs = [value.full() for value in translator.run(body, given)]
-        names = [_named(output, number).name.removesuffix(":0") for number, output in enumerate(outputs)]
-    return graph.as_graph_def(), names
-
-
-def _named(output: Any, number: int) -> tf.Tensor:
-    return tf.constant(output) if isinstance(output, np.ndarray) else output
+    try:
+        arguments, body = read(text)
+        if len(arguments) != len([name for name in node.input if not name.startswith("^")]):
+            raise Untranslatable("a module that is called with other arguments than it has")
+        with tf.Graph().as_default() as graph:
+            given = [
+                Value(kind, tf.compat.v1.placeholder(kind.dtype, kind.sizes, f"argument_{number}"))
+                for number, kind in enumerate(arguments)
+            ]
+            outputs = [tf.convert_to_tensor(value.full()) for value in _Translator().run(body, given)]
+    except Unreadable as error:
+        raise Untranslatable(str(error)) from error
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, tf.errors.OpError) as error:
+        if isinstance(error, Untranslatable):
+            raise
+        raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
+    return graph.as_graph_def(), [output.name for output in outputs]
 
 
 class _Translator:
@@ -477,7 +470,9 @@ def _elementwise(operation: Operation, operands: list[Value], function: Callable
         return pooled
     looks = (operation,) if function in _LOOKS else ()
     result = _run(function, *(operand.short() for operand in operands), *looks)
-    stretched = frozenset.intersection(*(operand.stretched if operand.rank else frozenset(range(len(kind.sizes))) for operand in operands))
+    stretched = frozenset.intersection(
+        *(operand.stretched if operand.rank else frozenset(range(len(kind.sizes))) for operand in operands)
+    )
     return Value(kind, result, stretched, _like(kind, operands))
 
 
@@ -539,7 +534,11 @@ def _reshape(operation: Operation, operands: list[Value]) -> Value:
     sizes = _sizes_of(kind, operands[1] if len(operands) > 1 else None)
     if operand.sizes == sizes and operand.rank == len(sizes):
         return operand
-    if operand.stretched and not operand.short().shape.rank if tf.is_tensor(operand.short()) else operand.short().ndim == 0:
+    if (
+        operand.stretched and not operand.short().shape.rank
+        if tf.is_tensor(operand.short())
+        else operand.short().ndim == 0
+    ):
         return Value(kind, operand.short(), frozenset(range(len(sizes))), sizes)
     open_ = [axis for axis, size in enumerate(kind.sizes) if size is None]
     if len(open_) == 1 and 0 not in kind.sizes:
@@ -656,7 +655,13 @@ class _Part(Value):
     """A part of an array, cut when it is asked for: a loop replaces most."""
 
     def __init__(self, kind: Type, whole: Value, parts: list[slice]) -> None:
-        super().__init__(kind, sizes=[size if part != slice(None) else known for size, part, known in zip(kind.sizes, parts, whole.sizes, strict=True)])
+        super().__init__(
+            kind,
+            sizes=[
+                size if part != slice(None) else known
+                for size, part, known in zip(kind.sizes, parts, whole.sizes, strict=True)
+            ],
+        )
         self._whole, self._parts = whole, parts
 
     def short(self) -> Any:
@@ -675,7 +680,10 @@ def _pad(operation: Operation, operands: list[Value]) -> Value:
     operand, value = operands[0], operands[1].full()
     result = _padded(operand.full(), value, low, high, interior)
     unchanged = [not (a or b or c) for a, b, c in zip(low, high, interior, strict=True)]
-    sizes = [known if same else size for known, same, size in zip(operand.sizes, unchanged, operation.types[0].sizes, strict=True)]
+    sizes = [
+        known if same else size
+        for known, same, size in zip(operand.sizes, unchanged, operation.types[0].sizes, strict=True)
+    ]
     return Value(operation.types[0], result, sizes=sizes)
 
 
@@ -688,7 +696,11 @@ def _padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interio
     if any(before) or any(after):
         paddings = list(zip(before, after, strict=True))
         is_zero = isinstance(value, np.ndarray) and not value.any()
-        x = _run(tf.pad, x, paddings) if is_zero else _run(lambda a, b: tf.pad(a, paddings, constant_values=b), x, value)
+        x = (
+            _run(tf.pad, x, paddings)
+            if is_zero
+            else _run(lambda a, b: tf.pad(a, paddings, constant_values=b), x, value)
+        )
     if any(count < 0 for count in (*low, *high)):
         parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
         x = _run(lambda a: a[parts], x)
@@ -916,7 +928,9 @@ def _depthwise_is_defined(window: _Window) -> bool:
     return len(set(window.stride)) == 1 and (set(window.dilation) == {1} or set(window.stride) == {1})
 
 
-def _transposed(x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any], groups: int) -> Any:
+def _transposed(
+    x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any], groups: int
+) -> Any:
     """Return a transposed convolution: one over values that were spread apart."""
     count = len(window.size)
     backward = [size - 1 - low for size, low in zip(window.size, window.low, strict=True)]
@@ -954,7 +968,11 @@ def _reduce_window(operation: Operation, operands: list[Value]) -> Value:
         pads[0::2], pads[1::2], _numbers_or(operation.integers("window_dilations"), 1, rank),
     )  # fmt: skip
     spread = operation.integers("base_dilations")
-    if set(window.dilation) != {1} or any(step > 1 for step in spread) or not _is_neutral(start, _REDUCTIONS[joined][1]):
+    if (
+        set(window.dilation) != {1}
+        or any(step > 1 for step in spread)
+        or not _is_neutral(start, _REDUCTIONS[joined][1])
+    ):
         raise Untranslatable("stablehlo.reduce_window with gaps, or from another start")
     unmoved = [one == (1, 1, 0, 0) for one in zip(window.size, window.stride, window.low, window.high, strict=True)]
     sizes = [known if same else size for known, same, size in zip(operand.sizes, unmoved, kind.sizes, strict=True)]
@@ -983,7 +1001,10 @@ def _pooled(operand: Value, window: _Window, joined: str) -> Any:
     if len(moving) > 3 or len(others) != 2:
         raise Untranslatable("stablehlo.reduce_window over these axes")
     order = [others[0], *moving, others[1]]
-    at = {name: tuple(getattr(window, name)[axis] for axis in moving) for name in ("size", "stride", "low", "high", "dilation")}
+    at = {
+        name: tuple(getattr(window, name)[axis] for axis in moving)
+        for name in ("size", "stride", "low", "high", "dilation")
+    }
     inner = _Window(**at)
     x = _ordered(operand.full(), range(operand.rank), order)  # type: ignore[arg-type]
     named = inner.padding(x.shape[1:-1])
@@ -1014,7 +1035,10 @@ def _average_pool(operation: Operation, operands: list[Value]) -> Value | None:
         return None
     order = [others[0], *moving, others[1]]
     inner = _Window(
-        *(tuple(getattr(window, name)[axis] for axis in moving) for name in ("size", "stride", "low", "high", "dilation"))
+        *(
+            tuple(getattr(window, name)[axis] for axis in moving)
+            for name in ("size", "stride", "low", "high", "dilation")
+        )
     )
     lengths = [operand.type.sizes[axis] for axis in moving]
     named = inner.padding(lengths)
@@ -1022,7 +1046,10 @@ def _average_pool(operation: Operation, operands: list[Value]) -> Value | None:
     x = _ordered(operand.full(), range(operand.rank), order)  # type: ignore[arg-type]
     if named == "SAME" and None not in lengths:
         ones = np.ones([1 if axis in others else operand.type.sizes[axis] for axis in range(operand.rank)], np.float32)
-        if not np.array_equal(np.broadcast_to(_sums_of(ones, window), np.broadcast_shapes(counts.shape, _sums_of(ones, window).shape)), np.broadcast_to(counts, np.broadcast_shapes(counts.shape, _sums_of(ones, window).shape))):
+        if not np.array_equal(
+            np.broadcast_to(_sums_of(ones, window), np.broadcast_shapes(counts.shape, _sums_of(ones, window).shape)),
+            np.broadcast_to(counts, np.broadcast_shapes(counts.shape, _sums_of(ones, window).shape)),
+        ):
             named = ""
     elif named != "VALID":
         named = ""
@@ -1039,12 +1066,18 @@ def _average_pool(operation: Operation, operands: list[Value]) -> Value | None:
 def _gather(operation: Operation, operands: list[Value]) -> Value:
     """Return rows of a table: slices of full size but on the axes that indices choose from."""
     operand, indices, kind = operands[0], operands[1], operation.types[0]
-    offsets, collapsed, axes = (operation.integers(name) for name in ("offset_dims", "collapsed_slice_dims", "start_index_map"))
+    offsets, collapsed, axes = (
+        operation.integers(name) for name in ("offset_dims", "collapsed_slice_dims", "start_index_map")
+    )
     last = operation.integers("index_vector_dim", (0,))[0]
     sizes = operation.integers("slice_sizes")
     whole = [axis for axis in range(operand.rank) if axis not in collapsed]
     chosen = "batching" in operation.text or last not in (indices.rank - 1, indices.rank) or set(axes) != set(collapsed)
-    if chosen or any(sizes[axis] != operand.type.sizes[axis] for axis in whole) or any(sizes[axis] != 1 for axis in collapsed):
+    if (
+        chosen
+        or any(sizes[axis] != operand.type.sizes[axis] for axis in whole)
+        or any(sizes[axis] != 1 for axis in collapsed)
+    ):
         raise Untranslatable("stablehlo.gather of this form")
     places = indices.full() if last < indices.rank else _run(tf.expand_dims, indices.full(), -1)
     limits = [operand.type.sizes[axis] for axis in axes]

@@ -163,19 +163,19 @@ def _add_body(result: tf.compat.v1.GraphDef, call: Any, function: Any) -> dict[s
             copy.CopyFrom(inner)
             copy.name = f"{call.name}/{inner.name}"
             del copy.input[:]
-            copy.input.extend(_outside(tensor, call.name, given) for tensor in inner.input)
+            copy.input.extend(outside(tensor, call.name, given) for tensor in inner.input)
     renamed = {}
     # The first output keeps the call's name, by which the rest of the graph refers to it.
     for number, output in enumerate(function.signature.output_arg):
         identity = result.node.add(name=f"{call.name}/output_{number}" if number else call.name, op="Identity")
         identity.attr["T"].type = output.type or call.attr["Tout"].list.type[number]
-        identity.input.append(_outside(flat[function.ret[output.name]], call.name, given))
+        identity.input.append(outside(flat[function.ret[output.name]], call.name, given))
         if number:
             renamed[f"{call.name}:{number}"] = f"{identity.name}:0"
     return renamed
 
 
-def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
+def outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
     """Return the name outside a function of a tensor inside it."""
     name = node_of(tensor)
     if tensor.startswith("^"):

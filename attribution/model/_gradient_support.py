@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from attribution.graph import _tf_internals
 from attribution.graph._tf_internals import loaded_gradient
+from attribution.graph.stablehlo import MODULE
 from attribution.graph.view import CALLS, GraphView, functions_of, node_of
 
 _ATTRIBUTE = "_gradient_op_type"
@@ -36,10 +37,12 @@ def restore(graph_def: tf.compat.v1.GraphDef) -> None:
     nodes = {node.name: node for node in graph_def.node}
     custom = [node for node in graph_def.node if node.op == "IdentityN" and _ATTRIBUTE in node.attr]
     swishes = [node for node in custom if _is_custom_swish(node, nodes)]
-    _make_plain(swishes, graph_def)
+    # The gradient that JAX stores beside a module is that of the module, which is translated now.
+    modules = [] if any(node.op == MODULE for node in graph_def.node) else [*filter(_has_module_as_gradient, custom)]
+    _make_plain([*swishes, *modules], graph_def)
     captures = _Captures(nodes)
     for node in custom:
-        if node.op != "IdentityN":  # a swish, whose gradient is the derivative of what it computes
+        if node.op != "IdentityN":  # its gradient is the derivative of what it computes
             continue
         name = node.attr[_ATTRIBUTE].s.decode()
         captured = captures.of(name, node)
@@ -72,6 +75,11 @@ def by_values(graph: GraphView, target: str) -> GraphView:
     for node in custom:
         node.attr.pop(_ATTRIBUTE, None)
     return GraphView(graph_def, graph.weights, graph.altered)
+
+
+def _has_module_as_gradient(node: Any) -> bool:
+    function = loaded_gradient(node.attr[_ATTRIBUTE].s.decode())
+    return function is not None and any(operation.type == MODULE for operation in function.graph.get_operations())
 
 
 def _is_custom_swish(node: Any, nodes: Mapping[str, Any]) -> bool:

@@ -18,10 +18,11 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed, shortened
 from attribution.files import find_saved_model
+from attribution.graph import stablehlo
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
-from attribution.model import _given_values, _gradient_support
+from attribution.model import _given_values, _gradient_support, _module_check
 from attribution.model._loading_checks import random_arrays
 from attribution.model.batching import Expected, checked_feed
 from attribution.model.loader import SavedFile, Signature
@@ -154,19 +155,14 @@ def freeze(
     nodes = {name: placeholders[name].op.name for name in specs}
     call = _caller(function, placeholders, fixed, chosen, by_name=not inputs)
     constants = {placeholders[name].op.name: value for name, value in fixed.items()}
-    graph_def, weights, renamed, state = _without_variables(function, constants)
-    tensor = renamed.get(result.name, result.name)
-    pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
-    pure = _given_values.without_idle_noise(pure, tensor)
-    leaves_state = functools.partial(_leaves_state, function.variables, specs.values(), call)
-    if random := _first_random(path, pure, state, leaves_state):
-        _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
-    _check_ranks(path, specs)
-    _declare_ranks(pure, specs, placeholders)
-    view = GraphView(pure, weights)
-    inexact = _gradient_support.first_inexact(view, list(nodes.values()), tensor)
+    function_as_graph = functools.partial(_as_graph, path, function, placeholders, specs, constants, result.name, call)
+    view, tensor, kept = function_as_graph()
+    names = list(nodes.values())
+    if not kept and _has_modules(function) and (kept := _module_check.difference(view, names, tensor, specs, call)):
+        view, tensor, _ = function_as_graph(translated=False)
+    inexact = _gradient_support.first_inexact(view, names, tensor)
     return FrozenModel(
-        graph=GraphView(pure) if inexact else view,  # the loaded function has the weights
+        graph=GraphView(view.graph_def) if inexact else view,  # the loaded function has the weights
         inputs=specs,
         input_nodes=nodes,
         output=tensor,
@@ -174,10 +170,61 @@ def freeze(
         aliases=_identities(loaded),
         loaded=call if inexact else None,
         other_outputs=tuple(name for name in declared.outputs if name != chosen),
-        inexact=inexact,
-        numbered=_is_numbered(function, graph_def),
+        inexact=f"{inexact}, in which {kept}" if inexact and kept else inexact,
+        numbered=_is_numbered(function, view.graph_def),
         held=loaded if inexact or _has_tables(view) else None,
     )
+
+
+def _as_graph(
+    path: Any,
+    function: Any,
+    placeholders: Mapping[str, Any],
+    specs: Mapping[str, tf.TensorSpec],
+    constants: Mapping[str, np.ndarray],
+    output: str,
+    call: Callable[..., Any],
+    translated: bool = True,
+) -> tuple[GraphView, str, str]:
+    """Return a function as a pure graph, the output's name in it, and why its modules are kept, empty if they are not.
+
+    Parameters
+    ----------
+    path, function, placeholders
+        The file, its function, and the tensors of its inputs by name.
+    specs
+        The inputs that stay.
+    constants
+        Values of the others, by node name.
+    output
+        The function's tensor.
+    call
+        The function from the inputs that stay to that output.
+    translated
+        Whether modules of JAX and PyTorch become operations of TensorFlow.
+    """
+    nodes = {name: placeholders[name].op.name for name in specs}
+    kept = ""
+    try:
+        graph_def, weights, renamed, state = _without_variables(function, constants, translated)
+    except stablehlo.Untranslatable as error:
+        kept = f"{error} has no translation"
+        graph_def, weights, renamed, state = _without_variables(function, constants, translated=False)
+    tensor = renamed.get(output, output)
+    pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
+    pure = _given_values.without_idle_noise(pure, tensor)
+    leaves_state = functools.partial(_leaves_state, function.variables, specs.values(), call)
+    if random := _first_random(path, pure, state, leaves_state):
+        _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
+    _check_ranks(path, specs)
+    _declare_ranks(pure, specs, placeholders)
+    return GraphView(pure, weights), tensor, kept
+
+
+def _has_modules(function: Any) -> bool:
+    definition = function.graph.as_graph_def()
+    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
+    return any(node.op == stablehlo.MODULE for body in bodies for node in body)
 
 
 def _has_tables(graph: GraphView) -> bool:
@@ -389,7 +436,7 @@ def _columns_of(node: Any, nodes: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def _without_variables(
-    function: Any, constants: Mapping[str, np.ndarray]
+    function: Any, constants: Mapping[str, np.ndarray], translated: bool
 ) -> tuple[tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
     """Take the variables and calls out of a function.
 
@@ -399,6 +446,8 @@ def _without_variables(
         The function.
     constants
         Values of its inputs, by node name.
+    translated
+        Whether modules of JAX and PyTorch become operations of TensorFlow.
 
     Returns
     -------
@@ -420,6 +469,9 @@ def _without_variables(
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
+    if translated:
+        graph_def, lowered = stablehlo.lower(graph_def)
+        renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
     if constants or _has_choices(graph_def):
         graph_def = _given_values.take_branches(graph_def)
     _gradient_support.restore(graph_def)
