@@ -158,20 +158,26 @@ class _Graph:
             self.variable.add(new.name)
         return True
 
-    def is_equal(self, source: Any, target: Any, function: Callable[[Any], Any], whole: int = 0) -> bool:
-        """Return whether a node is a function of another, on random numbers; of whole numbers below ``whole``."""
+    def is_equal(self, source: Any, through: Any, target: Any, function: Callable[[Any], Any], whole: int = 0) -> bool:
+        """Return whether a node is a function of the node ``through``, as random numbers at ``source`` show.
+
+        With ``whole`` they are whole numbers below it.
+        """
         shape = [3 if size is None else size for size in self.shape(source)]
         random = np.random.default_rng(0)
         numbers = random.integers(0, whole, shape) if whole else 3 * random.standard_normal(shape)
         given = tf.constant(numbers, self.dtype(source))
         try:
-            found, wanted = self._run(source, target, given), np.asarray(function(given))
+            with tf.init_scope(), tf.device("CPU"):
+                found, wanted = self._run(source, target, given), function(self._run(source, through, given)).numpy()
         except (KeyError, ValueError, tf.errors.OpError):
             return False
-        tolerance = 0 if whole else 32 * np.finfo(self.dtype(target).as_numpy_dtype).eps
-        return found.shape == wanted.shape and bool(np.all(np.abs(found - wanted) <= tolerance * (1 + np.abs(wanted))))
+        tolerance = 0 if whole else 32 * float(np.finfo(found.dtype.as_numpy_dtype).eps)
+        values = np.asarray(found, float)
+        close = found.shape == wanted.shape and np.abs(values - wanted) <= tolerance * (1 + np.abs(wanted))
+        return bool(np.all(close))
 
-    def _run(self, source: Any, target: Any, given: tf.Tensor) -> np.ndarray:
+    def _run(self, source: Any, target: Any, given: tf.Tensor) -> Any:
         part, stack = {source.name}, [target.name]
         while stack:
             name = stack.pop()
@@ -185,9 +191,9 @@ class _Graph:
             if node.name == source.name:
                 set_placeholder(node, given.dtype, given.shape)
         view = GraphView(cut, self._weights)
-        function = tf.function(lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False)
-        with tf.init_scope(), tf.device("CPU"):
-            return np.asarray(function(given))
+        return tf.function(
+            lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False
+        )(given)
 
 
 def _is_first(tensor: str) -> bool:
@@ -400,7 +406,7 @@ def _is_softmax_of(graph: _Graph, node: Any, shifted: Any, total: Any, function:
         return False
     shape = graph.shape(x)
     axes = [axis for axis, size in enumerate(graph.shape(total)) if size == 1 and shape[axis] != 1] or [len(shape) - 1]
-    if len(axes) == 1 and graph.is_equal(x, node, lambda x: function(x, axes[0]), largest=largest):
+    if len(axes) == 1 and graph.is_equal(_origin(graph, x, _MOVES), x, node, lambda x: function(x, axes[0])):
         return graph.replace(node, lambda x: function(x, axes[0]), [x])
     return False
 
@@ -412,3 +418,270 @@ def _origin(graph: _Graph, node: Any, passed: Sequence[str]) -> Any:
 
 
 _SOFTMAXES = {"RealDiv": [_softmax], "Sub": [_log_softmax]}
+
+
+# Transposes and axes of size 1, which move down until they meet others
+
+
+def _with_sizes(x: Any, sizes: Sequence[int | None]) -> Any:
+    return tf.reshape(x, [-1 if size is None else size for size in sizes])
+
+
+def _order(graph: _Graph, node: Any) -> list[int]:
+    """Return the order of a transpose's axes, empty for anything else."""
+    found = graph.value(graph.up(node.input[1])) if node is not None and node.op == "Transpose" else None
+    return [] if found is None else [int(axis) for axis in found]
+
+
+def _unit_reshaped(graph: _Graph, node: Any) -> Any:
+    """Return the node of which a node has the values, with axes of size 1 more or less; ``None`` if it is none."""
+    x = graph.up(node.input[0]) if node is not None and node.op in _RESHAPES else None
+    if x is None or node.name not in graph.variable:
+        return None
+    before, after = ([size for size in graph.shape(one) if size != 1] for one in (x, node))
+    return x if before and before == after and before.count(None) <= 1 else None
+
+
+def _merged_transpose(graph: _Graph, node: Any) -> bool:
+    """Join a transpose with one above it, or with an Einsum; move axes of size 1 below it."""
+    order, x = _order(graph, node), graph.up(node.input[0])
+    if not order or x is None:
+        return False
+    if order == sorted(order):
+        return graph.replace(node, lambda x: x, [x])
+    if inner := _order(graph, x):
+        joined = [inner[axis] for axis in order]
+        return graph.replace(node, lambda x: tf.transpose(x, joined), [graph.up(x.input[0])])
+    if x.op == "Einsum" and graph.uses(x.name) == 1:
+        *inputs, output = _letters(x)
+        return _new_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
+    if (source := _unit_reshaped(graph, x)) is None:
+        return False
+    sizes, target = graph.shape(x), graph.shape(node)
+    moving = [axis for axis, size in enumerate(sizes) if size != 1]
+    places = [axis for axis, size in enumerate(graph.shape(source)) if size != 1]
+    new = list(range(len(graph.shape(source))))
+    for place, axis in zip(places, (axis for axis in order if sizes[axis] != 1), strict=True):
+        new[place] = places[moving.index(axis)]
+    return graph.replace(node, lambda x: _with_sizes(tf.transpose(x, new) if new != sorted(new) else x, target), [source])
+
+
+def _merged_reshape(graph: _Graph, node: Any) -> bool:
+    """Join a reshape with one above it that only adds or removes axes of size 1."""
+    x, sizes = graph.up(node.input[0]), graph.shape(node)
+    source = _unit_reshaped(graph, x)
+    if source is None or sizes.count(None) > 1 or not sizes:
+        return False
+    same = sizes == graph.shape(source)
+    return graph.replace(node, lambda x: x if same else _with_sizes(x, sizes), [source])
+
+
+def _again(node: Any, tensors: Sequence[Any]) -> Any:
+    """Return the output of an operation like a node's, of other tensors."""
+    single = tf.compat.v1.GraphDef()
+    copy = single.node.add()
+    copy.CopyFrom(node)
+    copy.name = node.op
+    del copy.input[:]
+    copy.input.extend(f"given_{place}" for place in range(len(tensors)))
+    given = {f"given_{place}:0": tensor for place, tensor in enumerate(tensors)}
+    return tf.graph_util.import_graph_def(single, given, [f"{node.op}:0"], name="")[0]
+
+
+def _softmax_below(graph: _Graph, node: Any) -> bool:
+    """Move a transpose, or axes of size 1, below a softmax over the last axis."""
+    x = graph.up(node.input[0])
+    order, source, sizes = _order(graph, x), _unit_reshaped(graph, x), graph.shape(node)
+    if order and order[-1] == len(order) - 1:
+        return graph.replace(node, lambda x: tf.transpose(tf.nn.softmax(x), order), [graph.up(x.input[0])])
+    if source is None or sizes[-1] == 1 or graph.shape(source)[-1] != sizes[-1]:
+        return False
+    return graph.replace(node, lambda x: _with_sizes(tf.nn.softmax(x), sizes), [source])
+
+
+def _elementwise_below(graph: _Graph, node: Any) -> bool:
+    """Move a transpose to channels first, or axes of size 1 of a product, below an elementwise operation."""
+    inputs = graph.inputs(node)
+    if None in inputs:
+        return False
+    moved = [one for one in inputs if _order(graph, one) == _channels_first(len(graph.shape(node)))]
+    if moved and _is_spatial(graph, moved[0]):
+        return _transposed_below(graph, node, inputs, _order(graph, moved[0]))
+    units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
+    others = [one for one in inputs if one not in units]
+    if len(units) != 1 or node.op not in ("Mul", "RealDiv") or any(graph.single(one) is None for one in others):
+        return False
+    sizes, place = graph.shape(node), inputs.index(units[0])
+    sources = [_unit_reshaped(graph, one) if one is units[0] else one for one in inputs]
+    return place == inputs.index(units[0]) and graph.replace(
+        node, lambda *given: _with_sizes(_again(node, given), sizes), sources
+    )
+
+
+def _channels_first(rank: int) -> list[int]:
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def _is_spatial(graph: _Graph, node: Any) -> bool:
+    """Return whether a transpose is that of images, not of tokens and their features."""
+    return len(graph.shape(node)) > 3
+
+
+def _transposed_below(graph: _Graph, node: Any, inputs: Sequence[Any], order: list[int]) -> bool:
+    back = list(np.argsort(order))
+    rank = len(order)
+    sources, changes = [], []
+    for one in inputs:
+        sizes = graph.shape(one)
+        is_constant = one.name not in graph.variable
+        if _order(graph, one) == order:
+            sources.append(graph.up(one.input[0]))
+            changes.append(lambda x: x)
+        elif graph.single(one) is not None:
+            sources.append(one)
+            changes.append(lambda x: x)
+        elif is_constant or (len(sizes) == rank and len([size for size in sizes[1:] if size != 1]) <= 1):
+            sources.append(one)
+            wide = [1] * (rank - len(sizes)) + sizes
+            changes.append(lambda x, wide=wide: _moved(x, wide, back))
+        else:
+            return False
+
+    def below(*given: Any) -> Any:
+        return tf.transpose(_again(node, [change(x) for change, x in zip(changes, given, strict=True)]), order)
+
+    return graph.replace(node, below, sources)
+
+
+def _moved(x: Any, sizes: list[int | None], order: Sequence[int]) -> Any:
+    """Return a tensor with these sizes, transposed, by a reshape if no more than one axis is longer than 1."""
+    target = [sizes[axis] for axis in order]
+    if len([size for size in sizes[1:] if size != 1]) <= 1:
+        return _with_sizes(x, target)
+    return tf.transpose(_with_sizes(x, sizes), order)
+
+
+def _reduced_below(graph: _Graph, node: Any) -> bool:
+    """Reduce the axes of positions before a transpose to channels first."""
+    x, axes = graph.up(node.input[0]), graph.value(graph.up(node.input[1]))
+    order = _order(graph, x)
+    if axes is None or not order or order != _channels_first(len(order)) or not _is_spatial(graph, x):
+        return False
+    places = [order[int(axis)] for axis in axes.ravel()]
+    keep = node.attr["keep_dims"].b
+    if not keep and sorted(places) != list(range(1, len(order) - 1)):
+        return False
+    constant = np.array(places, np.int32)
+    return graph.replace(
+        node,
+        lambda x: tf.transpose(_again(node, [x, constant]), order) if keep else _again(node, [x, tf.constant(constant)]),
+        [graph.up(x.input[0])],
+    )
+
+
+# Layers and attention
+
+
+def _letters(node: Any) -> list[list[str]]:
+    """Return the letters of an Einsum's inputs, and of its output."""
+    inputs, output = node.attr["equation"].s.decode().split("->")
+    return [list(one) for one in (*inputs.split(","), output)]
+
+
+def _new_einsum(graph: _Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any]) -> bool:
+    equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
+    sizes = graph.shape(node)
+    same = len(output) == len(sizes)
+
+    def function(*given: Any) -> Any:
+        product = tf.raw_ops.Einsum(inputs=list(given), equation=equation)
+        return product if same else _with_sizes(product, sizes)
+
+    return graph.replace(node, function, sources)
+
+
+def _einsum_of_moved(graph: _Graph, node: Any) -> bool:
+    """Take transposes and axes of size 1 above an Einsum into its equation."""
+    *inputs, output = _letters(node)
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        if order := _order(graph, one):
+            inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
+            sources[place] = graph.up(one.input[0])
+            return _new_einsum(graph, node, inputs, output, sources)
+        source = _unit_reshaped(graph, one)
+        if source is not None and 1 not in graph.shape(source) and graph.shape(node).count(None) <= 1:
+            sizes = graph.shape(one)
+            kept = [letter for letter, size in zip(inputs[place], sizes, strict=True) if size != 1]
+            dropped = set(inputs[place]) - set(kept) - set(inputs[1 - place])
+            inputs[place], sources[place] = kept, source
+            return _new_einsum(graph, node, inputs, [one for one in output if one not in dropped], sources)
+    return False
+
+
+def _dense(graph: _Graph, node: Any) -> bool:
+    """Write an Einsum with weights over the last axes as a product of matrices, as layers are written."""
+    *inputs, output = _letters(node)
+    sources = graph.inputs(node)
+    constant = [place for place, one in enumerate(sources) if one.name not in graph.variable]
+    if len(constant) != 1 or len(inputs) != 2:
+        return False
+    given, weights = inputs[1 - constant[0]], inputs[constant[0]]
+    summed = [letter for letter in given if letter in weights and letter not in output]
+    free = [letter for letter in output if letter in weights and letter not in given]
+    ahead = [letter for letter in given if letter not in summed]
+    x, kernel = sources[1 - constant[0]], sources[constant[0]]
+    if not summed or given != ahead + summed or output != ahead + free or set(weights) != set(summed + free):
+        return False
+    order = [weights.index(letter) for letter in summed + free]
+    sizes = graph.shape(node)
+    inner = math.prod(graph.shape(x)[-len(summed) :])  # type: ignore[arg-type]
+    before = graph.shape(x)[: len(ahead)]
+
+    def function(x: Any, w: Any) -> Any:
+        w = w if order == sorted(order) else tf.transpose(w, order)
+        if len(w.shape) == 2:
+            return tf.tensordot(x, w, 1) if len(x.shape) > 2 else tf.matmul(x, w)
+        x = x if len(summed) == 1 else _with_sizes(x, [*before, inner])
+        product = tf.matmul(x, tf.reshape(w, [inner, -1]))
+        return product if len(free) == 1 else _with_sizes(product, sizes)
+
+    return sizes.count(None) <= 1 and graph.replace(node, function, [x, kernel])
+
+
+def _lookup(graph: _Graph, node: Any) -> bool:
+    """Leave out the NaN of a lookup outside its table."""
+    condition, found, other = graph.inputs(node)
+    value = graph.value(other)
+    if value is None or value.dtype.kind != "f" or not np.isnan(value).all() or found is None or found.op != "GatherV2":
+        return False
+    return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
+
+
+def _row(graph: _Graph, node: Any) -> bool:
+    """Look up by the numbers that are given, without clipping those outside the table."""
+    table, places, axis = graph.inputs(node)
+    rows = graph.shape(table)[:1]
+    if graph.value(axis) != 0 or rows in ([], [None]):
+        return False
+    source, found = places, None
+    while source.op not in ("Placeholder", "Cast", "Const") and not graph.dtype_is_float(source):
+        variable = [one for one in graph.inputs(source) if one is not None and one.name in graph.variable]
+        if not variable:
+            break
+        source = next((one for one in variable if graph.dtype(one).is_integer), None)
+        if source is None or len(graph.shape(source)) < 1:
+            break
+        if graph.shape(source) == graph.shape(places):
+            found = source
+    if found is None or not graph.is_equal(found, found, places, tf.identity, whole=rows[0]):  # type: ignore[arg-type]
+        return False
+    return graph.replace(node, lambda t, at: tf.gather(t, at), [table, found])
+
+
+_MOVING = {
+    **dict.fromkeys((*_ELEMENTWISE, "Elu", "Selu", "LeakyRelu", "Softsign"), [_elementwise_below]),
+    "Transpose": [_merged_transpose], **dict.fromkeys(_RESHAPES, [_merged_reshape]), "Softmax": [_softmax_below],
+    "Einsum": [_einsum_of_moved], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
+}  # fmt: skip
+_LAYERS = {"Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row]}
