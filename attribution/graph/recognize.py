@@ -346,7 +346,7 @@ def _no_broadcast(graph: _Graph, node: Any) -> bool:
 
 def _kept_axes(graph: _Graph, node: Any) -> bool:
     """Write a reduction followed by new axes of size 1 where it reduced as one that keeps them."""
-    reduced = graph.up(node.input[0])
+    reduced = _origin(graph, node, _RESHAPES)
     if reduced is None or reduced.op not in ("Sum", "Max", "Min", "Mean") or reduced.attr["keep_dims"].b:
         return False
     x, axes = graph.up(reduced.input[0]), graph.value(graph.up(reduced.input[1]))
@@ -600,15 +600,11 @@ def _new_einsum(graph: _Graph, node: Any, inputs: Any, output: Any, sources: Seq
     return graph.replace(node, function, sources)
 
 
-def _einsum_of_moved(graph: _Graph, node: Any) -> bool:
-    """Take transposes and axes of size 1 above an Einsum into its equation."""
+def _einsum_of_units(graph: _Graph, node: Any) -> bool:
+    """Take axes of size 1 out of an Einsum."""
     *inputs, output = _letters(node)
     sources = graph.inputs(node)
     for place, one in enumerate(sources):
-        if order := _order(graph, one):
-            inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
-            sources[place] = graph.up(one.input[0])
-            return _new_einsum(graph, node, inputs, output, sources)
         source = _unit_reshaped(graph, one)
         if source is not None and 1 not in graph.shape(source) and graph.shape(node).count(None) <= 1:
             sizes = graph.shape(one)
@@ -619,34 +615,91 @@ def _einsum_of_moved(graph: _Graph, node: Any) -> bool:
     return False
 
 
+def _einsum_of_transposed(graph: _Graph, node: Any) -> bool:
+    """Take transposes above an Einsum of two tensors that depend on the input into its equation."""
+    *inputs, output = _letters(node)
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        if (order := _order(graph, one)) and all(source.name in graph.variable for source in sources):
+            inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
+            sources[place] = graph.up(one.input[0])
+            return _new_einsum(graph, node, inputs, output, sources)
+    return False
+
+
+def _resize(graph: _Graph, node: Any) -> bool:
+    """Recognize bilinear interpolation, written as a product with a matrix for either axis."""
+    x, sizes = node, graph.shape(node)
+    for _ in range(2):
+        variable = [] if x is None or x.op != "Einsum" else [one for one in graph.inputs(x) if one.name in graph.variable]
+        x = variable[0] if len(variable) == 1 else None
+    if x is None or len(sizes) != 4 or len(graph.shape(x)) != 4 or None in sizes[1:3]:
+        return False
+
+    def resized(x: Any) -> Any:
+        return tf.image.resize(x, sizes[1:3])
+
+    return graph.is_equal(x, x, node, resized) and graph.replace(node, resized, [x])
+
+
 def _dense(graph: _Graph, node: Any) -> bool:
-    """Write an Einsum with weights over the last axes as a product of matrices, as layers are written."""
+    """Write an Einsum with weights as a product of matrices, as layers are written."""
     *inputs, output = _letters(node)
     sources = graph.inputs(node)
     constant = [place for place, one in enumerate(sources) if one.name not in graph.variable]
-    if len(constant) != 1 or len(inputs) != 2:
+    if len(constant) != 1 or len(inputs) != 2 or graph.shape(node).count(None) > 1:
         return False
-    given, weights = inputs[1 - constant[0]], inputs[constant[0]]
+    x, kernel, given, weights = *(sources[1 - constant[0]], sources[constant[0]]), *inputs[:: 1 - 2 * (constant[0] == 0)]
     summed = [letter for letter in given if letter in weights and letter not in output]
-    free = [letter for letter in output if letter in weights and letter not in given]
     ahead = [letter for letter in given if letter not in summed]
-    x, kernel = sources[1 - constant[0]], sources[constant[0]]
-    if not summed or given != ahead + summed or output != ahead + free or set(weights) != set(summed + free):
+    free = [letter for letter in output if letter not in ahead]
+    if not summed or set(weights) != set(summed + free) or set(output) != set(ahead + free):
         return False
-    order = [weights.index(letter) for letter in summed + free]
-    sizes = graph.shape(node)
-    inner = math.prod(graph.shape(x)[-len(summed) :])  # type: ignore[arg-type]
-    before = graph.shape(x)[: len(ahead)]
+    sizes = {**dict(zip(given, graph.shape(x), strict=True)), **dict(zip(output, graph.shape(node), strict=True))}
+    inner = math.prod(sizes[letter] for letter in summed)  # type: ignore[misc]
+    rows = [] if len(weights) == 2 else [sizes[letter] for letter in ahead]  # Keras has a stack of products there
 
     def function(x: Any, w: Any) -> Any:
-        w = w if order == sorted(order) else tf.transpose(w, order)
-        if len(w.shape) == 2:
-            return tf.tensordot(x, w, 1) if len(x.shape) > 2 else tf.matmul(x, w)
-        x = x if len(summed) == 1 else _with_sizes(x, [*before, inner])
-        product = tf.matmul(x, tf.reshape(w, [inner, -1]))
-        return product if len(free) == 1 else _with_sizes(product, sizes)
+        x, w = _ordered(x, given, ahead + summed), _ordered(w, weights, summed + free)
+        x = x if len(x.shape) == 2 or (rows and len(summed) == 1) else _with_sizes(x, [*(rows or [None]), inner])
+        w = w if len(weights) == 2 else tf.reshape(w, [inner, -1])
+        product = tf.matmul(x, w)
+        whole = [sizes[letter] for letter in ahead + free]
+        product = product if len(product.shape) == len(whole) else _with_sizes(product, whole)
+        return _ordered(product, ahead + free, output)
 
-    return sizes.count(None) <= 1 and graph.replace(node, function, [x, kernel])
+    return graph.replace(node, function, [x, kernel])
+
+
+def _ordered(x: Any, given: Sequence[str], wanted: Sequence[str]) -> Any:
+    order = [given.index(letter) for letter in wanted]
+    return x if order == sorted(order) else tf.transpose(x, order)
+
+
+def _tile(graph: _Graph, node: Any) -> bool:
+    """Write a broadcast of axes of size 1, but the batch, as copies."""
+    x, sizes = graph.up(node.input[0]), graph.shape(node)
+    before = [] if x is None or x.name not in graph.variable else graph.shape(x)
+    if len(before) != len(sizes) or not sizes or before[0] != sizes[0] or None in sizes[1:] or None in before[1:]:
+        return False
+    copies = [1, *(after // size for size, after in zip(before[1:], sizes[1:], strict=True))]  # type: ignore[operator]
+    return graph.replace(node, lambda x: tf.tile(x, copies), [x])
+
+
+def _roll(graph: _Graph, node: Any) -> bool:
+    """Recognize two parts of a tensor that were exchanged along an axis."""
+    parts = graph.inputs(node)[:-1]
+    if len(parts) != 2 or any(one is None or one.op not in ("StridedSlice", "Slice") for one in parts):
+        return False
+    x, axis = graph.up(parts[0].input[0]), graph.value(graph.up(node.input[-1]))
+    if x is not graph.up(parts[1].input[0]) or x is None or axis is None or graph.shape(x) != graph.shape(node):
+        return False
+    shift = graph.shape(parts[0])[int(axis)]
+
+    def rolled(x: Any) -> Any:
+        return tf.roll(x, -shift, int(axis))  # type: ignore[operator]
+
+    return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
 
 
 def _lookup(graph: _Graph, node: Any) -> bool:
@@ -682,6 +735,9 @@ def _row(graph: _Graph, node: Any) -> bool:
 _MOVING = {
     **dict.fromkeys((*_ELEMENTWISE, "Elu", "Selu", "LeakyRelu", "Softsign"), [_elementwise_below]),
     "Transpose": [_merged_transpose], **dict.fromkeys(_RESHAPES, [_merged_reshape]), "Softmax": [_softmax_below],
-    "Einsum": [_einsum_of_moved], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
+    "Einsum": [_einsum_of_units], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
 }  # fmt: skip
-_LAYERS = {"Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row]}
+_LAYERS = {
+    "Einsum": [_einsum_of_transposed, _resize, _dense], "SelectV2": [_lookup], "GatherV2": [_row],
+    "BroadcastTo": [_tile], "ConcatV2": [_roll],
+}  # fmt: skip
