@@ -54,7 +54,8 @@ def recognize(
     for _ in range(_ROUNDS):
         if not graph.apply(_MOVING):
             break
-    graph.apply(_LAYERS)
+    for rules in (_PRODUCTS, _LAYERS):
+        graph.apply(rules)
     return graph.result()
 
 
@@ -247,20 +248,15 @@ def _known_values() -> np.ndarray:
 
 
 def _functions(graph: _Graph) -> None:
-    """Recognize functions of one variable, the largest first."""
+    """Recognize functions of one variable, those inside others first."""
     chains: dict[str, list[str]] = {}
-    for name, node in graph.nodes.items():
-        chains[name] = [name, *_common(graph, node, chains)] if node.op in _ELEMENTWISE else [name]
-    inside: set[str] = set()
-    for name in reversed(list(graph.nodes)):
+    for name in list(graph.nodes):
         node = graph.nodes[name]
-        if name in inside or name not in graph.variable or not graph.dtype_is_float(node):
-            continue
-        for source in chains[name][1:]:
-            region = _region(graph, name, source)
-            if (function := _function(graph, region, source)) is not None:
+        chains[name] = [name, *_common(graph, node, chains)] if node.op in _ELEMENTWISE else [name]
+        for source in chains[name][1:] if name in graph.variable and graph.dtype_is_float(node) else ():
+            if (function := _function(graph, _region(graph, name, source), source)) is not None:
                 graph.replace(node, function, [graph.nodes[source]])
-                inside.update(region)
+                chains[name] = [name, *chains[source]][:_REACH]
                 break
     graph.refresh()
 
@@ -697,7 +693,7 @@ def _roll(graph: _Graph, node: Any) -> bool:
     shift = graph.shape(parts[0])[int(axis)]
 
     def rolled(x: Any) -> Any:
-        return tf.roll(x, -shift, int(axis))  # type: ignore[operator]
+        return tf.roll(x, shift, int(axis))
 
     return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
 
@@ -737,7 +733,8 @@ _MOVING = {
     "Transpose": [_merged_transpose], **dict.fromkeys(_RESHAPES, [_merged_reshape]), "Softmax": [_softmax_below],
     "Einsum": [_einsum_of_units], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
 }  # fmt: skip
+_PRODUCTS = {"Einsum": [_einsum_of_transposed, _resize]}
 _LAYERS = {
-    "Einsum": [_einsum_of_transposed, _resize, _dense], "SelectV2": [_lookup], "GatherV2": [_row],
+    "Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row],
     "BroadcastTo": [_tile], "ConcatV2": [_roll],
 }  # fmt: skip
