@@ -67,6 +67,7 @@ class _Graph:
     def __init__(self, graph_def: Any, weights: Mapping[str, Any], outputs: Iterable[str]) -> None:
         self._weights = dict(weights)
         self._outputs = list(outputs)
+        self._number = itertools.count()
         self._inputs = [node.name for node in graph_def.node if node.op == "Placeholder" and node.name not in weights]
         self._set(pure_subgraph(graph_def, self._outputs, keep=self._inputs), None)
 
@@ -75,7 +76,6 @@ class _Graph:
         self.nodes: dict[str, Any] = dict(view.nodes)
         self.variable = view.below(self._inputs)
         self._specs = {name: view._outputs_of(name) for name in view.nodes}
-        self._number = itertools.count()
 
     def result(self) -> tf.compat.v1.GraphDef:
         """Return the graph without what its outputs do not need."""
@@ -534,14 +534,34 @@ def _elementwise_below(graph: _Graph, node: Any) -> bool:
     if moved and _is_spatial(graph, moved[0]):
         return _transposed_below(graph, node, inputs, _order(graph, moved[0]))
     units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
-    others = [one for one in inputs if one not in units]
-    if len(units) != 1 or node.op not in ("Mul", "RealDiv") or any(graph.single(one) is None for one in others):
+    return len(units) == 1 and node.op in _BINARY and _widened_below(graph, node, inputs, units[0])
+
+
+_BINARY = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "Select", "SelectV2", "Maximum", "Minimum")
+
+
+def _widened_below(graph: _Graph, node: Any, inputs: Sequence[Any], widened: Any) -> bool:
+    """Add axes of size 1 behind an operation with others that have none there."""
+    source, sizes, wide = _unit_reshaped(graph, widened), graph.shape(node), graph.shape(widened)
+    if 1 in graph.shape(source) or len(wide) != len(sizes) or sizes.count(None) > 1:
         return False
-    sizes, place = graph.shape(node), inputs.index(units[0])
-    sources = [_unit_reshaped(graph, one) if one is units[0] else one for one in inputs]
-    return place == inputs.index(units[0]) and graph.replace(
-        node, lambda *given: _with_sizes(_again(node, given), sizes), sources
-    )
+    sources, shapes = [], []
+    for one in inputs:
+        shape = [1] * (len(wide) - len(graph.shape(one))) + graph.shape(one)
+        if any(a == 1 != b for a, b in zip(wide, shape, strict=True)):
+            return False
+        sources.append(source if one is widened else one)
+        shapes.append(None if one is widened or graph.single(one) is not None else _without_units(shape, wide))
+
+    def below(*given: Any) -> Any:
+        narrow = [x if shape is None else _with_sizes(x, shape) for x, shape in zip(given, shapes, strict=True)]
+        return _with_sizes(_again(node, narrow), sizes)
+
+    return graph.replace(node, below, sources)
+
+
+def _without_units(sizes: Sequence[int | None], wide: Sequence[int | None]) -> list[int | None]:
+    return [size for size, other in zip(sizes, wide, strict=True) if other != 1]
 
 
 def _channels_first(rank: int) -> list[int]:
