@@ -254,16 +254,29 @@ def _known_values() -> np.ndarray:
         return np.array([function(tf.constant(_GRID)).numpy() for function in _FUNCTIONS])
 
 
+@functools.lru_cache(64)
+def _operations(function: Callable[[Any], Any]) -> list[str]:
+    """Return the operations by which TensorFlow writes a function, in alphabetical order."""
+    with tf.Graph().as_default() as graph:
+        function(tf.compat.v1.placeholder(tf.float32))
+    return sorted(one.type for one in graph.get_operations() if one.type not in ("Const", "Placeholder"))
+
+
 def _functions(graph: _Graph) -> None:
     """Recognize functions of one variable, those inside others first."""
     chains: dict[str, list[str]] = {}
     for name in list(graph.nodes):
         node = graph.nodes[name]
         chains[name] = [name, *_common(graph, node, chains)] if node.op in _ELEMENTWISE else [name]
-        for source in chains[name][1:] if name in graph.variable and graph.dtype_is_float(node) else ():
-            if (function := _function(graph, _region(graph, name, source), source)) is not None:
+        # A cast at the end would lower the precision in which the function is computed.
+        may_be_one = name in graph.variable and node.op not in ("Cast", "Identity") and graph.dtype_is_float(node)
+        for source in chains[name][1:] if may_be_one else ():
+            region = _region(graph, name, source)
+            function = _function(graph, region, source)
+            if function is not None and sorted(graph.nodes[one].op for one in region) != _operations(function):
                 graph.replace(node, function, [graph.nodes[source]])
-                chains[name] = [name, *chains[source]][:_REACH]
+                further = chains[source] if graph.nodes[name].op in _ELEMENTWISE else []
+                chains[name] = [name, *further][:_REACH]
                 break
     graph.refresh()
 
@@ -294,8 +307,8 @@ def _region(graph: _Graph, name: str, source: str) -> list[str]:
 
 def _function(graph: _Graph, region: Sequence[str], source: str) -> Callable[[Any], Any] | None:
     """Return the function, as TensorFlow writes it, that a region computes of its source; ``None`` if none is known."""
-    is_single = len(region) == 1 and graph.nodes[region[0]].op in _UNARY
-    if is_single or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
+    is_named = len(region) == 1 and graph.nodes[region[0]].op not in ("Maximum", "Pow")
+    if is_named or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
         return None
     values: dict[str, Any] = {source: _GRID}
     with np.errstate(all="ignore"):
@@ -380,7 +393,8 @@ def _mean(graph: _Graph, node: Any) -> bool:
 def _variance(graph: _Graph, node: Any) -> bool:
     """Write the mean of squared differences from a mean as normalization does, whose gradient leaves that mean out."""
     square, axes = graph.inputs(node)
-    difference = graph.up(square.input[0]) if square is not None and square.op == "Square" else None
+    is_square = square is not None and (square.op == "Square" or (square.op == "Mul" and len(set(square.input)) == 1))
+    difference = graph.up(square.input[0]) if is_square else None
     if difference is None or difference.op != "Sub" or graph.value(axes) is None:
         return False
     x, mean = graph.inputs(difference)
