@@ -194,9 +194,9 @@ class _Graph:
             if node.name == source.name:
                 set_placeholder(node, given.dtype, given.shape)
         view = GraphView(cut, self._weights)
-        return tf.function(
-            lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False
-        )(given)
+        return tf.function(lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False)(
+            given
+        )
 
 
 def _is_first(tensor: str) -> bool:
@@ -503,7 +503,9 @@ def _merged_transpose(graph: _Graph, node: Any) -> bool:
     new = list(range(len(graph.shape(source))))
     for place, axis in zip(places, (axis for axis in order if sizes[axis] != 1), strict=True):
         new[place] = places[moving.index(axis)]
-    return graph.replace(node, lambda x: _with_sizes(tf.transpose(x, new) if new != sorted(new) else x, target), [source])
+    return graph.replace(
+        node, lambda x: _with_sizes(tf.transpose(x, new) if new != sorted(new) else x, target), [source]
+    )
 
 
 def _merged_reshape(graph: _Graph, node: Any) -> bool:
@@ -634,7 +636,9 @@ def _reduced_below(graph: _Graph, node: Any) -> bool:
     constant = np.array(places, np.int32)
     return graph.replace(
         node,
-        lambda x: tf.transpose(_again(node, [x, constant]), order) if keep else _again(node, [x, tf.constant(constant)]),
+        lambda x: (
+            tf.transpose(_again(node, [x, constant]), order) if keep else _again(node, [x, tf.constant(constant)])
+        ),
         [graph.up(x.input[0])],
     )
 
@@ -662,7 +666,12 @@ def _letters(node: Any) -> list[list[str]]:
 
 
 def _new_einsum(
-    graph: _Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any], reshaped: Mapping[int, Any] | None = None
+    graph: _Graph,
+    node: Any,
+    inputs: Any,
+    output: Any,
+    sources: Sequence[Any],
+    reshaped: Mapping[int, Any] | None = None,
 ) -> bool:
     equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
     sizes = graph.shape(node)
@@ -724,7 +733,9 @@ def _resize(graph: _Graph, node: Any) -> bool:
     """Recognize bilinear interpolation, written as a product with a matrix for either axis."""
     x, sizes = node, graph.shape(node)
     for _ in range(2):
-        variable = [] if x is None or x.op != "Einsum" else [one for one in graph.inputs(x) if one.name in graph.variable]
+        variable = (
+            [] if x is None or x.op != "Einsum" else [one for one in graph.inputs(x) if one.name in graph.variable]
+        )
         x = variable[0] if len(variable) == 1 else None
     if x is None or len(sizes) != 4 or len(graph.shape(x)) != 4 or None in sizes[1:3]:
         return False
@@ -742,7 +753,10 @@ def _dense(graph: _Graph, node: Any) -> bool:
     constant = [place for place, one in enumerate(sources) if one.name not in graph.variable]
     if len(constant) != 1 or len(inputs) != 2 or graph.shape(node).count(None) > 1:
         return False
-    x, kernel, given, weights = *(sources[1 - constant[0]], sources[constant[0]]), *inputs[:: 1 - 2 * (constant[0] == 0)]
+    x, kernel, given, weights = (
+        *(sources[1 - constant[0]], sources[constant[0]]),
+        *inputs[:: 1 - 2 * (constant[0] == 0)],
+    )
     summed = [letter for letter in given if letter in weights and letter not in output]
     ahead = [letter for letter in given if letter not in summed]
     free = [letter for letter in output if letter not in ahead]

@@ -207,7 +207,9 @@ def log_softmax(x):
 def test_softmax(axis, shape):
     # TensorFlow computes the order of axes in the graph.
     found = recognize(graph_of(lambda x: softmax(x, axis), shape), {}, ["scores"])
-    assert set(operations(found)) - {"Sub", "Range", "Pack", "ConcatV2"} == {"Softmax"} | ({"Transpose"} if axis == 1 else set())
+    assert set(operations(found)) - {"Sub", "Range", "Pack", "ConcatV2"} == {"Softmax"} | (
+        {"Transpose"} if axis == 1 else set()
+    )
     arrays = arrays_of([shape], tf.float32)
     np.testing.assert_allclose(values(found, arrays), tf.nn.softmax(arrays[0], axis), rtol=1e-5, atol=1e-7)
 
