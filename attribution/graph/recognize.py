@@ -703,6 +703,16 @@ def _einsum_of_transposed(graph: _Graph, node: Any) -> bool:
     return False
 
 
+def _einsum_in_order(graph: _Graph, node: Any) -> bool:
+    """Exchange the factors of an Einsum whose last axis is the first one's, as of attention, whose values come last."""
+    first, second, output = _letters(node)
+    sources = graph.inputs(node)
+    is_reversed = output[-1:] != [] and output[-1] in first and output[-1] not in second
+    if not is_reversed or any(one.name not in graph.variable for one in sources):
+        return False
+    return _new_einsum(graph, node, [second, first], output, sources[::-1])
+
+
 def _einsum_of_copies(graph: _Graph, node: Any) -> bool:
     """Use weights once that were copied along an axis, as PyTorch does for a stack of products."""
     *inputs, output = _letters(node)
@@ -831,7 +841,7 @@ _MOVING = {
     "Einsum": [_einsum_of_units], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
     **dict.fromkeys(("Pad", "PadV2"), [_padded_below]),
 }  # fmt: skip
-_PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_of_copies, _resize]}
+_PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize]}
 _LAYERS = {
     "Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row],
     "BroadcastTo": [_tile], "ConcatV2": [_roll],
