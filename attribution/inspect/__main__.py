@@ -11,6 +11,7 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM, most of it the trial of ever
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +141,7 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
 
     together = model.explained_together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
-    lines += _described_score(model)
+    lines += [*_described_module(model), *_described_score(model)]
     if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
@@ -148,6 +149,19 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
             "chooses another scale"
         )
     return lines if together else lines + _described_layers(model, explain_input)
+
+
+def _described_module(model: Model) -> list[str]:
+    """Return what became of a module of StableHLO, as JAX and PyTorch write them."""
+    frozen = model._frozen
+    if frozen.kept:
+        return [f"module of StableHLO: kept as one operation; {frozen.kept}"]
+    if frozen.compared is None:
+        return []
+    differs = frozen.compared(most_nodes=sys.maxsize)
+    return [
+        f"module of StableHLO: translated; {differs or 'scores and gradient of random inputs are those of the file'}"
+    ]
 
 
 def _described_score(model: Model) -> list[str]:

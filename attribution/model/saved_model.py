@@ -59,6 +59,10 @@ class FrozenModel:
         What must live as long as the graph: tables that it looks things up in.
     numbered
         Whether the name scope of every layer ends in a number that the layer's name has not, as Keras 3 writes it.
+    compared
+        Of a translated module of JAX or PyTorch: returns what the graph computes otherwise, its gradient included.
+    kept
+        Why a module is not translated; empty if there is none.
     """
 
     graph: GraphView
@@ -72,6 +76,8 @@ class FrozenModel:
     other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
+    compared: Callable[..., str] | None = None
+    kept: str = ""
 
 
 def load(path: str | os.PathLike[str], signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
@@ -159,8 +165,11 @@ def freeze(
     function_as_graph = functools.partial(_as_graph, path, function, placeholders, specs, constants, result.name, call)
     view, tensor, kept = function_as_graph()
     names = list(nodes.values())
-    if not kept and _has_modules(function) and (kept := _module_check.difference(view, names, tensor, specs, call)):
-        view, tensor, _ = function_as_graph(translated=False)
+    compared = None
+    if not kept and _has_modules(function):
+        compared = functools.partial(_module_check.difference, view, names, tensor, specs, call)
+        if kept := compared():
+            (view, tensor, _), compared = function_as_graph(translated=False), None
     inexact = _gradient_support.first_inexact(view, names, tensor)
     return FrozenModel(
         graph=GraphView(view.graph_def) if inexact else view,  # the loaded function has the weights
@@ -171,9 +180,11 @@ def freeze(
         aliases=_identities(loaded),
         loaded=call if inexact else None,
         other_outputs=tuple(name for name in declared.outputs if name != chosen),
-        inexact=f"{inexact}, in which {kept}" if inexact and kept else inexact,
+        inexact=f"{inexact}, which is not translated: {kept}" if inexact and kept else inexact,
         numbered=_is_numbered(function, view.graph_def),
         held=loaded if inexact or _has_tables(view) else None,
+        compared=compared,
+        kept=kept,
     )
 
 
