@@ -51,7 +51,7 @@ def recognize(
     for rules in (_SIMPLE, _MEANS):
         graph.apply(rules)
     _functions(graph)
-    for rules in (_VARIANCES, _SOFTMAXES):
+    for rules in (_NORMS, _SOFTMAXES):
         graph.apply(rules)
     for _ in range(_ROUNDS):
         if not graph.apply(_MOVING):
@@ -410,11 +410,27 @@ def _variance(graph: _Graph, node: Any) -> bool:
     return sorted(places[0]) == sorted(places[1]) and graph.replace(node, variance, [x, mean])
 
 
+def _batch_norm(graph: _Graph, node: Any) -> bool:
+    """Write (x - m) s + b with constants as x s + (b - m s), which has one bias."""
+    product, shift = graph.inputs(node)
+    product, shift = (shift, product) if product is not None and product.name not in graph.variable else (product, shift)
+    if product is None or product.op != "Mul" or shift is None or shift.name in graph.variable:
+        return False
+    difference, scale = sorted(graph.inputs(product), key=lambda one: one is None or one.op != "Sub")
+    if difference is None or difference.op != "Sub" or scale is None or scale.name in graph.variable:
+        return False
+    x, mean = graph.inputs(difference)
+    uses = [graph.uses(one.name) for one in (product, difference)]
+    if x is None or mean is None or mean.name in graph.variable or uses != [1, 1]:
+        return False
+    return graph.replace(node, lambda x, m, s, b: x * s + (b - m * s), [x, mean, scale, shift])
+
+
 _SIMPLE = {
     "SelectV2": [_known_choice], "Maximum": [_no_bound], "BroadcastTo": [_no_broadcast],
 }  # fmt: skip
 _MEANS = {**dict.fromkeys(_RESHAPES, [_kept_axes]), "RealDiv": [_mean], "Mul": [_mean]}
-_VARIANCES = {"Mean": [_variance]}
+_NORMS = {"Mean": [_variance], "AddV2": [_batch_norm]}
 
 
 # Softmax
@@ -462,6 +478,14 @@ _SOFTMAXES = {"RealDiv": [_softmax], "Sub": [_log_softmax]}
 
 
 def _with_sizes(x: Any, sizes: Sequence[int | None]) -> Any:
+    """Return a tensor with other sizes, by an operation that names the axis if it is one of size 1."""
+    sizes = list(sizes)
+    before = x.shape.as_list()
+    for axis in range(max(len(before), len(sizes))):
+        if before[axis : axis + 1] == [1] and before[:axis] + before[axis + 1 :] == sizes:
+            return tf.squeeze(x, axis)
+        if sizes[axis : axis + 1] == [1] and sizes[:axis] + sizes[axis + 1 :] == before:
+            return tf.expand_dims(x, axis)
     return tf.reshape(x, [-1 if size is None else size for size in sizes])
 
 
