@@ -134,6 +134,11 @@ class _Graph:
         """Return whether a node's first output is of floating point."""
         return bool(self._specs[node.name]) and self.dtype(node).is_floating
 
+    def constant(self, node: Any) -> np.ndarray | None:
+        """Return the values of a node of floating point that depends on no input."""
+        found = self._view.constant_values([node.name]) if node.name in self._view.nodes else {}
+        return found.get(node.name)
+
     def uses(self, name: str) -> int:
         """Return how often a node was used before the rules of this round."""
         return len(self._view.uses(name)) if name in self._view.nodes else 0
@@ -829,6 +834,44 @@ def _roll(graph: _Graph, node: Any) -> bool:
     return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
 
 
+def _padded_layer(graph: _Graph, node: Any) -> bool:
+    """Let a convolution pad as it would by itself, where zeros are added ahead of it."""
+    padding = graph.up(node.input[0])
+    if padding is None or padding.op != "Pad" or node.attr["padding"].s != b"VALID":
+        return False
+    x, counts, sizes = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1])), graph.shape(node)
+    if x is None or counts is None or node.attr["data_format"].s != b"NHWC" or None in sizes[1:3] + graph.shape(x)[1:3]:
+        return False
+    same = tf.compat.v1.NodeDef()
+    same.CopyFrom(node)
+    same.attr["padding"].s = b"SAME"
+    kernel, steps = graph.shape(graph.up(node.input[1])), node.attr["strides"].list.i
+    wanted = [[0, 0]]
+    for axis in (1, 2):
+        reach = (kernel[axis - 1] - 1) * node.attr["dilations"].list.i[axis] + 1  # type: ignore[operator]
+        places = -(-graph.shape(x)[axis] // steps[axis])  # type: ignore[operator]
+        total = max((places - 1) * steps[axis] + reach - graph.shape(x)[axis], 0)  # type: ignore[operator]
+        wanted.append([total // 2, total - total // 2])
+    matches = counts.tolist() == [*wanted, [0, 0]]
+    return matches and graph.replace(node, lambda *given: _again(same, given), [x, graph.up(node.input[1])])
+
+
+def _repeated_constant(graph: _Graph, node: Any) -> bool:
+    """Use a constant once for all inputs that was copied for each, as PyTorch does for a fixed batch."""
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        copied = _origin(graph, one, _RESHAPES) if one is not None and one.name not in graph.variable else None
+        if copied is None or copied.op != "BroadcastTo" or len(graph.shape(one)) != len(graph.shape(node)):
+            continue
+        rows = graph.shape(one)[0]
+        values = graph.constant(one)
+        if rows != 1 and rows == graph.shape(node)[0] and values is not None and (values == values[:1]).all():
+            return graph.replace(
+                node, lambda *given: _again(node, [x[:1] if i == place else x for i, x in enumerate(given)]), sources
+            )
+    return False
+
+
 def _lookup(graph: _Graph, node: Any) -> bool:
     """Leave out the NaN of a lookup outside its table."""
     condition, found, other = graph.inputs(node)
@@ -868,5 +911,6 @@ _MOVING = {
 _PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize]}
 _LAYERS = {
     "Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row],
-    "BroadcastTo": [_tile], "ConcatV2": [_roll],
+    "BroadcastTo": [_tile], "ConcatV2": [_roll], **dict.fromkeys(("Mul", "AddV2", "Sub"), [_repeated_constant]),
+    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), [_padded_layer]),
 }  # fmt: skip
