@@ -51,7 +51,7 @@ def recognize(
     for rules in (_SIMPLE, _MEANS):
         graph.apply(rules)
     _functions(graph)
-    for rules in (_VARIANCES, _SOFTMAXES):
+    for rules in (_NORMS, _SOFTMAXES):
         graph.apply(rules)
     for _ in range(_ROUNDS):
         if not graph.apply(_MOVING):
@@ -133,6 +133,11 @@ class _Graph:
     def dtype_is_float(self, node: Any) -> bool:
         """Return whether a node's first output is of floating point."""
         return bool(self._specs[node.name]) and self.dtype(node).is_floating
+
+    def constant(self, node: Any) -> np.ndarray | None:
+        """Return the values of a node of floating point that depends on no input."""
+        found = self._view.constant_values([node.name]) if node.name in self._view.nodes else {}
+        return found.get(node.name)
 
     def uses(self, name: str) -> int:
         """Return how often a node was used before the rules of this round."""
@@ -410,11 +415,27 @@ def _variance(graph: _Graph, node: Any) -> bool:
     return sorted(places[0]) == sorted(places[1]) and graph.replace(node, variance, [x, mean])
 
 
+def _batch_norm(graph: _Graph, node: Any) -> bool:
+    """Write (x - m) s + b with constants as x s + (b - m s), which has one bias."""
+    product, shift = graph.inputs(node)
+    product, shift = (shift, product) if product is not None and product.name not in graph.variable else (product, shift)
+    if product is None or product.op != "Mul" or shift is None or shift.name in graph.variable:
+        return False
+    difference, scale = sorted(graph.inputs(product), key=lambda one: one is None or one.op != "Sub")
+    if difference is None or difference.op != "Sub" or scale is None or scale.name in graph.variable:
+        return False
+    x, mean = graph.inputs(difference)
+    uses = [graph.uses(one.name) for one in (product, difference)]
+    if x is None or mean is None or mean.name in graph.variable or uses != [1, 1]:
+        return False
+    return graph.replace(node, lambda x, m, s, b: x * s + (b - m * s), [x, mean, scale, shift])
+
+
 _SIMPLE = {
     "SelectV2": [_known_choice], "Maximum": [_no_bound], "BroadcastTo": [_no_broadcast],
 }  # fmt: skip
 _MEANS = {**dict.fromkeys(_RESHAPES, [_kept_axes]), "RealDiv": [_mean], "Mul": [_mean]}
-_VARIANCES = {"Mean": [_variance]}
+_NORMS = {"Mean": [_variance], "AddV2": [_batch_norm]}
 
 
 # Softmax
@@ -462,6 +483,14 @@ _SOFTMAXES = {"RealDiv": [_softmax], "Sub": [_log_softmax]}
 
 
 def _with_sizes(x: Any, sizes: Sequence[int | None]) -> Any:
+    """Return a tensor with other sizes, by an operation that names the axis if it is one of size 1."""
+    sizes = list(sizes)
+    before = x.shape.as_list()
+    for axis in range(max(len(before), len(sizes))):
+        if before[axis : axis + 1] == [1] and before[:axis] + before[axis + 1 :] == sizes:
+            return tf.squeeze(x, axis)
+        if sizes[axis : axis + 1] == [1] and sizes[:axis] + sizes[axis + 1 :] == before:
+            return tf.expand_dims(x, axis)
     return tf.reshape(x, [-1 if size is None else size for size in sizes])
 
 
@@ -712,6 +741,16 @@ def _einsum_of_transposed(graph: _Graph, node: Any) -> bool:
     return False
 
 
+def _einsum_in_order(graph: _Graph, node: Any) -> bool:
+    """Exchange the factors of an Einsum whose last axis is the first one's, as of attention, whose values come last."""
+    first, second, output = _letters(node)
+    sources = graph.inputs(node)
+    is_reversed = output[-1:] != [] and output[-1] in first and output[-1] not in second
+    if not is_reversed or any(one.name not in graph.variable for one in sources):
+        return False
+    return _new_einsum(graph, node, [second, first], output, sources[::-1])
+
+
 def _einsum_of_copies(graph: _Graph, node: Any) -> bool:
     """Use weights once that were copied along an axis, as PyTorch does for a stack of products."""
     *inputs, output = _letters(node)
@@ -809,6 +848,44 @@ def _roll(graph: _Graph, node: Any) -> bool:
     return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
 
 
+def _padded_layer(graph: _Graph, node: Any) -> bool:
+    """Let a convolution pad as it would by itself, where zeros are added ahead of it."""
+    padding = graph.up(node.input[0])
+    if padding is None or padding.op != "Pad" or node.attr["padding"].s != b"VALID":
+        return False
+    x, counts, sizes = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1])), graph.shape(node)
+    if x is None or counts is None or node.attr["data_format"].s != b"NHWC" or None in sizes[1:3] + graph.shape(x)[1:3]:
+        return False
+    same = tf.compat.v1.NodeDef()
+    same.CopyFrom(node)
+    same.attr["padding"].s = b"SAME"
+    kernel, steps = graph.shape(graph.up(node.input[1])), node.attr["strides"].list.i
+    wanted = [[0, 0]]
+    for axis in (1, 2):
+        reach = (kernel[axis - 1] - 1) * node.attr["dilations"].list.i[axis] + 1  # type: ignore[operator]
+        places = -(-graph.shape(x)[axis] // steps[axis])  # type: ignore[operator]
+        total = max((places - 1) * steps[axis] + reach - graph.shape(x)[axis], 0)  # type: ignore[operator]
+        wanted.append([total // 2, total - total // 2])
+    matches = counts.tolist() == [*wanted, [0, 0]]
+    return matches and graph.replace(node, lambda *given: _again(same, given), [x, graph.up(node.input[1])])
+
+
+def _repeated_constant(graph: _Graph, node: Any) -> bool:
+    """Use a constant once for all inputs that was copied for each, as PyTorch does for a fixed batch."""
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        copied = _origin(graph, one, _RESHAPES) if one is not None and one.name not in graph.variable else None
+        if copied is None or copied.op != "BroadcastTo" or len(graph.shape(one)) != len(graph.shape(node)):
+            continue
+        rows = graph.shape(one)[0]
+        values = graph.constant(one)
+        if rows != 1 and rows == graph.shape(node)[0] and values is not None and (values == values[:1]).all():
+            return graph.replace(
+                node, lambda *given: _again(node, [x[:1] if i == place else x for i, x in enumerate(given)]), sources
+            )
+    return False
+
+
 def _lookup(graph: _Graph, node: Any) -> bool:
     """Leave out the NaN of a lookup outside its table."""
     condition, found, other = graph.inputs(node)
@@ -845,8 +922,9 @@ _MOVING = {
     "Einsum": [_einsum_of_units], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
     **dict.fromkeys(("Pad", "PadV2"), [_padded_below]),
 }  # fmt: skip
-_PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_of_copies, _resize]}
+_PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize]}
 _LAYERS = {
     "Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row],
-    "BroadcastTo": [_tile], "ConcatV2": [_roll],
+    "BroadcastTo": [_tile], "ConcatV2": [_roll], **dict.fromkeys(("Mul", "AddV2", "Sub"), [_repeated_constant]),
+    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), [_padded_layer]),
 }  # fmt: skip

@@ -310,7 +310,7 @@ def test_masked_attention():
     shape = (None, 4, 2, 3)
     check(
         lambda *inputs: attention(*inputs, masked(softmax, mask.reshape(1, 1, 1, 4, 4)), True),
-        lambda *inputs: attention(*inputs, masked(tf.nn.softmax, tf.reshape(mask, (1, 1, 4, 4))), False),
+        lambda *inputs: attention(*inputs, masked(tf.nn.softmax, tf.squeeze(mask[np.newaxis, np.newaxis, np.newaxis], 0)), False),
         *(shape, shape, shape),
         rtol=1e-5,
     )
@@ -364,6 +364,40 @@ def test_channels_first_become_last():
         return tf.reduce_mean(x, [1, 2])
 
     check(written, wanted, (None, 8, 8, 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("stride", "before", "after"), [(1, 1, 1), (2, 0, 1), (2, 1, 1), (1, 0, 2)])
+def test_padding_ahead_of_a_convolution(stride, before, after):
+    kernel = weights(3, 3, 2, 4)
+
+    def written(x):
+        padded = tf.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
+        return tf.nn.conv2d(padded, kernel, stride, "VALID")
+
+    if (stride, before) in [(1, 1), (2, 0)]:
+        check(written, lambda x: tf.nn.conv2d(x, kernel, stride, "SAME"), (None, 8, 8, 2), rtol=1e-5)
+    else:
+        check_unchanged(written, (None, 8, 8, 2))
+
+
+def test_batch_normalization_with_the_mean_first():
+    mean, scale, shift = (np.float32(number) * weights(1, 1, 1, 4) for number in (1, 2, 3))
+    check(
+        lambda x: (x - mean) * scale + shift,
+        lambda x: x * scale + (tf.convert_to_tensor(shift) - tf.convert_to_tensor(mean) * scale),
+        (None, 8, 8, 4),
+        rtol=1e-5,
+    )
+
+
+def test_a_constant_copied_for_each_input():
+    slopes = weights(1, 6)
+
+    def written(x):
+        return x * tf.broadcast_to(slopes, (ROWS, 6))
+
+    check(written, lambda x: x * tf.broadcast_to(slopes, (ROWS, 6))[:1], (ROWS, 6))
+    check_unchanged(lambda x: x * weights(ROWS, 6), (ROWS, 6))
 
 
 def test_transposed_tokens_stay():
