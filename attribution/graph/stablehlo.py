@@ -257,10 +257,8 @@ def _run(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     if not known:
         return function(*arguments, **options)
     with _tf_internals.eagerly(), tf.device("CPU"):
-        result = function(*arguments, **options)
-    if result.shape.num_elements() > _MOST_FOLDED:
-        return function(*arguments, **options)
-    return np.asarray(result.numpy())
+        result = np.asarray(function(*arguments, **options))
+    return result if result.size <= _MOST_FOLDED else function(*arguments, **options)
 
 
 def _vector(items: Sequence[Any]) -> Any:
@@ -420,6 +418,9 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
+    dtype = tf.as_dtype(a.dtype)
+    if dtype.is_floating and dtype.size == 2:  # without a kernel
+        return tf.cast(tf.truncatemod(tf.cast(a, tf.float32), tf.cast(b, tf.float32)), dtype)
     return tf.truncatemod(a, b)
 
 
