@@ -21,6 +21,7 @@ from attribution.files import find_saved_model
 from attribution.graph import stablehlo
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
+from attribution.graph.recognize import recognize
 from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
 from attribution.model import _given_values, _gradient_support, _module_check
 from attribution.model._loading_checks import random_arrays
@@ -218,6 +219,8 @@ def _as_graph(
         _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
     _check_ranks(path, specs)
     _declare_ranks(pure, specs, placeholders)
+    if translated and not kept and _has_modules(function):
+        pure = recognize(pure, weights, [tensor])
     return GraphView(pure, weights), tensor, kept
 
 
