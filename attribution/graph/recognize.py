@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -50,7 +51,8 @@ def recognize(
     for rules in (_SIMPLE, _MEANS):
         graph.apply(rules)
     _functions(graph)
-    graph.apply(_SOFTMAXES)
+    for rules in (_VARIANCES, _SOFTMAXES):
+        graph.apply(rules)
     for _ in range(_ROUNDS):
         if not graph.apply(_MOVING):
             break
@@ -65,6 +67,7 @@ class _Graph:
     def __init__(self, graph_def: Any, weights: Mapping[str, Any], outputs: Iterable[str]) -> None:
         self._weights = dict(weights)
         self._outputs = list(outputs)
+        self._number = itertools.count()
         self._inputs = [node.name for node in graph_def.node if node.op == "Placeholder" and node.name not in weights]
         self._set(pure_subgraph(graph_def, self._outputs, keep=self._inputs), None)
 
@@ -73,7 +76,6 @@ class _Graph:
         self.nodes: dict[str, Any] = dict(view.nodes)
         self.variable = view.below(self._inputs)
         self._specs = {name: view._outputs_of(name) for name in view.nodes}
-        self._number = itertools.count()
 
     def result(self) -> tf.compat.v1.GraphDef:
         """Return the graph without what its outputs do not need."""
@@ -173,7 +175,7 @@ class _Graph:
                 found, wanted = self._run(source, target, given), function(self._run(source, through, given)).numpy()
         except (KeyError, ValueError, tf.errors.OpError):
             return False
-        tolerance = 0 if whole else 32 * float(np.finfo(found.dtype.as_numpy_dtype).eps)
+        tolerance = 0 if whole else 32 * _resolution(found.dtype)
         values = np.asarray(found, float)
         close = found.shape == wanted.shape and np.abs(values - wanted) <= tolerance * (1 + np.abs(wanted))
         return bool(np.all(close))
@@ -204,6 +206,10 @@ def _is_first(tensor: str) -> bool:
 def _renamed(tensor: str, names: Mapping[str, str]) -> str:
     name, _, number = tensor.partition(":")
     return names[name] if number == "0" else f"{names[name]}:{number}"
+
+
+def _resolution(dtype: tf.DType) -> float:
+    return float(ml_dtypes.finfo(dtype.as_numpy_dtype).eps)
 
 
 # Functions of one variable
@@ -238,6 +244,7 @@ _FUNCTIONS: tuple[Callable[[Any], Any], ...] = (
     lambda x: x * tf.sigmoid(x), lambda x: tf.nn.gelu(x, approximate=False), lambda x: tf.nn.gelu(x, approximate=True),
     lambda x: x * tf.tanh(tf.nn.softplus(x)), tf.math.erf, tf.math.erfc, _hard_sigmoid, lambda x: x * _hard_sigmoid(x),
     lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)), tf.math.log_sigmoid,
+    tf.square,
 )  # fmt: skip
 
 
@@ -287,7 +294,8 @@ def _region(graph: _Graph, name: str, source: str) -> list[str]:
 
 def _function(graph: _Graph, region: Sequence[str], source: str) -> Callable[[Any], Any] | None:
     """Return the function, as TensorFlow writes it, that a region computes of its source; ``None`` if none is known."""
-    if len(region) < 2 or not graph.dtype_is_float(graph.nodes[source]):
+    is_single = len(region) == 1 and graph.nodes[region[0]].op in _UNARY
+    if is_single or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
         return None
     values: dict[str, Any] = {source: _GRID}
     with np.errstate(all="ignore"):
@@ -299,7 +307,7 @@ def _function(graph: _Graph, region: Sequence[str], source: str) -> Callable[[An
     found = values[region[-1]]
     if found.dtype != float or not np.isfinite(found).all():
         return None
-    close = 8 * float(np.finfo(graph.dtype(graph.nodes[region[-1]]).as_numpy_dtype).eps)
+    close = 8 * _resolution(graph.dtype(graph.nodes[source]))
     known = _known_values()
     differences = (np.abs(known - found) / (1 + np.abs(known))).max(axis=1)
     if differences.min() <= close:
@@ -369,10 +377,30 @@ def _mean(graph: _Graph, node: Any) -> bool:
     return graph.replace(node, lambda x: tf.reduce_mean(x, axes.ravel().tolist(), keepdims=keep), [x])
 
 
+def _variance(graph: _Graph, node: Any) -> bool:
+    """Write the mean of squared differences from a mean as normalization does, whose gradient leaves that mean out."""
+    square, axes = graph.inputs(node)
+    difference = graph.up(square.input[0]) if square is not None and square.op == "Square" else None
+    if difference is None or difference.op != "Sub" or graph.value(axes) is None:
+        return False
+    x, mean = graph.inputs(difference)
+    if mean is None or mean.op != "Mean" or graph.up(mean.input[0]) is not x or not mean.attr["keep_dims"].b:
+        return False
+    rank = len(graph.shape(x))
+    places = [[int(axis) % rank for axis in graph.value(graph.up(one.input[1])).ravel()] for one in (mean, node)]
+    keep = node.attr["keep_dims"].b
+
+    def variance(x: Any, mean: Any) -> Any:
+        return tf.reduce_mean(tf.math.squared_difference(x, tf.stop_gradient(mean)), places[0], keepdims=keep)
+
+    return sorted(places[0]) == sorted(places[1]) and graph.replace(node, variance, [x, mean])
+
+
 _SIMPLE = {
     "SelectV2": [_known_choice], "Maximum": [_no_bound], "BroadcastTo": [_no_broadcast],
 }  # fmt: skip
 _MEANS = {**dict.fromkeys(_RESHAPES, [_kept_axes]), "RealDiv": [_mean], "Mul": [_mean]}
+_VARIANCES = {"Mean": [_variance]}
 
 
 # Softmax
@@ -451,10 +479,12 @@ def _merged_transpose(graph: _Graph, node: Any) -> bool:
     if x.op == "Einsum" and graph.uses(x.name) == 1:
         *inputs, output = _letters(x)
         return _new_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
-    if (source := _unit_reshaped(graph, x)) is None:
-        return False
     sizes, target = graph.shape(x), graph.shape(node)
     moving = [axis for axis, size in enumerate(sizes) if size != 1]
+    if moving == [axis for axis in order if axis in moving] and sizes.count(None) <= 1:
+        return graph.replace(node, lambda x: _with_sizes(x, target), [x])
+    if (source := _unit_reshaped(graph, x)) is None:
+        return False
     places = [axis for axis, size in enumerate(graph.shape(source)) if size != 1]
     new = list(range(len(graph.shape(source))))
     for place, axis in zip(places, (axis for axis in order if sizes[axis] != 1), strict=True):
@@ -504,14 +534,34 @@ def _elementwise_below(graph: _Graph, node: Any) -> bool:
     if moved and _is_spatial(graph, moved[0]):
         return _transposed_below(graph, node, inputs, _order(graph, moved[0]))
     units = [one for one in inputs if _unit_reshaped(graph, one) is not None]
-    others = [one for one in inputs if one not in units]
-    if len(units) != 1 or node.op not in ("Mul", "RealDiv") or any(graph.single(one) is None for one in others):
+    return len(units) == 1 and node.op in _BINARY and _widened_below(graph, node, inputs, units[0])
+
+
+_BINARY = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "Select", "SelectV2", "Maximum", "Minimum")
+
+
+def _widened_below(graph: _Graph, node: Any, inputs: Sequence[Any], widened: Any) -> bool:
+    """Add axes of size 1 behind an operation with others that have none there."""
+    source, sizes, wide = _unit_reshaped(graph, widened), graph.shape(node), graph.shape(widened)
+    if 1 in graph.shape(source) or len(wide) != len(sizes) or sizes.count(None) > 1:
         return False
-    sizes, place = graph.shape(node), inputs.index(units[0])
-    sources = [_unit_reshaped(graph, one) if one is units[0] else one for one in inputs]
-    return place == inputs.index(units[0]) and graph.replace(
-        node, lambda *given: _with_sizes(_again(node, given), sizes), sources
-    )
+    sources, shapes = [], []
+    for one in inputs:
+        shape = [1] * (len(wide) - len(graph.shape(one))) + graph.shape(one)
+        if any(a == 1 != b for a, b in zip(wide, shape, strict=True)):
+            return False
+        sources.append(source if one is widened else one)
+        shapes.append(None if one is widened or graph.single(one) is not None else _without_units(shape, wide))
+
+    def below(*given: Any) -> Any:
+        narrow = [x if shape is None else _with_sizes(x, shape) for x, shape in zip(given, shapes, strict=True)]
+        return _with_sizes(_again(node, narrow), sizes)
+
+    return graph.replace(node, below, sources)
+
+
+def _without_units(sizes: Sequence[int | None], wide: Sequence[int | None]) -> list[int | None]:
+    return [size for size, other in zip(sizes, wide, strict=True) if other != 1]
 
 
 def _channels_first(rank: int) -> list[int]:
@@ -575,6 +625,19 @@ def _reduced_below(graph: _Graph, node: Any) -> bool:
     )
 
 
+def _padded_below(graph: _Graph, node: Any) -> bool:
+    """Pad before a transpose to channels first."""
+    x, paddings, *value = graph.inputs(node)
+    order, known = _order(graph, x), graph.value(paddings)
+    if known is None or not order or order != _channels_first(len(order)):
+        return False
+    moved = known[np.argsort(order)]
+    return graph.replace(
+        node, lambda x, *value: tf.transpose(_again(node, [x, tf.constant(moved), *value]), order),
+        [graph.up(x.input[0]), *value],
+    )  # fmt: skip
+
+
 # Layers and attention
 
 
@@ -584,13 +647,16 @@ def _letters(node: Any) -> list[list[str]]:
     return [list(one) for one in (*inputs.split(","), output)]
 
 
-def _new_einsum(graph: _Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any]) -> bool:
+def _new_einsum(
+    graph: _Graph, node: Any, inputs: Any, output: Any, sources: Sequence[Any], reshaped: Mapping[int, Any] | None = None
+) -> bool:
     equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
     sizes = graph.shape(node)
     same = len(output) == len(sizes)
 
     def function(*given: Any) -> Any:
-        product = tf.raw_ops.Einsum(inputs=list(given), equation=equation)
+        factors = [_with_sizes(x, reshaped[i]) if i in (reshaped or {}) else x for i, x in enumerate(given)]
+        product = tf.raw_ops.Einsum(inputs=factors, equation=equation)
         return product if same else _with_sizes(product, sizes)
 
     return graph.replace(node, function, sources)
@@ -620,6 +686,23 @@ def _einsum_of_transposed(graph: _Graph, node: Any) -> bool:
             inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
             sources[place] = graph.up(one.input[0])
             return _new_einsum(graph, node, inputs, output, sources)
+    return False
+
+
+def _einsum_of_copies(graph: _Graph, node: Any) -> bool:
+    """Use weights once that were copied along an axis, as PyTorch does for a stack of products."""
+    *inputs, output = _letters(node)
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        source = graph.up(one.input[0]) if one.op == "BroadcastTo" and one.name not in graph.variable else None
+        if source is not None:
+            sizes = graph.shape(one)
+            before = [1] * (len(sizes) - len(graph.shape(source))) + graph.shape(source)
+            copied = [letter for letter, a, b in zip(inputs[place], before, sizes, strict=True) if a != b]
+            kept = [size for letter, size in zip(inputs[place], before, strict=True) if letter not in copied]
+            inputs[place], sources[place] = [letter for letter in inputs[place] if letter not in copied], source
+            if set(copied) <= set(inputs[1 - place]):
+                return _new_einsum(graph, node, inputs, output, sources, {place: kept})
     return False
 
 
@@ -732,8 +815,9 @@ _MOVING = {
     **dict.fromkeys((*_ELEMENTWISE, "Elu", "Selu", "LeakyRelu", "Softsign"), [_elementwise_below]),
     "Transpose": [_merged_transpose], **dict.fromkeys(_RESHAPES, [_merged_reshape]), "Softmax": [_softmax_below],
     "Einsum": [_einsum_of_units], **dict.fromkeys(("Mean", "Max", "Sum"), [_reduced_below]),
+    **dict.fromkeys(("Pad", "PadV2"), [_padded_below]),
 }  # fmt: skip
-_PRODUCTS = {"Einsum": [_einsum_of_transposed, _resize]}
+_PRODUCTS = {"Einsum": [_einsum_of_transposed, _einsum_of_copies, _resize]}
 _LAYERS = {
     "Einsum": [_dense], "SelectV2": [_lookup], "GatherV2": [_row],
     "BroadcastTo": [_tile], "ConcatV2": [_roll],

@@ -85,7 +85,9 @@ def compare(arguments, results, body, rows=(3, 1, 4), low=-2, tolerance=2e-6):
 @pytest.mark.parametrize("operation", ["abs", "exponential", "exponential_minus_one", "negate", "logistic", "tanh", "sine",
     "cosine", "floor", "ceil", "sign", "round_nearest_even", "cbrt"])  # fmt: skip
 def test_functions_of_one_variable(operation, kind):
-    compare({"x": f"?x3x{kind}"}, [f"?x3x{kind}"], f"%y = stablehlo.{operation} %x : tensor<?x3x{kind}>", tolerance=1e-5)
+    compare(
+        {"x": f"?x3x{kind}"}, [f"?x3x{kind}"], f"%y = stablehlo.{operation} %x : tensor<?x3x{kind}>", tolerance=1e-5
+    )
 
 
 @pytest.mark.parametrize("operation", ["sqrt", "rsqrt", "log", "log_plus_one"])
@@ -94,7 +96,9 @@ def test_functions_of_a_positive_variable(operation):
 
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "f16"])
-@pytest.mark.parametrize("operation", ["add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power"])
+@pytest.mark.parametrize(
+    "operation", ["add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power"]
+)
 def test_functions_of_two_variables(operation, kind):
     body = f"%y = stablehlo.{operation} %a, %b : tensor<2x3x{kind}>"
     compare({"a": f"2x3x{kind}", "b": f"2x3x{kind}"}, [f"2x3x{kind}"], body, low=1)
@@ -122,7 +126,10 @@ def test_comparisons_and_choices(direction):
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "i1", "f64", "f16", "ui8", "complex<f32>"])
 def test_constants(kind):
-    values = {"i1": "[[true, false], [false, true]]", "complex<f32>": "[[(1.5,2.0), (0.0,-1.0)], [(3.0,0.0), (2.0,2.0)]]"}
+    values = {
+        "i1": "[[true, false], [false, true]]",
+        "complex<f32>": "[[(1.5,2.0), (0.0,-1.0)], [(3.0,0.0), (2.0,2.0)]]",
+    }
     text = values.get(kind, "[[1, 2], [3, 200]]" if kind in ("i32", "ui8") else "[[1.5, 0.1], [-2.0e-3, 1.0e+3]]")
     splat = {"i1": "true", "complex<f32>": "(1.0,2.0)"}.get(kind, "7" if kind in ("i32", "ui8") else "0.1")
     body = f"""%y = stablehlo.constant dense<{text}> : tensor<2x2x{kind}>
@@ -214,7 +221,9 @@ def test_numbers_of_an_axis(axis):
     compare({"x": "f32"}, ["3x4xf32"], f"%y = stablehlo.iota dim = {axis} : tensor<3x4xf32>")
 
 
-@pytest.mark.parametrize(("joined", "start"), [("add", "0.0"), ("maximum", "0xFF800000"), ("minimum", "0x7F800000"), ("multiply", "1.0")])
+@pytest.mark.parametrize(
+    ("joined", "start"), [("add", "0.0"), ("maximum", "0xFF800000"), ("minimum", "0x7F800000"), ("multiply", "1.0")]
+)
 def test_reductions(joined, start):
     body = f"""%s = stablehlo.constant dense<{start}> : tensor<f32>
       %y = stablehlo.reduce(%x init: %s) applies stablehlo.{joined} across dimensions = [0, 2] : (tensor<2x?x4xf32>, tensor<f32>) -> tensor<?xf32>"""
@@ -314,7 +323,11 @@ def test_windows(name, joined):
       %m = stablehlo.broadcast_in_dim %n, dims = [{", ".join(map(str, range(x.count("x") + 1)))}] : (tensor<{counts}xf32>) -> tensor<{result.replace("?", "2")}xf32>
       %y = stablehlo.divide %w, %m : tensor<{result.replace("?", "2")}xf32>"""
         x, result = x.replace("?", "2"), result.replace("?", "2")
-    kinds = compare({"x": f"{x}xf32"}, [f"{result}xf32"], body.replace("%b : tensor<f32>\n        stable", "%b : tensor<f32>\n        stable"))
+    kinds = compare(
+        {"x": f"{x}xf32"},
+        [f"{result}xf32"],
+        body.replace("%b : tensor<f32>\n        stable", "%b : tensor<f32>\n        stable"),
+    )
     assert any(kind.startswith(expected) for kind in kinds)
     assert joined != "mean" or name == "uneven" or not {"Mul", "RealDiv"} & set(kinds)
 

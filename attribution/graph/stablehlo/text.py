@@ -1,4 +1,4 @@
-"""Read the text of a StableHLO module, as TensorFlow prints it, into operations.
+"""Read a StableHLO module, as TensorFlow prints it, into operations.
 
 TensorFlow's wheel has no Python binding for such modules. It can print one as text, with all calls inlined, and this
 reads that text: one operation a line, regions in braces, types after the last colon.
@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +40,7 @@ class Unreadable(ValueError):
 class Type:
     """A tensor's sizes, ``None`` where they are open, and its type."""
 
-    sizes: tuple[int | None, ...]
+    sizes: tuple[Any, ...]
     dtype: tf.DType
 
 
@@ -62,7 +63,7 @@ class Operation:
     results, operands
         Names of values, such as ``"%3"`` or ``"%12#7"``.
     text
-        What the line says between the kind and the types; ``integers`` and ``word`` read attributes from it.
+        What the line says between the kind and the types, from which the properties read attributes.
     types
         Of the results.
     regions
@@ -79,31 +80,43 @@ class Operation:
     regions: list[Region]
     scope: str = ""
 
+    @property
+    def name(self) -> str:
+        """The kind without its dialect, such as ``"add"``."""
+        return self.kind.partition(".")[2]
+
+    @property
+    def direction(self) -> str:
+        """Of a comparison, such as ``"LT"``."""
+        return self.text.split(",")[0].split()[0]
+
+    @property
+    def slices(self) -> list[slice]:
+        """Of a slice: the part of each axis."""
+        inside = self.text.partition("[")[2].rpartition("]")[0]
+        return [slice(*(int(number) for number in part.split(":"))) for part in inside.split(",") if part.strip()]
+
     def integers(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return an attribute that is a list of integers, or one integer, flat."""
         found = re.search(rf"\b{name} = (?:array<i64(?:: )?|dense<)?([^a-zA-Z<>{{}}]*)", self.text)
         if not found:
             return default
         # A list ends at its own bracket, a number at the next comma.
-        depth, end = 0, 0
-        for end, character in enumerate(found[1]):
+        depth = 0
+        for place, character in enumerate(found[1]):
             depth += (character == "[") - (character == "]")
             if depth <= 0 and (character == "]" or (character == "," and "array" not in found[0])):
-                break
-        return tuple(int(number) for number in re.findall(r"-?\d+", found[1][: end + 1]))
+                return _integers(found[1][: place + 1])
+        return _integers(found[1])
 
     def pairs(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return an attribute such as ``contracting_dims = [1] x [0]``."""
         found = re.search(rf"\b{name} = \[([\d, ]*)\] x \[([\d, ]*)\]", self.text)
-        if not found:
-            return (), ()
-        first, second = (tuple(int(number) for number in re.findall(r"\d+", part)) for part in found.groups())
-        return first, second
+        return (_integers(found[1]), _integers(found[2])) if found else ((), ())
 
-    def word(self, name: str) -> str:
-        """Return an attribute that is one word, empty if it is missing."""
-        found = re.search(rf"\b{name} = ([\w.]+)", self.text)
-        return found[1] if found else ""
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"-?\d+", text))
 
 
 def read(text: str) -> tuple[list[Type], Region]:

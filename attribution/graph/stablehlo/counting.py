@@ -1,0 +1,119 @@
+"""Numbers that count: sizes, the steps of a loop and where they write, computed while a module is translated.
+
+A vector of them is a list, each of them a number or, where it depends on the size of a batch, a scalar tensor.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from attribution.graph.stablehlo.text import Operation
+from attribution.graph.stablehlo.values import Value
+
+MOST_ITEMS = 64  # numbers in a vector
+
+
+def _toward_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+# Of two numbers, and of two tensors.
+_BINARY: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "add": (operator.add, tf.add), "subtract": (operator.sub, tf.subtract), "multiply": (operator.mul, tf.multiply),
+    "maximum": (max, tf.maximum), "minimum": (min, tf.minimum), "divide": (_toward_zero, tf.truncatediv),
+    "remainder": (math.fmod, tf.truncatemod), "and": (operator.and_, tf.bitwise.bitwise_and),
+    "or": (operator.or_, tf.bitwise.bitwise_or),
+}  # fmt: skip
+# Of two numbers, and of two tensors.
+COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "EQ": (operator.eq, tf.equal), "NE": (operator.ne, tf.not_equal), "LT": (operator.lt, tf.less),
+    "LE": (operator.le, tf.less_equal), "GT": (operator.gt, tf.greater), "GE": (operator.ge, tf.greater_equal),
+}  # fmt: skip
+_LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second number that changes nothing
+
+
+def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
+    """Return the result of an operation on numbers that count; ``None`` if it is none, or must be computed later."""
+    items = [operand.items for operand in operands]
+    if operation.name not in _COUNTING or not items or None in items:
+        return None
+    return _COUNTING[operation.name](operation, items)
+
+
+def combined(kind: str, a: Any, b: Any) -> Any:
+    """Return a sum, a product and so on of two numbers, known or not."""
+    if isinstance(a, int) and isinstance(b, int):
+        return int(_BINARY[kind][0](a, b))
+    if a is b and kind in ("subtract", "maximum", "minimum"):
+        return 0 if kind == "subtract" else a
+    if isinstance(a, int) and kind in ("add", "multiply"):
+        a, b = b, a
+    if isinstance(b, int) and _LEAVES.get(kind) == b:
+        return a
+    dtype = a.dtype if tf.is_tensor(a) else b.dtype
+    return _BINARY[kind][1](tf.cast(a, dtype), tf.cast(b, dtype))
+
+
+def clamped(low: Any, item: Any, high: Any) -> Any:
+    """Return a number between two others."""
+    if isinstance(high, int) and high == low:
+        return low
+    return combined("minimum", combined("maximum", item, low), high)
+
+
+def _all_known(items: list[Any]) -> bool:
+    return all(isinstance(item, int) for item in items)
+
+
+def _binary(operation: Operation, items: list[Any]) -> list[Any] | None:
+    return [combined(operation.name, a, b) for a, b in zip(*items, strict=True)]
+
+
+def _clamp(_: Operation, items: list[Any]) -> list[Any] | None:
+    low, value, high = (one * len(items[1]) if len(one) == 1 else one for one in items)
+    return [clamped(*three) for three in zip(low, value, high, strict=True)]
+
+
+def _compare(operation: Operation, items: list[Any]) -> list[Any] | None:
+    compare, _ = COMPARISONS[operation.direction]
+    if not _all_known(items[0] + items[1]):
+        return None
+    return [int(compare(a, b)) for a, b in zip(*items, strict=True)]
+
+
+def _select(_: Operation, items: list[Any]) -> list[Any] | None:
+    chosen, first, second = items
+    chosen = chosen * len(first) if len(chosen) == 1 else chosen
+    if not _all_known(chosen):
+        return None
+    return [a if one else b for one, a, b in zip(chosen, first, second, strict=True)]
+
+
+def _same(operation: Operation, items: list[Any]) -> list[Any] | None:
+    kind = operation.types[0]
+    if kind.dtype.is_floating or len(kind.sizes) > 1 or None in kind.sizes:
+        return None
+    count = math.prod(kind.sizes)
+    if count > MOST_ITEMS or len(items[0]) not in (1, count):
+        return None
+    return list(items[0] * count if len(items[0]) == 1 else items[0])
+
+
+def _concatenate(_: Operation, items: list[Any]) -> list[Any] | None:
+    joined = [item for one in items for item in one]
+    return joined if len(joined) <= MOST_ITEMS else None
+
+
+def _slice(operation: Operation, items: list[Any]) -> list[Any] | None:
+    return list(items[0][operation.slices[0]])
+
+
+_COUNTING: dict[str, Callable[[Operation, list[Any]], list[Any] | None]] = {
+    **dict.fromkeys(_BINARY, _binary), "clamp": _clamp, "compare": _compare, "select": _select, "convert": _same,
+    "reshape": _same, "broadcast_in_dim": _same, "concatenate": _concatenate, "slice": _slice,
+}  # fmt: skip

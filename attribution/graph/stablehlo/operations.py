@@ -1,0 +1,453 @@
+"""Arithmetic, moves, sums and products of StableHLO as operations of TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph.stablehlo import counting
+from attribution.graph.stablehlo.text import Operation, Type, array
+from attribution.graph.stablehlo.values import Untranslatable, Value, cast, ordered, run, sizes_from, sizes_like, vector
+
+# Custom calls that pass on what they are given.
+_MARKS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape")
+
+# Elementwise operations
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """Return the larger of two values: what is compared with 0 is a ReLU."""
+    for x, zero in ((a, b), (b, a)):
+        if isinstance(zero, np.ndarray) and tf.is_tensor(x) and x.dtype.is_floating and not zero.any():
+            return tf.nn.relu(x)
+    return tf.maximum(a, b)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return tf.truncatediv(a, b) if tf.as_dtype(a.dtype).is_integer else tf.divide(a, b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    dtype = tf.as_dtype(a.dtype)
+    if dtype.is_floating and dtype.size == 2:  # without a kernel
+        return tf.cast(tf.truncatemod(tf.cast(a, tf.float32), tf.cast(b, tf.float32)), dtype)
+    return tf.truncatemod(a, b)
+
+
+def _by_type(of_bool: Any, of_integers: Any) -> Callable[..., Any]:
+    return lambda *values: (of_bool if tf.as_dtype(values[0].dtype).is_bool else of_integers)(*values)
+
+
+def _between(low: Any, x: Any, high: Any) -> Any:
+    return tf.minimum(_larger(x, low), high)
+
+
+def _cube_root(x: Any) -> Any:
+    return tf.sign(x) * tf.pow(tf.abs(x), tf.constant(1 / 3, x.dtype))
+
+
+# Functions of values, which broadcast as TensorFlow does.
+_ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "add": tf.add, "subtract": tf.subtract, "multiply": tf.multiply, "divide": _quotient, "remainder": _remainder,
+    "maximum": _larger, "minimum": tf.minimum, "power": tf.pow, "atan2": tf.atan2, "negate": tf.negative,
+    "abs": tf.abs, "exponential": tf.exp, "exponential_minus_one": tf.math.expm1, "log": tf.math.log,
+    "log_plus_one": tf.math.log1p, "logistic": tf.sigmoid, "tanh": tf.tanh, "sqrt": tf.sqrt, "rsqrt": tf.math.rsqrt,
+    "cbrt": _cube_root, "sine": tf.sin, "cosine": tf.cos, "tan": tf.tan, "sign": tf.sign, "floor": tf.floor,
+    "ceil": tf.math.ceil, "round_nearest_even": tf.round, "is_finite": tf.math.is_finite, "erf": tf.math.erf,
+    "erfc": tf.math.erfc, "square": tf.square, "erf_inv": tf.math.erfinv, "lgamma": tf.math.lgamma,
+    "digamma": tf.math.digamma, "sinh": tf.sinh, "cosh": tf.cosh, "asin": tf.asin, "acos": tf.acos, "atan": tf.atan,
+    "asinh": tf.asinh, "acosh": tf.acosh, "atanh": tf.atanh, "select": tf.where, "clamp": _between,
+    "and": _by_type(tf.logical_and, tf.bitwise.bitwise_and), "or": _by_type(tf.logical_or, tf.bitwise.bitwise_or),
+    "xor": _by_type(tf.math.logical_xor, tf.bitwise.bitwise_xor), "not": _by_type(tf.logical_not, tf.bitwise.invert),
+    "shift_left": tf.bitwise.left_shift, "shift_right_logical": tf.bitwise.right_shift, "real": tf.math.real,
+    "imag": tf.math.imag, "complex": tf.complex,
+}  # fmt: skip
+
+
+def elementwise(operation: Operation, operands: list[Value]) -> Value:
+    """Return a result whose values depend on the operands' values at the same place.
+
+    Raises
+    ------
+    Untranslatable
+        If there is no such operation.
+    """
+    if operation.name not in _ELEMENTWISE:
+        raise Untranslatable(operation.kind)
+    return _at_each_place(operation.types[0], operands, _ELEMENTWISE[operation.name])
+
+
+def _at_each_place(kind: Type, operands: list[Value], function: Callable[..., Any]) -> Value:
+    result = run(function, *(operand.short() for operand in operands))
+    everywhere = frozenset(range(len(kind.sizes)))
+    stretched = everywhere.intersection(*(one.stretched if one.rank else everywhere for one in operands))
+    return Value(kind, result, stretched, sizes_like(kind, operands))
+
+
+def _compare(operation: Operation, operands: list[Value]) -> Value:
+    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction][1])
+
+
+def _convert(operation: Operation, operands: list[Value]) -> Value:
+    kind = operation.types[0]
+    return _at_each_place(kind, operands, lambda x: tf.cast(x, kind.dtype))
+
+
+def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
+    found = re.search(r"@\"?([\w.]+)", operation.text)
+    name = found[1] if found else ""
+    if name == "shape_assertion":
+        return []
+    if name in _MARKS:
+        return operands
+    function = _ELEMENTWISE.get(name.partition(".")[2])
+    if function is None or len(operation.types) != 1:
+        raise Untranslatable(f"stablehlo.custom_call @{name}")
+    return [_at_each_place(operation.types[0], operands, function)]
+
+
+# Shapes
+
+
+def _constant(operation: Operation, _: list[Value]) -> Value:
+    kind = operation.types[0]
+    found = array(operation.text, kind)
+    if kind.dtype.is_floating or kind.dtype.is_complex or found.ndim > 1 or found.size > counting.MOST_ITEMS:
+        if found.size > 1 and not any(found.strides):  # one number everywhere
+            return Value(kind, np.asarray(found.ravel()[0]), frozenset(range(found.ndim)))
+        return Value(kind, found)
+    return Value(kind, found, items=[int(one) for one in found.ravel()])
+
+
+def _dimension_size(operation: Operation, operands: list[Value]) -> Value:
+    return Value(operation.types[0], items=[operands[0].size(operation.integers("dim")[0])])
+
+
+def _broadcast(operation: Operation, operands: list[Value]) -> Value:
+    """Return a value with other axes, of which those that are new or have one place are stretched."""
+    kind, operand, places = operation.types[0], operands[0], operation.integers("dims")
+    rank, short = len(kind.sizes), operand.short()
+    sizes = sizes_from(kind, operands[1:])
+    for axis, place in enumerate(places):
+        if operand.type.sizes[axis] is None:
+            sizes[place] = operand.size(axis)
+    stretched = {places[axis] for axis in operand.stretched} | (set(range(rank)) - set(places))
+    stretched |= {place for axis, place in enumerate(places) if operand.type.sizes[axis] == 1 != kind.sizes[place]}
+    if len(short.shape):
+        short = _placed(short, places[operand.rank - len(short.shape) :], rank)
+    return Value(kind, short, frozenset(stretched), sizes)
+
+
+def _placed(short: Any, places: Sequence[int], rank: int) -> Any:
+    """Return a value with its axes at some places, and new ones of size 1 between and after them."""
+    if list(places) != sorted(places):
+        raise Untranslatable("stablehlo.broadcast_in_dim that transposes")
+    for place in range(places[0], rank):
+        if place not in places:
+            short = run(tf.expand_dims, short, place - places[0])
+    return short
+
+
+def _reshape(operation: Operation, operands: list[Value]) -> Value:
+    kind, operand = operation.types[0], operands[0]
+    sizes = sizes_from(kind, operands[1:])
+    if len(operand.short().shape) == 0 and operand.rank:  # one number everywhere
+        return Value(kind, operand.short(), frozenset(range(len(sizes))), sizes)
+    open_ = [axis for axis, size in enumerate(kind.sizes) if size is None]
+    if len(open_) == 1 and 0 not in kind.sizes:
+        shape: Any = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
+        before = [size for size in operand.sizes if not isinstance(size, int)]
+        if len(before) == 1 and _product_of_known(operand.type) == _product_of_known(kind):
+            sizes[open_[0]] = before[0]
+    else:
+        shape = vector(sizes)
+    return Value(kind, run(tf.reshape, operand.full(), shape), sizes=sizes)
+
+
+def _product_of_known(kind: Type) -> int:
+    return math.prod(size for size in kind.sizes if size is not None)
+
+
+def _transpose(operation: Operation, operands: list[Value]) -> Value:
+    order = operation.integers("dims")
+    sizes = [operands[0].sizes[axis] for axis in order]
+    return Value(operation.types[0], ordered(operands[0].full(), range(len(order)), order), sizes=sizes)
+
+
+def _concatenate(operation: Operation, operands: list[Value]) -> Value:
+    axis, kind = operation.integers("dim")[0], operation.types[0]
+    sizes = sizes_like(kind, operands)
+    if kind.sizes[axis] is None:
+        sizes[axis] = functools.reduce(
+            functools.partial(counting.combined, "add"), [one.size(axis) for one in operands]
+        )
+    return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
+
+
+def _slice(operation: Operation, operands: list[Value]) -> Value:
+    return _cut(operation.types[0], operands[0], operation.slices)
+
+
+def _cut(kind: Type, operand: Value, parts: list[slice]) -> Value:
+    """Return a part of a value; a step that was written as a whole is returned as it is."""
+    if operand.pieces is not None and operand.array is None:
+        axis, pieces = operand.pieces
+        piece = pieces.get(parts[axis].start or 0)
+        if piece is not None and piece.type == kind:
+            return piece
+    known = zip(parts, kind.sizes, operand.sizes, strict=True)
+    sizes = [whole if part == slice(None) else size for part, size, whole in known]
+    return Value(kind, run(lambda x: x[tuple(parts)], operand.full()), sizes=sizes)
+
+
+def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
+    """Return a slice whose bounds are values."""
+    bounds = [bound.items for bound in operands[1:]]
+    if None in bounds:
+        raise Untranslatable("stablehlo.real_dynamic_slice between bounds that are computed")
+    parts = [slice(*three) for three in zip(*bounds, strict=True)]
+    for axis, part in enumerate(parts):
+        if (part.start, part.step) == (0, 1) and part.stop is operands[0].sizes[axis]:
+            parts[axis] = slice(None)
+    return _cut(operation.types[0], operands[0], parts)
+
+
+def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
+    """Return a slice of fixed sizes whose start is a value, moved to where it fits."""
+    parts = []
+    for axis, (start, size) in enumerate(zip(operands[1:], operation.integers("sizes"), strict=True)):
+        item = start.items[0] if start.items is not None else start.full()
+        item = counting.clamped(0, item, counting.combined("subtract", operands[0].size(axis), size))
+        whole = isinstance(item, int) and operands[0].sizes[axis] == size
+        parts.append(slice(None) if whole else slice(item, counting.combined("add", item, size)))
+    return _cut(operation.types[0], operands[0], parts)
+
+
+def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
+    """Return an array of which one step is replaced: what a loop collects."""
+    whole, update, kind = operands[0], operands[1], operation.types[0]
+    changed = [axis for axis in range(whole.rank) if update.type.sizes[axis] != whole.type.sizes[axis]]
+    if not changed:
+        return update
+    axis = changed[0]
+    place, length, step = operands[2 + axis].items, kind.sizes[axis], update.type.sizes[axis]
+    if len(changed) > 1 or place is None or not all(isinstance(size, int) for size in (*place, length, step)):
+        raise Untranslatable("stablehlo.dynamic_update_slice at a place that is computed")
+    if length % step or min(max(place[0], 0), length - step) % step:
+        raise Untranslatable("stablehlo.dynamic_update_slice of uneven steps")
+    pieces = _pieces(whole, update.type, axis, step) | {min(max(place[0], 0), length - step): update}
+
+    def joined() -> Any:
+        return run(tf.concat, [pieces[start].full() for start in sorted(pieces)], axis)
+
+    return Value(kind, sizes=sizes_like(kind, [whole]), pieces=(axis, pieces), later=joined)
+
+
+def _pieces(whole: Value, kind: Type, axis: int, step: int) -> dict[int, Value]:
+    """Return an array's steps by their place; those of an array that was not written so are cut when needed."""
+    if whole.pieces is not None and whole.pieces[0] == axis and whole.pieces[1][0].type == kind:
+        return whole.pieces[1]
+    found = {}
+    for start in range(0, whole.type.sizes[axis], step):
+        parts = [slice(None)] * whole.rank
+        parts[axis] = slice(start, start + step)
+        later = functools.partial(lambda parts: _cut(kind, whole, parts).full(), parts)
+        found[start] = Value(kind, sizes=sizes_like(kind, [whole]), later=later)
+    return found
+
+
+def _pad(operation: Operation, operands: list[Value]) -> Value:
+    low, high, interior = (operation.integers(name) for name in ("low", "high", "interior"))
+    result = padded(operands[0].full(), operands[1].full(), low, high, interior)
+    changes = zip(operands[0].sizes, operation.types[0].sizes, low, high, interior, strict=True)
+    sizes = [size if any(counts) else known for known, size, *counts in changes]
+    return Value(operation.types[0], result, sizes=sizes)
+
+
+def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior: Sequence[int] = ()) -> Any:
+    """Return a tensor with values before, after and between those of each axis; negative counts cut."""
+    for axis, gap in enumerate(interior):
+        if gap:
+            x = _spread(x, value, axis, gap)
+    paddings = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
+    if any(map(any, paddings)):
+        is_zero = isinstance(value, np.ndarray) and not value.any()
+        x = run(tf.pad, x, paddings) if is_zero else run(_padded_with, x, value, paddings)
+    if any(count < 0 for count in (*low, *high)):
+        parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
+        x = run(lambda a: a[parts], x)
+    return x
+
+
+def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
+    return tf.pad(x, paddings, constant_values=value)
+
+
+def _spread(x: Any, value: Any, axis: int, gap: int) -> Any:
+    """Return a tensor with ``gap`` values between any two of an axis."""
+    wide = run(tf.expand_dims, x, axis + 1)
+    length, shape = x.shape[axis], [-1 if size is None else size for size in x.shape]
+    paddings = [(0, gap if place == axis + 1 else 0) for place in range(len(shape) + 1)]
+    shape[axis] = length * (gap + 1)
+    whole = run(tf.reshape, run(_padded_with, wide, value, paddings), shape)
+    return run(lambda a: a[(slice(None),) * axis + (slice(0, shape[axis] - gap),)], whole)
+
+
+def _iota(operation: Operation, operands: list[Value]) -> Value:
+    kind, axis = operation.types[0], operation.integers("dim")[0]
+    sizes = sizes_from(kind, operands)
+    numbers = run(tf.cast, run(tf.range, sizes[axis]), kind.dtype)
+    for _ in range(len(sizes) - axis - 1):
+        numbers = run(tf.expand_dims, numbers, -1)
+    counts = len(sizes) == 1 and kind.dtype.is_integer and isinstance(numbers, np.ndarray)
+    items = [int(number) for number in numbers] if counts and numbers.size <= counting.MOST_ITEMS else None
+    return Value(kind, numbers, frozenset(range(len(sizes))) - {axis}, sizes, items)
+
+
+def _reverse(operation: Operation, operands: list[Value]) -> Value:
+    result = run(tf.reverse, operands[0].full(), list(operation.integers("dims")))
+    return Value(operation.types[0], result, sizes=list(operands[0].sizes))
+
+
+def _same(_: Operation, operands: list[Value]) -> list[Value]:
+    return operands
+
+
+# Sums and products
+
+# By the operation that joins two values: TensorFlow's, and the value that changes nothing.
+REDUCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
+    "add": (tf.reduce_sum, 0), "maximum": (tf.reduce_max, -math.inf), "minimum": (tf.reduce_min, math.inf),
+    "multiply": (tf.reduce_prod, 1), "and": (tf.reduce_all, 1), "or": (tf.reduce_any, 0),
+}  # fmt: skip
+
+
+def joining(operation: Operation, start: Value) -> str:
+    """Return the operation by which a reduction joins two values.
+
+    Raises
+    ------
+    Untranslatable
+        If it does more, or starts from a value that changes the result.
+    """
+    found = re.search(r"applies [\w]+\.(\w+)", operation.text)
+    body = operation.regions[0].operations if operation.regions else []
+    name = found[1] if found else body[0].name if len(body) == 2 else ""
+    is_plain = found or (body and set(body[0].operands) == set(operation.regions[0].arguments))
+    if name not in REDUCTIONS or not is_plain:
+        raise Untranslatable(f"{operation.kind} by a function of its own")
+    if not _is_neutral(start.constant(), REDUCTIONS[name][1]):
+        raise Untranslatable(f"{operation.kind} that does not start from its neutral value")
+    return name
+
+
+def _is_neutral(start: np.ndarray | None, neutral: float) -> bool:
+    if start is None:
+        return False
+    if start.dtype.kind in "iu" and math.isinf(neutral):
+        limits = np.iinfo(start.dtype)
+        return bool(start == (limits.max if neutral > 0 else limits.min))
+    return bool(start == neutral)
+
+
+def _reduce(operation: Operation, operands: list[Value]) -> Value | list[Value]:
+    axes = operation.integers("dimensions")
+    if len(operands) == 4:
+        return _extreme_with_place(operation, operands, axes)
+    if len(operands) != 2:
+        raise Untranslatable("stablehlo.reduce of several values")
+    function, _ = REDUCTIONS[joining(operation, operands[1])]
+    sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
+    return Value(operation.types[0], run(function, operands[0].full(), list(axes)), sizes=sizes)
+
+
+def _extreme_with_place(operation: Operation, operands: list[Value], axes: Sequence[int]) -> list[Value]:
+    """Return the largest or least values and their places, if that is what a reduction of pairs finds."""
+    comparisons = [one.direction for one in operation.regions[0].operations if one.name == "compare"]
+    directions = {"GT", "GE", "LT", "LE"}.intersection(comparisons)
+    if len(axes) != 1 or len(directions) != 1:
+        raise Untranslatable("stablehlo.reduce of several values")
+    functions = (tf.reduce_max, tf.argmax) if directions.pop() in ("GT", "GE") else (tf.reduce_min, tf.argmin)
+    sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
+    found = [run(function, operands[0].full(), axes[0]) for function in functions]
+    return [Value(kind, cast(x, kind), sizes=list(sizes)) for kind, x in zip(operation.types, found, strict=True)]
+
+
+def _dot_general(operation: Operation, operands: list[Value]) -> Value:
+    batching, contracting = operation.pairs("batching_dims"), operation.pairs("contracting_dims")
+    joined = [batch + sums for batch, sums in zip(batching, contracting, strict=True)]
+    kept = [[axis for axis in range(one.rank) if axis not in axes] for one, axes in zip(operands, joined, strict=True)]
+    sizes = [operands[0].sizes[axis] for axis in (*batching[0], *kept[0])] + [
+        operands[1].sizes[axis] for axis in kept[1]
+    ]
+    left, right = (operand.full() for operand in operands)
+    if [operand.rank for operand in operands] == [2, 2] and len(contracting[0]) == 1 and not batching[0]:
+        across, along = contracting[0][0] == 0, contracting[1][0] == 1
+        result = run(lambda a, b: tf.matmul(a, b, transpose_a=across, transpose_b=along), left, right)
+    else:
+        equation = _equation([operand.rank for operand in operands], batching, contracting, kept)
+        result = run(lambda a, b: tf.raw_ops.Einsum(inputs=[a, b], equation=equation), left, right)
+    return Value(operation.types[0], cast(result, operation.types[0]), sizes=sizes)
+
+
+def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> str:
+    """Return a product of matrices as ``tf.einsum`` writes it."""
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    names: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    for pairs in (batching, contracting):
+        for first, second in zip(*pairs, strict=True):
+            names[0][first] = names[1][second] = next(letters)
+    for side in (0, 1):
+        names[side].update((axis, next(letters)) for axis in kept[side])
+    left, right = ("".join(names[side][axis] for axis in range(ranks[side])) for side in (0, 1))
+    result = [names[0][axis] for axis in batching[0]] + [names[side][axis] for side in (0, 1) for axis in kept[side]]
+    return f"{left},{right}->{''.join(result)}"
+
+
+def _gather(operation: Operation, operands: list[Value]) -> Value:
+    """Return rows of a table: slices of full size but on the axes that indices choose from."""
+    table, indices, kind = operands[0], operands[1], operation.types[0]
+    offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
+    last = operation.integers("index_vector_dim", (0,))[0]
+    whole = [axis for axis in range(table.rank) if axis not in axes]
+    _check_rows(operation, table, axes, last in (indices.rank - 1, indices.rank))
+    places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
+    bound = np.array([table.type.sizes[axis] - 1 for axis in axes], tf.as_dtype(places.dtype).as_numpy_dtype)
+    places = run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)  # as XLA does
+    rows = ordered(table.full(), range(table.rank), [*axes, *whole])
+    found = run(_rows if len(axes) == 1 else tf.gather_nd, rows, places)
+    batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
+    sizes = list(kind.sizes)
+    for axis, size in zip(batch, (size for axis, size in enumerate(indices.sizes) if axis != last), strict=True):
+        sizes[axis] = size
+    return Value(kind, ordered(found, [*batch, *offsets], range(len(kind.sizes))), sizes=sizes)
+
+
+def _rows(table: Any, places: Any) -> Any:
+    return tf.gather(table, places[..., 0])
+
+
+def _check_rows(operation: Operation, table: Value, axes: Sequence[int], last: bool) -> None:
+    """Refuse to look up anything but whole rows."""
+    taken, sizes = operation.integers("slice_sizes"), table.type.sizes
+    collapsed = set(operation.integers("collapsed_slice_dims"))
+    is_whole = all(taken[axis] == (1 if axis in axes else sizes[axis]) for axis in range(table.rank))
+    if "batching" in operation.text or not last or collapsed != set(axes) or not is_whole:
+        raise Untranslatable("stablehlo.gather of other things than rows")
+
+
+TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
+    "compare": _compare, "convert": _convert, "custom_call": _custom_call, "constant": _constant,
+    "get_dimension_size": _dimension_size, "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
+    "reshape": _reshape, "dynamic_reshape": _reshape, "transpose": _transpose, "concatenate": _concatenate,
+    "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
+    "reverse": _reverse, "reduce": _reduce, "dot_general": _dot_general, "gather": _gather,
+    "optimization_barrier": _same,
+}  # fmt: skip

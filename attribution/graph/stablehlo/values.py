@@ -1,0 +1,148 @@
+"""What the operations of a StableHLO module compute, as tensors of the graph that is being built.
+
+Two things are done while translating, because they are lost afterwards. A broadcast is delayed until something needs
+all its values, since TensorFlow's own arithmetic broadcasts: a bias stays a vector. Arrays and numbers that are known
+are computed here and now.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph import _tf_internals
+from attribution.graph.stablehlo.text import Type
+
+_MOST_FOLDED = 1 << 20  # elements of a constant that is computed here
+
+
+class Untranslatable(ValueError):
+    """A module holds something without a translation; the message names it."""
+
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """What an operation computes.
+
+    Attributes
+    ----------
+    type
+        Its sizes and its type.
+    array
+        Its values, a tensor, or an array where they are known; axes that are still to be broadcast have size 1, or are
+        missing at the front. ``None`` until they are asked for.
+    stretched
+        Axes that are still to be broadcast.
+    sizes
+        Its sizes as numbers or scalar tensors, ``None`` where they are not known yet.
+    items
+        Of a scalar or a vector that counts: numbers, or scalar tensors where they are not known.
+    later
+        Makes ``array``.
+    window
+        Of a sum over windows: its input and the window.
+    pieces
+        Of an array that is written step by step: its axis, and each step's values by their place.
+    """
+
+    type: Type
+    array: Any = None
+    stretched: frozenset[int] = frozenset()
+    sizes: list[Any] = dataclasses.field(default_factory=list)
+    items: list[Any] | None = None
+    later: Callable[[], Any] | None = None
+    window: tuple[Any, ...] = ()
+    pieces: tuple[int, dict[int, Value]] | None = None
+
+    def __post_init__(self) -> None:
+        self.sizes = self.sizes or list(self.type.sizes)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.type.sizes)
+
+    def size(self, axis: int) -> Any:
+        """Return a size: a number or a scalar tensor."""
+        if self.sizes[axis] is None:
+            self.sizes[axis] = tf.shape(self.full())[axis]
+        return self.sizes[axis]
+
+    def short(self) -> Any:
+        """Return the values, not yet broadcast."""
+        if self.array is None:
+            self.array = self.later() if self.later else _from_items(self)
+        return self.array
+
+    def full(self) -> Any:
+        """Return all values."""
+        short = self.short()
+        if self.stretched:
+            if all(self.type.sizes[axis] == 1 for axis in self.stretched):
+                for _ in range(self.rank - len(short.shape)):
+                    short = run(tf.expand_dims, short, 0)
+                self.array = short
+            else:
+                self.array = run(tf.broadcast_to, short, vector([self.size(axis) for axis in range(self.rank)]))
+            self.stretched = frozenset()
+        return self.array
+
+    def constant(self) -> np.ndarray | None:
+        """Return the values if they are known here, not yet broadcast."""
+        short = self.short()
+        return short if isinstance(short, np.ndarray) else None
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return a function's result: an array if all arguments are known here, else a tensor of the graph."""
+    if any(tf.is_tensor(one) for one in tf.nest.flatten(arguments)):
+        return function(*arguments)
+    with _tf_internals.eagerly(), tf.device("CPU"):
+        result = np.asarray(function(*arguments))
+    return result if result.size <= _MOST_FOLDED else function(*arguments)
+
+
+def vector(items: Sequence[Any]) -> Any:
+    """Return sizes as a vector: of numbers where all are known."""
+    if all(isinstance(item, int) for item in items):
+        return np.array(items, np.int32)
+    return tf.stack([tf.cast(item, tf.int32) for item in items])
+
+
+def _from_items(value: Value) -> Any:
+    dtype, items = value.type.dtype, value.items or []
+    if all(isinstance(item, int) for item in items):
+        return np.array(items, dtype.as_numpy_dtype).reshape(value.type.sizes)
+    tensors = [tf.cast(item, dtype) for item in items]
+    return tf.stack(tensors) if value.rank else tensors[0]
+
+
+def sizes_like(kind: Type, operands: Sequence[Value]) -> list[Any]:
+    """Return the sizes of a result that has those of its operands."""
+    sizes = list(kind.sizes)
+    for axis, size in enumerate(sizes):
+        if size is None:
+            known = (one.sizes[axis] for one in operands if one.rank == len(sizes) and one.sizes[axis] is not None)
+            sizes[axis] = next(known, None)
+    return sizes
+
+
+def sizes_from(kind: Type, shape: Sequence[Value]) -> list[Any]:
+    """Return the sizes of a result whose shape another value, if there is one, gives."""
+    given = [shape[0].items or list(tf.unstack(shape[0].full())) for _ in range(1) if shape]
+    return [known if known is not None else given[0][axis] if given else None for axis, known in enumerate(kind.sizes)]
+
+
+def ordered(x: Any, given: Sequence[Any], wanted: Sequence[Any]) -> Any:
+    """Return a tensor whose axes are named ``given`` with its axes in the order wanted."""
+    order = [list(given).index(axis) for axis in wanted]
+    return x if order == sorted(order) else run(tf.transpose, x, order)
+
+
+def cast(x: Any, kind: Type) -> Any:
+    """Return values in the type that an operation declares."""
+    return x if tf.as_dtype(x.dtype) == kind.dtype else run(tf.cast, x, kind.dtype)
