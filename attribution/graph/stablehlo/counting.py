@@ -34,6 +34,7 @@ COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any
     "EQ": (operator.eq, tf.equal), "NE": (operator.ne, tf.not_equal), "LT": (operator.lt, tf.less),
     "LE": (operator.le, tf.less_equal), "GT": (operator.gt, tf.greater), "GE": (operator.ge, tf.greater_equal),
 }  # fmt: skip
+_OF_EQUALS: dict[str, Callable[[Any], Any]] = {"subtract": lambda a: 0, "maximum": lambda a: a, "minimum": lambda a: a}
 _LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second number that changes nothing
 
 
@@ -49,8 +50,8 @@ def combined(kind: str, a: Any, b: Any) -> Any:
     """Return a sum, a product and so on of two numbers, known or not."""
     if isinstance(a, int) and isinstance(b, int):
         return int(_BINARY[kind][0](a, b))
-    if a is b and kind in ("subtract", "maximum", "minimum"):
-        return 0 if kind == "subtract" else a
+    if a is b and kind in _OF_EQUALS:
+        return _OF_EQUALS[kind](a)
     if isinstance(a, int) and kind in ("add", "multiply"):
         a, b = b, a
     if isinstance(b, int) and _LEAVES.get(kind) == b:

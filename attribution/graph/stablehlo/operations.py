@@ -159,15 +159,18 @@ def _reshape(operation: Operation, operands: list[Value]) -> Value:
     sizes = sizes_from(kind, operands[1:])
     if len(operand.short().shape) == 0 and operand.rank:  # one number everywhere
         return Value(kind, operand.short(), frozenset(range(len(sizes))), sizes)
-    open_ = [axis for axis, size in enumerate(kind.sizes) if size is None]
-    if len(open_) == 1 and 0 not in kind.sizes:
-        shape: Any = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
-        before = [size for size in operand.sizes if not isinstance(size, int)]
-        if len(before) == 1 and _product_of_known(operand.type) == _product_of_known(kind):
-            sizes[open_[0]] = before[0]
-    else:
-        shape = vector(sizes)
+    if kind.sizes.count(None) != 1 or 0 in kind.sizes:
+        return Value(kind, run(tf.reshape, operand.full(), vector(sizes)), sizes=sizes)
+    sizes[kind.sizes.index(None)] = _open_size(operand, kind)
+    shape = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
     return Value(kind, run(tf.reshape, operand.full(), shape), sizes=sizes)
+
+
+def _open_size(operand: Value, kind: Type) -> Any:
+    """Return the one open size of a result of other shape, if it is the operand's."""
+    before = [size for size in operand.sizes if not isinstance(size, int)]
+    is_same = len(before) == 1 and _product_of_known(operand.type) == _product_of_known(kind)
+    return before[0] if is_same else None
 
 
 def _product_of_known(kind: Type) -> int:
@@ -279,10 +282,8 @@ def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior
     if any(map(any, paddings)):
         is_zero = isinstance(value, np.ndarray) and not value.any()
         x = run(tf.pad, x, paddings) if is_zero else run(_padded_with, x, value, paddings)
-    if any(count < 0 for count in (*low, *high)):
-        parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
-        x = run(lambda a: a[parts], x)
-    return x
+    parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
+    return run(lambda a: a[parts], x) if any(part != slice(0, None) for part in parts) else x
 
 
 def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
@@ -381,19 +382,28 @@ def _extreme_with_place(operation: Operation, operands: list[Value], axes: Seque
 
 def _dot_general(operation: Operation, operands: list[Value]) -> Value:
     batching, contracting = operation.pairs("batching_dims"), operation.pairs("contracting_dims")
-    joined = [batch + sums for batch, sums in zip(batching, contracting, strict=True)]
-    kept = [[axis for axis in range(one.rank) if axis not in axes] for one, axes in zip(operands, joined, strict=True)]
+    kept = [
+        [axis for axis in range(operand.rank) if axis not in batching[side] + contracting[side]]
+        for side, operand in enumerate(operands)
+    ]
     sizes = [operands[0].sizes[axis] for axis in (*batching[0], *kept[0])] + [
         operands[1].sizes[axis] for axis in kept[1]
     ]
-    left, right = (operand.full() for operand in operands)
-    if [operand.rank for operand in operands] == [2, 2] and len(contracting[0]) == 1 and not batching[0]:
-        across, along = contracting[0][0] == 0, contracting[1][0] == 1
-        result = run(lambda a, b: tf.matmul(a, b, transpose_a=across, transpose_b=along), left, right)
-    else:
-        equation = _equation([operand.rank for operand in operands], batching, contracting, kept)
-        result = run(lambda a, b: tf.raw_ops.Einsum(inputs=[a, b], equation=equation), left, right)
+    product = _product([operand.rank for operand in operands], batching, contracting, kept)
+    result = run(product, *(operand.full() for operand in operands))
     return Value(operation.types[0], cast(result, operation.types[0]), sizes=sizes)
+
+
+def _product(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> Callable[..., Any]:
+    """Return a product of matrices, as one or as a sum over axes by their letters."""
+    if list(ranks) == [2, 2] and len(contracting[0]) == 1 and not batching[0]:
+        across, along = contracting[0][0] == 0, contracting[1][0] == 1
+        return functools.partial(tf.matmul, transpose_a=across, transpose_b=along)
+    return functools.partial(_einsum, _equation(ranks, batching, contracting, kept))
+
+
+def _einsum(equation: str, left: Any, right: Any) -> Any:
+    return tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
 
 
 def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> str:
@@ -418,15 +428,19 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     whole = [axis for axis in range(table.rank) if axis not in axes]
     _check_rows(operation, table, axes, last in (indices.rank - 1, indices.rank))
     places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    bound = np.array([table.type.sizes[axis] - 1 for axis in axes], tf.as_dtype(places.dtype).as_numpy_dtype)
-    places = run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)  # as XLA does
+    places = _within(places, [table.type.sizes[axis] - 1 for axis in axes])
     rows = ordered(table.full(), range(table.rank), [*axes, *whole])
     found = run(_rows if len(axes) == 1 else tf.gather_nd, rows, places)
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
-    sizes = list(kind.sizes)
-    for axis, size in zip(batch, (size for axis, size in enumerate(indices.sizes) if axis != last), strict=True):
-        sizes[axis] = size
+    known = dict(zip(batch, indices.sizes[:last] + indices.sizes[last + 1 :], strict=True))
+    sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
     return Value(kind, ordered(found, [*batch, *offsets], range(len(kind.sizes))), sizes=sizes)
+
+
+def _within(places: Any, last: Sequence[int]) -> Any:
+    """Return places in a table, moved to where it has rows, as XLA does."""
+    bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
+    return run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)
 
 
 def _rows(table: Any, places: Any) -> Any:

@@ -229,30 +229,40 @@ def _operation(line: str, lines: Iterator[str], scopes: _Scopes, depth: int) -> 
         raise Unreadable(f"the line {line[:60]}")
     kind, rest = match["kind"].strip('"'), match["rest"]
     plain = rest if kind.endswith(".constant") else _TEXT.sub('""', rest)
-    head, regions, types = plain, [], ""
-    if kind.endswith(".while"):
-        head, _, types = plain.partition(" : ")
-        head, names = _loop(head)
-        next(lines)  # cond {
-        regions = [_region(lines, names, scopes, depth + 1), _region(lines, names, scopes, depth + 1)]
+    if plain.endswith("{") or kind.endswith(".while"):
+        head, types, regions = _with_regions(kind, plain, lines, scopes, depth)
         scope = scope or scopes.split(scopes.closing)[1]
-    elif plain.endswith("{"):
-        names = [name for name, _ in _signature(plain)] if " reducer(" in plain else []
-        regions.append(_region(lines, names, scopes, depth + 1))
-        while scopes.closing.startswith("}, {"):
-            regions.append(_region(lines, names, scopes, depth + 1))
-        closing, scope = scopes.split(scopes.closing)
-        head, types = plain.partition(" reducer(")[0], closing.rpartition(" : ")[2]
-        if " reducer(" in plain:
-            types = plain.partition(" : ")[2].partition(" reducer(")[0]
     else:
         before, _, types = plain.rpartition(" : ")
-        head = before or plain
-    operands = _NAME.findall(head.partition("<{")[0] if "<{" in head else head)
+        head, regions = before or plain, []
     found = _types(types) if match["results"] and types else []
-    if match["results"] and "->" not in types and not kind.endswith(".while"):
+    if "->" not in types and not kind.endswith(".while"):
         found = found[-1:]
+    operands = _NAME.findall(head.partition("<{")[0])
     return Operation(kind, _results(match["results"] or "", found), operands, head, found, regions, scope)
+
+
+def _with_regions(
+    kind: str, line: str, lines: Iterator[str], scopes: _Scopes, depth: int
+) -> tuple[str, str, list[Region]]:
+    """Return the operands and attributes of an operation, its types, and its regions, which are read."""
+
+    def region(names: list[str]) -> Region:
+        return _region(lines, names, scopes, depth + 1)
+
+    if kind.endswith(".while"):
+        head, _, types = line.partition(" : ")
+        head, names = _loop(head)
+        next(lines)  # cond {
+        return head, types, [region(names), region(names)]
+    if " reducer(" in line:
+        head, _, arguments = line.partition(" reducer(")
+        names = [name for name, _ in _signature(arguments)]
+        return head, head.partition(" : ")[2], [region(names)]
+    regions = [region([])]
+    while scopes.closing.startswith("}, {"):
+        regions.append(region([]))
+    return line, scopes.split(scopes.closing)[0].rpartition(" : ")[2], regions
 
 
 def _loop(head: str) -> tuple[str, list[str]]:

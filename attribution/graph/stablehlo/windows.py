@@ -62,14 +62,8 @@ class _Window:
 
 
 def _convolution(operation: Operation, operands: list[Value]) -> Value:
-    found = re.search(r"dim_numbers = \[(.*?)\]x\[(.*?)\]->\[(.*?)\]", operation.text)
-    reversed_ = "true" in operation.text.partition("reverse = ")[2].partition("]")[0]
-    if not found or reversed_ or operation.integers("batch_group_count", (1,)) != (1,):
-        raise Untranslatable("stablehlo.convolution of another form")
-    left, right, out = ([axis.strip() for axis in group.split(",")] for group in found.groups())
-    positions = [str(axis) for axis in range(len(left) - 2)]
-    if not 1 <= len(positions) <= 3:
-        raise Untranslatable(f"stablehlo.convolution over {len(positions)} axes")
+    left, right, out = _axes(operation)
+    positions = sorted(set(left) - {"b", "f"})
     x = ordered(operands[0].full(), left, ["b", *positions, "f"])
     kernel = ordered(operands[1].full(), right, [*positions, "i", "o"])
     size = tuple(int(one) for one in kernel.shape[: len(positions)])
@@ -85,6 +79,16 @@ def _convolution(operation: Operation, operands: list[Value]) -> Value:
     return Value(kind, cast(ordered(result, ["b", *positions, "f"], out), kind), sizes=sizes)
 
 
+def _axes(operation: Operation) -> list[list[str]]:
+    """Return the axes of a convolution's input, kernel and output: ``b``, ``f``, ``i``, ``o`` and positions."""
+    found = re.search(r"dim_numbers = \[(.*?)\]x\[(.*?)\]->\[(.*?)\]", operation.text)
+    reversed_ = "true" in operation.text.partition("reverse = ")[2].partition("]")[0]
+    axes = [[axis.strip() for axis in group.split(",")] for group in found.groups()] if found else [[]]
+    if reversed_ or operation.integers("batch_group_count", (1,)) != (1,) or not 3 <= len(axes[0]) <= 5:
+        raise Untranslatable("stablehlo.convolution of another form")
+    return axes
+
+
 def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     """Return a convolution as Keras on TensorFlow writes it."""
     count, strides, dilations = len(window.size), window.stride, window.dilation
@@ -92,12 +96,8 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     if not padding:
         x, padding = window.padded(x), "VALID"
     if count == 3:
-        if groups > 1 or set(dilations) != {1}:
-            raise Untranslatable("stablehlo.convolution over 3 axes with groups or gaps")
-        return tf.nn.conv3d(x, kernel, (1, *strides, 1), padding)
-    # TensorFlow's depthwise convolution has equal strides, and none with gaps.
-    is_depthwise = groups > 1 and groups == x.shape[-1] and len(set(strides)) == 1
-    is_depthwise = is_depthwise and 1 in (*set(strides), max(dilations))
+        return _convolved_3d(x, kernel, window, padding, groups)
+    is_depthwise = groups > 1 and groups == x.shape[-1] and _is_of_depthwise(window)
     if is_depthwise:
         kernel = run(tf.reshape, kernel, [*window.size, groups, kernel.shape[-1] // groups])
     if count == 1:
@@ -108,26 +108,42 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     return tf.squeeze(found, 1) if count == 1 else found
 
 
+def _convolved_3d(x: Any, kernel: Any, window: _Window, padding: str, groups: int) -> Any:
+    if groups > 1 or set(window.dilation) != {1}:
+        raise Untranslatable("stablehlo.convolution over 3 axes with groups or gaps")
+    return tf.nn.conv3d(x, kernel, (1, *window.stride, 1), padding)
+
+
+def _is_of_depthwise(window: _Window) -> bool:
+    """Return whether TensorFlow's depthwise convolution has the strides, which are equal, and 1 beside gaps."""
+    return len(set(window.stride)) == 1 and (window.stride[0] == 1 or set(window.dilation) == {1})
+
+
 def _transposed(
     x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any], groups: int
 ) -> Any:
     """Return a transposed convolution: one over values that were spread apart."""
-    before = tuple(size - 1 - low for size, low in zip(window.size, window.low, strict=True))
-    facts = zip(x.shape[1:-1], spread, window.size, lengths, before, strict=True)
-    is_plain = len(spread) == 2 and groups == 1 and {*window.stride, *window.dilation} == {1} and None not in lengths
-    after = (
-        tuple((size - 1) * step + width - length - low for size, step, width, length, low in facts) if is_plain else ()
-    )
-    if not is_plain or min(*before, *after) < 0:
+    forward = _forward(x, window, spread, lengths) if groups == 1 else None
+    if forward is None:
         zero, gaps = (0,) * (len(spread) + 2), (0, *(step - 1 for step in spread), 0)
         return _convolved(padded(x, np.zeros((), x.dtype.as_numpy_dtype), zero, zero, gaps), kernel, window, groups)
     flipped = run(lambda k: tf.transpose(tf.reverse(k, [0, 1]), [0, 1, 3, 2]), kernel)
-    named = _Window(window.size, tuple(spread), before, after, window.dilation).padding(lengths)
-    paddings = [0, 0, before[0], after[0], before[1], after[1], 0, 0]
+    named = forward.padding(lengths)
+    paddings = [0, 0, forward.low[0], forward.high[0], forward.low[1], forward.high[1], 0, 0]
     return tf.raw_ops.Conv2DBackpropInput(
         input_sizes=vector([tf.shape(x)[0], *lengths, kernel.shape[-1]]), filter=flipped, out_backprop=x,
         strides=[1, *spread, 1], padding=named or "EXPLICIT", explicit_paddings=[] if named else paddings,
     )  # fmt: skip
+
+
+def _forward(x: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any]) -> _Window | None:
+    """Return the window of the convolution whose transpose this is, ``None`` if TensorFlow has it not."""
+    if len(spread) != 2 or {*window.stride, *window.dilation} != {1} or None in lengths:
+        return None
+    low = tuple(size - 1 - before for size, before in zip(window.size, window.low, strict=True))
+    facts = zip(x.shape[1:-1], spread, window.size, lengths, low, strict=True)
+    high = tuple((count - 1) * step + size - length - before for count, step, size, length, before in facts)
+    return _Window(window.size, tuple(spread), low, high, window.dilation) if min(*low, *high) >= 0 else None
 
 
 def _reduce_window(operation: Operation, operands: list[Value]) -> Value:
@@ -201,13 +217,10 @@ def _averaged(summed: tuple[Any, ...], counts: np.ndarray) -> Any:
     """Return average pooling if that is what division of a sum over windows gives, else ``None``."""
     operand, window = summed
     x, inner, back = _in_the_middle(operand, window)
-    lengths = x.shape[1:-1]
-    padding = inner.padding(lengths)
-    if padding == "SAME" and None not in lengths:
-        moving = [
-            axis for axis in range(operand.rank) if window.low[axis] or window.high[axis] or window.size[axis] > 1
-        ]
-        ones = np.ones([size if axis in moving else 1 for axis, size in enumerate(operand.type.sizes)])
+    padding = inner.padding(x.shape[1:-1])
+    if padding == "SAME" and None not in x.shape[1:-1]:
+        moves = zip(operand.type.sizes, window.size, window.low, window.high, strict=True)
+        ones = np.ones([length if tuple(move) != (1, 0, 0) else 1 for length, *move in moves])
         if _equal(_sums(ones, window), counts):
             return back(_average(x, inner, padding))
     if not (counts == math.prod(inner.size)).all():
