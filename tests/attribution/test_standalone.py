@@ -9,6 +9,7 @@ import attribution
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = """
+import sys
 
 for name in ("attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "tools"):
     sys.modules[name] = None  # importing it raises ImportError, wherever it is installed
