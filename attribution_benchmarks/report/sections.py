@@ -9,6 +9,7 @@ from typing import Any
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.core.tables import ALONG, curve_name
+from attribution_benchmarks.metrics.cards import card_of
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
@@ -331,6 +332,8 @@ def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
 def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
     rows = _ranked_rows(column, matrix)
+    own = any(metric.name == column.metric for metric in definition.metrics)
+    card = card_of(column.metric, definition.name if own else "")
     scale = charts.scale_of(list(rows.values()), column.percent)
     reference = _strongest(column, rows)
     lines = []
@@ -342,6 +345,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
         "key": anchor(column),
         "title": column.label,
         "about": definition.about_metric(column.metric),
+        "card": None if card is None else {"phrase": card.phrase, "cautions": card.cautions()},
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",
         "shows": _where(column),
