@@ -142,10 +142,18 @@ class Trial:
         return self._batches[seed]
 
     def scores(self, make: _Make, seed: object = "card") -> np.ndarray:
-        """Return the scores of maps that a function makes of the exact ones, (N,) float64."""
+        """Return the scores of maps that a function makes of the exact ones, (N,) float64; NaN for those refused.
+
+        Raises ``BadInput`` if the first maps are refused.
+        """
         if (make, seed) not in self._found:
             explained = _Explained(self.network, make)
-            self._found[make, seed] = self.of(explained(self.network.batch), self.batch(seed), explained)
+            try:
+                self._found[make, seed] = self.of(explained(self.network.batch), self.batch(seed), explained)
+            except BadInput:
+                if not self._found:
+                    raise
+                self._found[make, seed] = np.full(len(self.network.batch), np.nan)
         return self._found[make, seed]
 
     def of(self, maps: np.ndarray, batch: Batch, explained: Any) -> np.ndarray:
@@ -184,7 +192,10 @@ class Trial:
             maps, values = _Explained(one, make)(one.batch), []
             for scores in watched:
                 queries = _Explained(one, make, scores) if self.measure.needs_explainer else scores
-                values.append(self.measure.compute(maps, batch, queries)[:, 0])
+                with contextlib.suppress(BadInput):
+                    values.append(self.measure.compute(maps, batch, queries)[:, 0])
+            if len(values) < len(watched):
+                continue
             kind = watched[0].kind or kind
             changes = changes or not np.allclose(values[0], values[1], rtol=_EQUAL, atol=1e-9, equal_nan=True)
         return kind, changes

@@ -333,7 +333,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
     """Return one metric's table: a line per method by rank, then the controls."""
     rows = _ranked_rows(column, matrix)
     own = any(metric.name == column.metric for metric in definition.metrics)
-    card = card_of(column.metric, definition.name if own else "")
+    card = card_of(column.metric, definition.name) or (None if own else card_of(column.metric))
     scale = charts.scale_of(list(rows.values()), column.percent)
     reference = _strongest(column, rows)
     lines = []
