@@ -20,7 +20,17 @@ FILE = pathlib.Path(__file__).with_name("cards.json")
 SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
 NO_EFFECT, BY_PLACE, AT_RANDOM, BY_RULE = "no effect", "by position", "at random", "by rule"
 # Parameters of other libraries' metrics that set a size, and no invariance.
-_SIZES = {"subset_size", "nr_runs", "nr_samples", "features_in_step", "patch_size", "k", "grid_size", "steps"}
+_SIZES = {
+    "subset_size",
+    "nr_runs",
+    "nr_samples",
+    "features_in_step",
+    "patch_size",
+    "k",
+    "num_classes",
+    "grid_size",
+    "steps",
+}
 _OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
 _NOISE = 0.1  # of the difference between two maps
 

@@ -108,11 +108,12 @@ def _details(
 
 
 def _test_details(name: str, column: Column, tests: ColumnTests, names: Names) -> Iterator[str]:
-    low, high, best = tests.ranks[name]
-    yield f"rank {rank(low)} to {rank(high)} in 95 % of draws of inputs and networks; best in {100 * best:.0f} %"
+    yield f"rank {' to '.join(map(rank, sorted(set(tests.ranks[name]))))}: all others are significantly better or worse"
     if not tests.has_power():
         yield "the inputs are too few to compare it with baselines"
         return
+    if tests.too_few_networks:
+        yield f"{tests.networks} networks are too few to claim that it beats a baseline"
     for one in tests.against(name):
         yield f"{_baseline(one, names)}{'' if one not in tests.failed(name) else ': not beaten by the margin'}"
     missing = tests.not_compared(name)
@@ -382,7 +383,7 @@ def _test_cells(name: str, tests: ColumnTests | None) -> dict:
     """Return the 95 % range of a method's rank, and its mark; empty text if it was not tested."""
     if tests is None or name not in tests.ranks:
         return {"ranks": "", "mark": ""}
-    low, high, _ = tests.ranks[name]
+    low, high = tests.ranks[name]
     return {"ranks": f"{rank(low)}–{rank(high)}", "mark": tests.mark(name)}
 
 

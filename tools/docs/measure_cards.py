@@ -46,6 +46,7 @@ PARAMETERS = {
     "quantus:LocalLipschitzEstimate": "nr_samples=3",
     "quantus:MaxSensitivity": "nr_samples=3",
     "quantus:MonotonicityCorrelation": "nr_samples=2",
+    "quantus:RandomLogit": "num_classes=7",
     "quantus:RegionPerturbation": "patch_size=2",
     "quantus:RelativeInputStability": "nr_samples=3",
     "quantus:RelativeOutputStability": "nr_samples=3",

@@ -126,7 +126,7 @@ def test_tests_know_shares_ranks_and_what_passes(judged, groups):
     assert baseline.low < share < baseline.high < significance.MARGIN
     assert tests.passes("best") and tests.mark("best") == "✓" and tests.failed("best") == []
     assert tests.mark("bad") == "" and [one.kind for one in tests.failed("bad")] == ["random"]
-    assert tests.ranks["best"] == (1, 1, 1.0) and tests.ranks["bad"] == (4, 4, 0.0)
+    assert tests.ranks["best"] == (1, 1) and tests.ranks["bad"] == (4, 4)
     assert tests.ranks["good"].low == 2 and tests.ranks["good"].high == 3
 
 
@@ -155,6 +155,63 @@ def test_margin_decides_what_passes():
         assert (found.low > significance.MARGIN) == (share >= 0.9)  # equivalence is shown
     few = of_methods(own[:9], edges=0.1 * own[:9])
     assert few.mark("own") == "" and not few.has_power()
+
+
+def of_networks(share, networks, methods=16, spread=0.02, **further):
+    """Return the tests of methods that score near 1 on several networks, against a baseline that reaches a share."""
+    generator = np.random.default_rng(networks)
+    values = {f"m{n}": generator.normal(1.0, 0.1, (40, networks)) + generator.normal(0, spread, networks)
+              for n in range(methods)}  # fmt: skip
+    values |= {"baseline": share + generator.normal(0, 0.1, (40, networks)), **further}
+    rows = [
+        {"method": name, "metric": "m", "value": float(np.mean(column)), "low": 0, "high": 1, "n": 40, "paper": None,
+         "kind": "control" if name == "baseline" else "method"}
+        for name, column in values.items() if "/" not in name
+    ]  # fmt: skip
+    built = matrix.build([{"benchmark": "mine", "rows": rows}], [Column("mine", "m", "M", "Mine")])
+    group = InputScores({"metric": "m"}, [str(place) for place in range(40)], values)
+    return significance.compare_columns(built, {"mine": [group]})["mine m"]
+
+
+def test_a_few_networks_give_no_mark_and_say_so():
+    """One network more, on which the baseline is as good, leaves t = 0.8 K - 0.2 at the most, with K degrees."""
+    for networks in (3, 5, 6):
+        tests = of_networks(0.2, networks)
+        assert tests.too_few_networks and tests.networks_needed() == 7 and not tests.makes_marks()
+        assert {tests.mark(name) for name in tests.tested} == {"†"} and tests.failed("m0") == []
+        assert 16 * 2 * stats.t.sf(0.8 * networks - 0.2, networks) >= 0.05
+    assert {of_networks(0.9, 5).mark(f"m{n}") for n in range(16)} == {""}  # not even as measured
+    assert 16 * 2 * stats.t.sf(0.8 * 7 - 0.2, 7) < 0.05
+    tests = of_networks(0.2, 10)
+    assert not tests.too_few_networks and {tests.mark(name) for name in tests.tested} == {"✓"}
+    assert not of_networks(0.0, 5, methods=2).too_few_networks  # fewer methods need fewer networks
+
+
+def test_a_mark_has_to_hold_with_a_network_more_on_which_the_method_fails():
+    """A baseline of 70 % on ten networks that hardly differ: certain, but for an eleventh that may be another."""
+    tests = of_networks(0.7, 10, spread=0.001)
+    assert not tests.too_few_networks and {tests.mark(name) for name in tests.tested} == {""}
+    assert {of_networks(0.7, 2, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}  # a claim about these two
+    assert {of_networks(0.7, 40, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}
+
+
+@pytest.mark.parametrize("networks", [1, 2, 10, 20])
+def test_a_score_has_the_mark_where_all_its_intervals_end_below_the_margin(networks):
+    seen = set()
+    for share in (0.2, 0.5, 0.6, 0.66, 0.7, 0.74, 0.78, 0.9):
+        tests = of_networks(share, networks, spread=0.1)
+        for name in tests.tested:
+            below = all(one.high < significance.MARGIN for one in tests.against(name))
+            assert (tests.mark(name) == "✓") == below
+            seen.add(below)
+            assert all(one.low <= one.share <= one.high for one in tests.against(name))
+    assert seen == {True, False}
+
+
+def test_the_range_of_a_rank_is_what_tests_against_all_others_leave():
+    tests = of_networks(0.2, 5, methods=4, m1=np.full((40, 5), 3.0) + np.random.default_rng(0).normal(size=(40, 5)) / 9)
+    assert tests.ranks["m1"] == (1, 1) and {tests.ranks[name].low for name in ("m0", "m2", "m3")} == {2}
+    assert {tests.ranks[name].high for name in ("m0", "m2", "m3")} == {4}
 
 
 def test_random_networks_of_one_trained_network_are_the_sample():
@@ -284,7 +341,7 @@ def test_tests_follow_the_metrics_direction(judged):
     assert list(judged) == KEYS
     for tests in judged.values():
         assert tests.tested[0] == "best" and tests.tested[-1] == "bad"
-        assert tests.ranks["best"].best == 1
+        assert tests.ranks["best"] == (1, 1)
     drop = judged["svea drop"]
     (baseline,) = drop.against("bad")
     assert baseline.test.first == "random"  # less is better
