@@ -265,12 +265,13 @@ def _copies() -> pathlib.Path:
     return pathlib.Path(_folder().name)
 
 
-def measure_card(metric: Metric, parameters: str = "") -> Card:
-    """Return the card of a metric with a function of maps.
+def measure_card(metric: Metric, parameters: str = "", names: Sequence[str] = NETWORKS) -> Card:
+    """Return the card of a metric with a function of maps, on some of ``NETWORKS``.
 
     Raises ``BadInput`` if it is defined on none of the networks.
     """
-    return _card([Trial(metric, network) for network in trial_networks()], metric, parameters)
+    trials = [Trial(metric, network) for network in trial_networks() if network.name in names]
+    return _card(trials, metric, parameters)
 
 
 def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card:

@@ -136,7 +136,13 @@ class Card:
         return [text for applies, text in self._cautions() if applies]
 
     def _cautions(self) -> list[tuple[bool, str]]:
-        same, good = self._same, self.as_good
+        same = self._same
+        blind_to_signs = bool(same & {"negated", "absolute"})
+        better = [
+            f"{text} on {100 * self.as_good[name]:.0f} %"
+            for name, text in _WORSE.items()
+            if self.varies and self.as_good.get(name, 0.0) >= _OFTEN and not (name == "absolute" and blind_to_signs)
+        ]
         return [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
             (not (self.uses_network or self.masks or self.truth),
@@ -148,7 +154,7 @@ class Card:
              "Maps that differ in scale score alike: do not conclude that values have the right size."),
             (bool(self.order),
              f"It sees only {self.order}: do not conclude that one position matters twice as much as another."),
-            (bool(same & {"negated", "absolute"}),
+            (blind_to_signs,
              "Signs do not count: do not conclude that evidence for the class is told from evidence against it."),
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
             (self.ties in (BY_PLACE, AT_RANDOM),
@@ -159,9 +165,9 @@ class Card:
             (self.noise >= _NOISE,
              f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
              "not rank methods by one input."),
-            *((good.get(name, 0.0) >= _OFTEN,
-               f"{text} scores at least as well as the exact map on {100 * good.get(name, 0.0):.0f} % of the "
-               "inputs: do not conclude that the better score is the better map.") for name, text in _WORSE.items()),
+            (bool(better),
+             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the better "
+             "score is the better map."),
             ("zero" in self.undefined,
              "A map of zeros has no score: methods that return some are scored on other inputs."),
         ]  # fmt: skip
@@ -173,8 +179,8 @@ class Card:
 
 _REPLACED = {"mean": "the input's mean", "zero": "zero", "minimum": "the input's least value", "other": "other values"}
 _WORSE = {
-    "random": "A random map", "zero": "A map of zeros", "constant": "A constant map",
-    "smoothed": "The smoothed exact map", "absolute": "The exact map without signs",
+    "random": "a random map", "zero": "a map of zeros", "constant": "a constant map",
+    "smoothed": "the smoothed exact map", "absolute": "the exact map without signs",
 }  # fmt: skip
 
 
