@@ -166,8 +166,8 @@ class Card:
              f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
              "not rank methods by one input."),
             (bool(better),
-             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the better "
-             "score is the better map."),
+             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the "
+             "better score is the better map."),
             ("zero" in self.undefined,
              "A map of zeros has no score: methods that return some are scored on other inputs."),
         ]  # fmt: skip

@@ -81,8 +81,8 @@ def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) ->
     """Return one row per method or control and column, blanks included.
 
     Keys are those of ``core.tables``, and ``benchmark``, ``column``, ``rank``; ``networks``, the score on each of
-    several; with paired tests also ``rank_low``, ``rank_high``, ``mark`` and ``baselines``; ``aside`` of an excluded
-    control; ``reason`` of a blank.
+    several; ``headroom_share``, from the best baseline to an oracle; with paired tests also ``rank_low``,
+    ``rank_high``, ``mark`` and ``baselines``; ``aside`` of an excluded control; ``reason`` of a blank.
     """
     return [
         _long_row(name, column, matrix, (tests or {}).get(column.key))
@@ -112,6 +112,8 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
             {"kind": one.kind, "share": _finite(one.share), "low": _finite(one.low), "high": _finite(one.high)}
             for one in tests.against(name)
         ]
+    if math.isfinite(share := matrix.headroom_share(name, column)):
+        row["headroom_share"] = share
     if source.get("networks"):
         row["networks"] = source["networks"]
     if name in column.excluded:

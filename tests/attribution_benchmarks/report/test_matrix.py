@@ -330,6 +330,24 @@ def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
     assert registry.benchmark_named("bim").excluded("iir") == aside
 
 
+def test_the_share_of_the_headroom_is_0_at_the_best_baseline_and_1_at_the_oracle():
+    values = {"mine": 0.7, "edges": 0.5, "random": 0.1, "truth": 0.9, "still": 1.0}
+    for better in (True, False):
+        rows = [
+            {"method": name, "metric": "m", "value": value if better else -value, "low": 0, "high": 1, "n": 9,
+             "paper": None, "kind": "method" if name == "mine" else "control"}
+            for name, value in values.items()
+        ]  # fmt: skip
+        column = Column("b", "m", "M", "B", higher_is_better=better, excluded={"truth": ORACLE, "still": TRIVIAL_MAX})
+        built = matrix.build([{"benchmark": "b", "rows": rows}], [column])
+        shares = {name: built.headroom_share(name, column) for name in values}
+        assert shares == pytest.approx({"mine": 0.5, "edges": 0, "random": -1, "truth": 1, "still": 1.25})
+        (row,) = [row for row in publish.long_rows(built) if row["method"] == "mine"]
+        assert row["headroom_share"] == pytest.approx(0.5)
+        without = replace(column, excluded={})
+        assert np.isnan(matrix.build([{"benchmark": "b", "rows": rows}], [without]).headroom_share("mine", without))
+
+
 def test_agreement_counts_the_methods_of_one_family_once(built):
     assert matrix.agreement(built).rows["all columns"].families == len(built.common) == 3
     found = matrix.agreement(built, families={"best": "cam", "good": "cam"}).rows

@@ -32,7 +32,7 @@ def test_the_cards_are_in_two_tables_and_in_each_sheet():
         assert tables.count(f"`{name}`") == (2 if shown else 0), name
     card = cards.cards()["attribution_localisation"]
     assert f"- **Card.** {card.phrase.capitalize()}. {card.cautions()[0]}" in page
-    assert "| [`attribution_localisation`](#attribution_localisation) |  | = | = |  |  | = |  |  | no effect |" in tables
+    assert "(#attribution_localisation) |  | = | = |  |  | = |  |  | no effect |" in tables
 
 
 def test_the_table_has_each_metrics_retest_reliability():
