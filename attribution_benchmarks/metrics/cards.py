@@ -155,7 +155,7 @@ class Card:
             (bool(self.order),
              f"It sees only {self.order}: do not conclude that one position matters twice as much as another."),
             (blind_to_signs,
-             "Signs do not count: do not conclude that evidence for the class is told from evidence against it."),
+             "Signs do not count: it does not distinguish evidence for the class from evidence against it."),
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
             (self.ties in (BY_PLACE, AT_RANDOM),
              f"Between equal values it decides {self.ties}: do not trust it for coarse maps or maps of mostly zeros."),

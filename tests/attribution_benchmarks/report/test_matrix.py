@@ -16,7 +16,8 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmar
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import matrix, presets, publish, significance
+from attribution_benchmarks.report import matrix, presets, publish, sections, significance, summary
+from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -157,8 +158,12 @@ def test_margin_decides_what_passes():
     assert few.mark("own") == "" and not few.has_power()
 
 
-def of_networks(share, networks, methods=16, spread=0.02, **further):
+def of_networks(*arguments, **further):
     """Return the tests of methods that score near 1 on several networks, against a baseline that reaches a share."""
+    return scored_on_networks(*arguments, **further)[1]["mine m"]
+
+
+def scored_on_networks(share, networks, methods=16, spread=0.02, **further):
     generator = np.random.default_rng(networks)
     values = {f"m{n}": generator.normal(1.0, 0.1, (40, networks)) + generator.normal(0, spread, networks)
               for n in range(methods)}  # fmt: skip
@@ -170,7 +175,31 @@ def of_networks(share, networks, methods=16, spread=0.02, **further):
     ]  # fmt: skip
     built = matrix.build([{"benchmark": "mine", "rows": rows}], [Column("mine", "m", "M", "Mine")])
     group = InputScores({"metric": "m"}, [str(place) for place in range(40)], values)
-    return significance.compare_columns(built, {"mine": [group]})["mine m"]
+    return built, significance.compare_columns(built, {"mine": [group]})
+
+
+def test_the_summary_says_that_networks_are_too_few():
+    names = Names({}, [])
+    built, tests = scored_on_networks(0.2, 5)
+    said = "No verdict on baselines: 5 networks are too few, from 7 on a method can pass (✓)"
+    assert summary.headline(built, tests, names, []) == (said, "")
+    custom, ranks = summary.headline(built, tests, names, ["m0"])
+    assert custom == f"m0: n{said[1:]}" and ranks.startswith("Best rank: ")
+    assert summary.advice(built, tests, names) == []
+    (line,) = summary.choices(built, tests, names)
+    assert line["caveat"] == "5 networks are too few to claim that it beats the baselines" and line["mark"] == ""
+    ((heading, paragraphs), *_) = summary.summary(built, matrix.agreement(built), tests, names)
+    assert (heading, paragraphs[0].split(". ")[0]) == (
+        "Against the baselines", "Mine M: 5 networks are too few for a verdict, 7 are needed"
+    )  # fmt: skip
+    assert paragraphs[0].endswith("For 16 of 16 methods every baseline reaches less than the margin as measured.")
+    (open_question,) = [text for text in summary.undecided(built, matrix.agreement(built), tests, (), names)
+                        if "beat the baselines" in text]  # fmt: skip
+    assert open_question == "Which methods beat the baselines on Mine M: the networks are too few."
+    details = sections.cell_details(built, tests, names)["m0"][0]
+    assert "5 networks are too few to claim that it beats a baseline" in details
+    several = scored_on_networks(0.2, 10)
+    assert summary.headline(*several, names, [])[0].startswith("16 methods beat every baseline (✓) on the one metric")
 
 
 def test_a_few_networks_give_no_mark_and_say_so():
