@@ -61,10 +61,8 @@ FEW = {
         ("xplique:AverageDropMetric", "xplique:Deletion", "xplique:Insertion", "xplique:MuFidelity"),
         ("exact/trained_relu", "xai_tris/linear_white"),
     ),
-    **dict.fromkeys(
-        ("xplique:AverageGainMetric", "xplique:AverageIncreaseMetric"),
-        ("exact/linear", "xai_tris/multiplicative_correlated"),
-    ),
+    "xplique:AverageGainMetric": ("exact/linear", "xai_tris/multiplicative_correlated"),
+    "xplique:AverageIncreaseMetric": ("xai_units/gated_interaction", "xai_tris/multiplicative_correlated"),
 }
 
 
