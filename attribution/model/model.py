@@ -346,7 +346,7 @@ class Model:
 
     def has_channels_first(self, name: str) -> bool:
         """Return whether an input is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
-        return name in self.inputs and self._has_channels_first(self.input_node(name))
+        return self._has_channels_first(self._frozen.input_nodes[name])
 
     def _has_channels_first(self, source: str) -> bool:
         if source not in self._channels_first:
