@@ -74,6 +74,7 @@ setup(
         "": ["py.typed", "*_card.md"],
         "attribution_benchmarks.report": ["templates/*"],
         "attribution_benchmarks.exact": ["*.toml"],
+        "attribution_benchmarks.metrics": ["cards.json"],
         "bim": ["report.toml"],
         "svea": ["report.toml"],
         "clevr_xai.generation": ["families/*.json"],

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "explain": ("attribution.explain", "explain the predictions of a SavedModel"),
         "inspect": ("attribution.inspect", "show the inputs, outputs and layers of a SavedModel"),
         "check": ("attribution.check_method", "check that a custom method fulfils its contract"),
+        "check-metric": ("attribution_benchmarks.check_metric", "check a custom metric, and print what it cannot see"),
         "export": ("attribution.export", "add explanations to a SavedModel, for TensorFlow Serving"),
         "report": ("attribution_benchmarks.report.reproduce", "run the benchmarks and write a report"),
         "serve": ("attribution_benchmarks.serving.serve", "serve models with explanations by TensorFlow Serving"),

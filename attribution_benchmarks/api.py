@@ -101,7 +101,7 @@ def evaluate(
             return [part(chosen)], {}
 
     others = [metric for metric in first.metrics.values() if metric not in definition.metrics]
-    return Results([first], {}, more, scored, [definition], others, getattr(settings, "seed", 0))
+    return Results([first], {}, more, scored, [definition], others)
 
 
 def _defined(benchmark: Any) -> tuple[str, Benchmark]:
@@ -161,7 +161,7 @@ def score(
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
     definitions = [benchmark_named(place) for place in request.benchmarks]
     added = list(select_metrics(request.metrics, {}).values()) if request.metrics else []
-    return Results(parts, skipped, request.parts, given, definitions, added, request.seed)
+    return Results(parts, skipped, request.parts, given, definitions, added)
 
 
 def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Request:
@@ -245,11 +245,10 @@ class Results:
         methods: Mapping[str, MethodLike],
         benchmarks: Sequence[Benchmark],
         metrics: Sequence[Metric],
-        seed: int,
     ):
         self.parts, self.skipped = list(parts), dict(skipped)
         self._more, self._methods, self._benchmarks = more, dict(methods), list(benchmarks)
-        self._metrics, self._seed = list(metrics), seed
+        self._metrics = list(metrics)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -329,7 +328,7 @@ class Results:
         for part in self.parts:
             scores.setdefault(part.benchmark, []).extend(part.input_scores)
         titles = {name: title for part in self.parts for name, title in part.titles.items()}
-        tests = significance.compare_columns(built, scores, self._seed)
+        tests = significance.compare_columns(built, scores)
         tested = [one for one in tests.values() if one.has_power()]
         return "\n".join([*summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import by_kind
+from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.tables import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
@@ -166,7 +168,7 @@ def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
     header, body = (_by_scene_model if metric is METRICS["rmcs"] else _by_method)(metric, rows, titles)
     lines.append(tables.text_table(header, body).rstrip())
     reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}
-    return "\n".join([*lines, *sorted(reasons), *_on_random_networks(metric, own_maps, titles), ""])
+    return "\n".join([*lines, *sorted(reasons), *_of_own_maps(metric, own_maps, titles), ""])
 
 
 def _by_scene_model(metric: Metric, rows: list[dict], titles: dict[str, str]) -> tuple[list[str], list[list[str]]]:
@@ -201,14 +203,18 @@ def _by_method(metric: Metric, rows: list[dict], titles: dict[str, str]) -> tupl
     return header, body
 
 
-def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]) -> list[str]:
-    """Say what is left of the methods' scores on networks that have learnt nothing."""
-    if not rows or metric is METRICS["rmcs"]:  # whose curve is the score
+def _of_own_maps(metric: Metric, rows: list[dict], titles: dict[str, str]) -> list[str]:
+    """Say what is left of the methods' scores for a wrong class, and on networks that have learnt nothing."""
+    if metric is METRICS["rmcs"]:  # whose curve is the score
         return []
-    each, count = format_controls(rows, titles, _figure)
-    several = f", mean over {count} [least, largest]" if count > 1 else ""
-    text = f"The methods' own maps on networks of random weights{several}: {each}."
-    return textwrap.wrap(text, 118)
+    found = []
+    conditions = {WRONG_CLASS.name: "for a wrong class", RANDOM_WEIGHTS.name: "on networks of random weights"}
+    for condition, words in conditions.items():
+        if of_condition := [row for row in rows if row["control"] == condition]:
+            each, count = format_controls(of_condition, titles, _figure)
+            several = f", mean over {count} [least, largest]" if count > 1 else ""
+            found += textwrap.wrap(f"The methods' own maps {words}{several}: {each}.", 118)
+    return found
 
 
 def _figure(value, decimals: int = 3) -> str:

@@ -18,7 +18,7 @@ from attribution.errors import BadInput
 from attribution.methods.gradients import with_noise
 from attribution.methods.modified_relu import guided_backprop, guided_rules
 from attribution.model.batching import Moments
-from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, Control
+from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
 from bim.scores import resize_like_skimage
@@ -30,7 +30,7 @@ MASKED = ("score_cam", "sise", "rise")  # hundreds of masked images a map: compa
 # Model-independent controls.
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
-    dataclasses.replace(RANDOM, trivial_max_of=("iir",)),
+    dataclasses.replace(RANDOM, trivial_max_of=("mcs", "iir")),
     dataclasses.replace(CENTRE_PRIOR, trivial_max_of=("mcs", "idr", "iir")),
     dataclasses.replace(EDGE_DETECTOR, trivial_max_of=("mcs",)),
 )
@@ -147,8 +147,8 @@ def _guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
 
 
 def on_random_networks(control: Control, names: Iterable[str]) -> list[str]:
-    """Return those of some methods that are scored on a random network; see ``random_weights.network``."""
-    further = control.name != random_network(1).name
+    """Return those of some methods that are scored on a random network, or for a wrong class."""
+    further = control.name not in (random_network(1).name, WRONG_CLASS.name)
     return [name for name in names if name not in COSTLY and not (further and name in MASKED)]
 
 

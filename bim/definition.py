@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attribution import Method
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.core.controls import GROUND_TRUTH
+from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS
 from attribution_benchmarks.core.definition import Benchmark, ReportTask, metrics_named
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
@@ -133,7 +133,7 @@ BENCHMARK = _Bim(
     title="BIM",
     report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(METRICS[name] for name in ("mcs", "idr", "iir")),
-    controls=(*CONTROLS, GROUND_TRUTH, RANDOM_WEIGHTS),
+    controls=(*CONTROLS, GROUND_TRUTH, WRONG_CLASS, RANDOM_WEIGHTS),
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
     method_families={name: method.family for name, method in MAPS.items()},

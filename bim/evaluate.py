@@ -14,7 +14,7 @@ import numpy as np
 
 from attribution.errors import BadInput, print_line, printable
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
+from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
 from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results, ShardedRun
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
@@ -207,12 +207,16 @@ class BimEvaluation(Evaluation):
     def explainer_of(self, member: Member) -> Explainer | SavedMaps:
         """Return what makes a member's maps, with the controls that only its model or set has.
 
-        These are networks of random weights and, with metrics of all benchmarks, the ground truth.
+        These are networks of random weights, a wrong class beside them and, with metrics of all benchmarks, the ground
+        truth. Model contrast needs the wrong class: without a network, and on average with random weights, it is zero
+        by definition.
         """
         truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
         count = 0 if self.map_folders or not has_variables(member.model.path) else self.settings.random_networks
         place = MODEL_NAMES.index(member.model_name)
-        return self.explainer_with(member.model, (*truth, *networks([RANDOM_WEIGHTS] if count else [], count, place)))
+        of_class = (WRONG_CLASS,) if count and self.controls else ()
+        of_weights = networks([RANDOM_WEIGHTS] if count else [], count, place)
+        return self.explainer_with(member.model, (*truth, *of_class, *of_weights))
 
     def member_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
         """Return the run of a model through some images of a set."""

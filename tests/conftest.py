@@ -29,6 +29,7 @@ FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items()
 WHEN_NAMED = {
     "versions": "installs TensorFlow for minutes",
     "families": "explains all families for minutes",
+    "exhaustive": "runs all cases of a kind for minutes",
     "mutations": "breaks each mechanism for minutes",
 }
 

@@ -46,7 +46,10 @@ LAYERS = {
         ("api",),
         ("__init__",),
         ("cli",),
-        ("__main__", "core.evaluate", "exact.evaluate", "exact.meta_evaluation", "report.reproduce", "serving.serve"),
+        (
+            *("__main__", "check_metric", "core.evaluate", "exact.evaluate", "exact.meta_evaluation"),
+            *("report.reproduce", "serving.serve"),
+        ),
     ),
     "bim": (
         ("__init__", "layout", "scores", "set_files"),

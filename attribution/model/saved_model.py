@@ -171,6 +171,8 @@ def freeze(
         if kept := compared():
             (view, tensor, _), compared = function_as_graph(translated=False), None
     inexact = _gradient_support.first_inexact(view, names, tensor)
+    if kept:
+        inexact = f"{inexact or stablehlo.MODULE}, which is not translated: {kept}"
     return FrozenModel(
         graph=GraphView(view.graph_def) if inexact else view,  # the loaded function has the weights
         inputs=specs,
@@ -180,9 +182,9 @@ def freeze(
         aliases=_identities(loaded),
         loaded=call if inexact else None,
         other_outputs=tuple(name for name in declared.outputs if name != chosen),
-        inexact=f"{inexact}, which is not translated: {kept}" if inexact and kept else inexact,
+        inexact=inexact,
         numbered=_is_numbered(function, view.graph_def),
-        held=loaded if inexact or _has_tables(view) else None,
+        held=loaded if inexact or compared or _has_tables(view) else None,
         compared=compared,
         kept=kept,
     )

@@ -131,14 +131,14 @@ def measure(metric: Metric, network: KnownNetwork, maps: KnownMaps) -> Measured 
 def _scores(metric: Metric, network: KnownNetwork, maps: Sequence[_KnownMap], repeat: int) -> np.ndarray:
     """Return the scores of some maps, (N, maps) float64, rounded."""
     assert metric.measure is not None
-    batch, found = _batch(metric, network, repeat), []
+    batch, found = batch_for(metric, network, repeat), []
     for one in maps:
         queries = one.explain if metric.measure.needs_explainer else network.scores
         found.append(metric.measure.compute(one.values, batch, queries)[:, 0])
     return _rounded(np.stack(found, axis=1))
 
 
-def _batch(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
+def batch_for(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
     """Return a network's inputs with names that the metric's random numbers depend on."""
     assert metric.measure is not None
     batch = network.batch if metric.measure.needs_explainer else network.of_classes
@@ -155,12 +155,12 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def _cost(metric: Metric, network: KnownNetwork, one: _KnownMap) -> tuple[float, float]:
     """Return the forward passes and the explanations that one map of an input needs alone."""
     assert metric.measure is not None
-    counted, batch = _Counted(network, one.explain), _batch(metric, network, "alone")
+    counted, batch = Counted(network, one.explain), batch_for(metric, network, "alone")
     metric.measure.compute(one.values, batch, counted if metric.measure.needs_explainer else counted.passes_of_classes)
     return counted.passes / len(batch), counted.explanations / len(batch)
 
 
-class _Counted:
+class Counted:
     """Counts what a metric queries: scores of inputs, and explanations."""
 
     def __init__(self, network: KnownNetwork, explain: Any):

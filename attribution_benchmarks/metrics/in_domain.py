@@ -53,9 +53,10 @@ class Deletions:
         return number
 
     def without(self, pictures: np.ndarray, segment: int) -> np.ndarray:
-        """Return inputs, (N, positions..., channels), without one segment."""
-        gone = self.numbered(positions(pictures.shape)) == segment
-        return np.where(gone[..., np.newaxis], np.asarray(self.fill, pictures.dtype), pictures)
+        """Return inputs, (N, positions...) or with channels, without one segment."""
+        spatial = positions(pictures.shape)
+        gone = (self.numbered(spatial) == segment).reshape(*spatial, *[1] * (pictures.ndim - 1 - len(spatial)))
+        return np.where(gone, np.asarray(self.fill, pictures.dtype), pictures)
 
     def save(self, directory: pathlib.Path) -> None:
         """Write ``assets/deletions.json`` of a SavedModel."""

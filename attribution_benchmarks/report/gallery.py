@@ -400,8 +400,8 @@ def sentences(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list
 
 
 def _best(name: str, powered: Sequence[ColumnTests]) -> list[str]:
-    likely = [one.column.label for one in powered if one.ranks[name].best >= 0.5]
-    return [f"Probably the best on {enumeration(likely, _AT_MOST)}."] if likely else []
+    found = [one.column.label for one in powered if len(one.tested) > 1 and one.ranks[name].high == 1]
+    return [f"Significantly better than all others on {enumeration(found, _AT_MOST)}."] if found else []
 
 
 def _failed(name: str, powered: Sequence[ColumnTests], names: Names) -> str:

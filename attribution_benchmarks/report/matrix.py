@@ -60,6 +60,20 @@ class Matrix:
         score = self._good(top, column)
         return top if score > best or (score == best and top in column.excluded) else None
 
+    def headroom_share(self, name: str, column: Column) -> float:
+        """Return how far a score is from the best baseline's towards the oracle's: 0 at the baseline, 1 at the oracle.
+
+        NaN without a score, an oracle or a baseline, and where the oracle is no better than the baseline.
+        """
+        oracles = [one for one in self.controls if column.excluded.get(one) == ORACLE]
+        baselines = [one for one in self.controls if one not in column.excluded]
+        most, least = (
+            max((self._good(one, column) for one in group), default=-np.inf) for group in (oracles, baselines)
+        )
+        if not (np.isfinite(most) and np.isfinite(least) and most > least):
+            return float("nan")
+        return (self._good(name, column, np.nan) - least) / (most - least)
+
     def _good(self, name: str, column: Column, missing: float = -np.inf) -> float:
         """Return a score with the sign such that more is better."""
         row = self.cells.get((name, column.key))

@@ -19,15 +19,16 @@ from attribution_benchmarks.report import page, report_diff, sections, significa
 from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
+from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, TOO_FEW_NETWORKS, ColumnTests
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 _Table = tuple[list[str], list[list[str]]]  # header, lines; an empty one separates groups
 EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
-    f"compared with every baseline; {EXCLUDED} no method is compared with it: it knows the truth, or its score is "
-    "fixed by definition; in brackets: rank"
+    f"compared with every baseline; {TOO_FEW_NETWORKS}: does so as measured, on too few networks to claim it; "
+    f"{EXCLUDED} no method is compared with it: it knows the truth, or its score is fixed by definition; in brackets: "
+    "rank"
 )
 
 
@@ -39,7 +40,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     """
     built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)
-    tests = significance.compare_columns(built, data.of_networks, data.seed)
+    tests = significance.compare_columns(built, data.of_networks)
     rows = long_rows(built, tests)
     described = {
         "benchmark": "all",
@@ -80,8 +81,8 @@ def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) ->
     """Return one row per method or control and column, blanks included.
 
     Keys are those of ``core.tables``, and ``benchmark``, ``column``, ``rank``; ``networks``, the score on each of
-    several; with paired tests also ``rank_low``, ``rank_high``, ``best`` (the chance of being so), ``mark`` and
-    ``baselines``; ``aside`` of an excluded control; ``reason`` of a blank.
+    several; ``headroom_share``, from the best baseline to an oracle; with paired tests also ``rank_low``,
+    ``rank_high``, ``mark`` and ``baselines``; ``aside`` of an excluded control; ``reason`` of a blank.
     """
     return [
         _long_row(name, column, matrix, (tests or {}).get(column.key))
@@ -105,12 +106,14 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
         "rank": matrix.ranks.get(place),
     }
     if tests and name in tests.tested:
-        row["rank_low"], row["rank_high"], row["best"] = tests.ranks[name]
+        row["rank_low"], row["rank_high"] = tests.ranks[name]
         row["mark"] = tests.mark(name)
         row["baselines"] = [
             {"kind": one.kind, "share": _finite(one.share), "low": _finite(one.low), "high": _finite(one.high)}
             for one in tests.against(name)
         ]
+    if math.isfinite(share := matrix.headroom_share(name, column)):
+        row["headroom_share"] = share
     if source.get("networks"):
         row["networks"] = source["networks"]
     if name in column.excluded:

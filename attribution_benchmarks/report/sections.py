@@ -9,6 +9,7 @@ from typing import Any
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.core.tables import ALONG, curve_name
+from attribution_benchmarks.metrics.cards import card_of
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
@@ -107,11 +108,12 @@ def _details(
 
 
 def _test_details(name: str, column: Column, tests: ColumnTests, names: Names) -> Iterator[str]:
-    low, high, best = tests.ranks[name]
-    yield f"rank {rank(low)} to {rank(high)} in 95 % of draws of inputs and networks; best in {100 * best:.0f} %"
+    yield f"rank {' to '.join(map(rank, sorted(set(tests.ranks[name]))))}: all others are significantly better or worse"
     if not tests.has_power():
         yield "the inputs are too few to compare it with baselines"
         return
+    if tests.too_few_networks:
+        yield f"{tests.networks} networks are too few to claim that it beats a baseline"
     for one in tests.against(name):
         yield f"{_baseline(one, names)}{'' if one not in tests.failed(name) else ': not beaten by the margin'}"
     missing = tests.not_compared(name)
@@ -331,23 +333,29 @@ def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
 def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
     rows = _ranked_rows(column, matrix)
+    own = any(metric.name == column.metric for metric in definition.metrics)
+    card = card_of(column.metric, definition.name) or (None if own else card_of(column.metric))
     scale = charts.scale_of(list(rows.values()), column.percent)
     reference = _strongest(column, rows)
     lines = []
     for name, row in rows.items():
         kind = "own" if names.is_custom(name) else row["kind"]
         drawn = charts.bar({**row, "kind": kind}, scale, reference)
-        lines.append({**_line(name, row, column, names), **_test_cells(name, tests), "bar": drawn})
+        share = matrix.headroom_share(name, column)
+        of_headroom = {"headroom": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
+        lines.append({**_line(name, row, column, names), **_test_cells(name, tests), **of_headroom, "bar": drawn})
     return {
         "key": anchor(column),
         "title": column.label,
         "about": definition.about_metric(column.metric),
+        "card": None if card is None else {"phrase": card.phrase, "cautions": card.cautions()},
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",
         "shows": _where(column),
         "lines": lines,
         "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
+        "headroom": any(line["headroom"] for line in lines),
         "tested": tests is not None,
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),
@@ -378,7 +386,7 @@ def _test_cells(name: str, tests: ColumnTests | None) -> dict:
     """Return the 95 % range of a method's rank, and its mark; empty text if it was not tested."""
     if tests is None or name not in tests.ranks:
         return {"ranks": "", "mark": ""}
-    low, high, _ = tests.ranks[name]
+    low, high = tests.ranks[name]
     return {"ranks": f"{rank(low)}–{rank(high)}", "mark": tests.mark(name)}
 
 

@@ -32,8 +32,7 @@ from attribution_benchmarks.stats.statistics import (
 )
 
 MARGIN = 0.8  # a baseline that reaches a larger share of a method's score is not beaten
-PASSES, NOT_COMPARED = "✓", "n/a"  # marks
-_DRAWS = 1000  # for ranks
+PASSES, NOT_COMPARED, TOO_FEW_NETWORKS = "✓", "n/a", "†"  # marks
 
 Array = npt.NDArray[np.float64]
 
@@ -47,22 +46,36 @@ class Baseline(NamedTuple):
     # Share of the method's score that the baseline reaches, or the inverse where less is better; NaN where the better
     # of the two scores is not positive.
     share: float
-    low: float  # ends of its 95 % interval
+    low: float  # ends of its interval: simultaneous for the column's methods, 95 % where networks are too few for marks
     high: float
     test: PairComparison  # comparison of ``MARGIN`` times the better score with the other one
 
     @property
     def claim(self) -> float:
-        """The p-value of the claim that at most ``MARGIN`` is reached; 1 where more is."""
-        return self.test.p_value if self.share < MARGIN and self.test.difference > 0 else 1.0
+        """The p-value of the claim that at most ``MARGIN`` is reached; 1 where the interval has more."""
+        return self.test.p_value if self.high < MARGIN and self.test.difference > 0 else 1.0
 
 
 class _RankRange(NamedTuple):
-    """95 % interval of a method's rank, and its chance of being best, over inputs and networks drawn again."""
+    """95 % interval of a method's rank: the methods that are significantly better and worse lie outside."""
 
-    low: float
-    high: float
-    best: float
+    low: int
+    high: int
+
+
+def too_few_networks(networks: int, methods: int) -> bool:
+    """Return whether several networks are too few for a mark, however good a method is.
+
+    A mark has to hold with one network more, on which the baseline is as good as the method. Of K networks on which the
+    baseline reaches nothing, Student's t then is ``MARGIN`` · K - (1 - ``MARGIN``), with K degrees of freedom. One or
+    two networks are not a sample: claims are about them.
+    """
+    from scipy import special
+
+    if networks < statistics.MIN_NETWORKS:
+        return False
+    largest = MARGIN * networks - (1 - MARGIN)
+    return bool(2 * special.stdtr(networks, -largest) * max(methods, 1) >= LEVEL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +111,13 @@ class ColumnTests:
         return [one for one in self.baselines if one.method == method]
 
     def failed(self, method: str) -> list[Baseline]:
-        """Return the baselines that a method does not beat by the margin, the one that is hardest to beat first."""
+        """Return the baselines that a method does not beat by the margin, the one that is hardest to beat first.
+
+        Of too few networks those that reach more than the margin as measured.
+        """
+        if self.too_few_networks:
+            reached = [one for one in self.against(method) if not one.share < MARGIN]
+            return sorted(reached, key=lambda one: -np.nan_to_num(one.share, nan=np.inf))
         if self.p_values.get(method, 1.0) < LEVEL:
             return []
         ordered = sorted(self.against(method), key=lambda one: -one.claim)
@@ -110,13 +129,35 @@ class ColumnTests:
 
     def passes(self, method: str) -> bool:
         """Return whether a method beats every baseline by the margin, and was compared with all of them."""
-        return self.has_power() and self.mark(method) == PASSES
+        return self.mark(method) == PASSES
 
     def mark(self, method: str) -> str:
-        """Return ``PASSES``, ``NOT_COMPARED`` if that cannot be said for want of a comparison, or nothing."""
-        if method not in self.tested or not self.has_power() or self.failed(method) or not self.against(method):
+        """Return ``PASSES``, nothing, or why a mark is withheld.
+
+        ``NOT_COMPARED`` for want of a comparison, and ``TOO_FEW_NETWORKS`` where every measured share is below the
+        margin.
+        """
+        if method not in self.tested or not self.has_power() or not self.against(method):
+            return ""
+        if self.too_few_networks:
+            return "" if self.failed(method) else TOO_FEW_NETWORKS
+        if self.failed(method):
             return ""
         return NOT_COMPARED if self.not_compared(method) else PASSES
+
+    @property
+    def too_few_networks(self) -> bool:
+        """Whether no method could have a mark, because the networks are too few."""
+        return too_few_networks(self.networks, len(self.tested))
+
+    def networks_needed(self) -> int:
+        """Return from how many networks on a method of the column could have a mark."""
+        counts = itertools.count(statistics.MIN_NETWORKS)
+        return next(count for count in counts if not too_few_networks(count, len(self.tested)))
+
+    def makes_marks(self) -> bool:
+        """Return whether inputs and networks are enough for a mark."""
+        return self.has_power() and not self.too_few_networks
 
     def wrong_class(self, method: str) -> Baseline | None:
         """Return a method's comparison with its map for a wrong class."""
@@ -156,7 +197,7 @@ class BaselineRecord(NamedTuple):
 
 
 def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord:
-    """Return a method's record over the columns with enough inputs."""
+    """Return a method's record over the columns with enough inputs; with enough networks, where it may pass."""
     passed, compared, kept = [], [], {}
     for one in tests:
         if method not in one.tested or not one.has_power():
@@ -164,29 +205,26 @@ def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord
         label, wrong = one.column.label, one.wrong_class(method)
         if one.passes(method):
             passed.append(label)
-        if one.against(method) and not one.not_compared(method):
+        if one.makes_marks() and one.against(method) and not one.not_compared(method):
             compared.append(label)
         if wrong is not None and np.isfinite(wrong.share):
             kept[label] = wrong.share
     return BaselineRecord(passed, compared, kept)
 
 
-def compare_columns(
-    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0
-) -> dict[str, ColumnTests]:
+def compare_columns(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> dict[str, ColumnTests]:
     """Return column key -> comparisons, of each column whose input scores are known.
 
-    ``scores`` is benchmark -> groups of input scores, of one network or of several; ``seed`` is that of the draws of
-    ranks.
+    ``scores`` is benchmark -> groups of input scores, of one network or of several.
     """
     return {
-        column.key: _compare_column(column, matrix, group, seed)
+        column.key: _compare_column(column, matrix, group)
         for column in matrix.columns
         if (group := group_of(column, scores)) is not None
     }
 
 
-def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: int) -> ColumnTests:
+def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> ColumnTests:
     methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
     methods.sort(key=lambda name: matrix.ranks[name, column.key])
     independent = independent_baselines(column, matrix, group)
@@ -194,14 +232,15 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: in
     values = {name: every[name] for name in methods}
     baselines = _baselines(column, matrix, group, methods)
     networks = next(iter(values.values())).shape[1] if values else 0
+    pairs = compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters)
     return ColumnTests(
         column,
         methods,
-        compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters),
+        pairs,
         baselines,
         compare_pairs(every, list(itertools.product(methods, independent)), group.clusters),
         better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
-        _rank_ranges(values, column, group, seed) if methods else {},
+        _rank_ranges(methods, pairs, column),
         networks,
     )
 
@@ -221,8 +260,8 @@ def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequ
             else:  # of few trained networks those of random weights are the ones that vary
                 repeated = np.repeat(values[method], len(members), axis=1)
                 flat = {method: repeated, name: stacked.reshape(len(stacked), -1)}
-                found += _shares(flat, [(method, name)], group, column)
-    return _shares(values, pairs, group, column) + found
+                found += _shares(flat, [(method, name)], group, column, len(methods), trained=False)
+    return _shares(values, pairs, group, column, len(methods)) + found
 
 
 def _conditions(method: str, group: InputScores) -> dict[str, list[str]]:
@@ -235,21 +274,61 @@ def _conditions(method: str, group: InputScores) -> dict[str, list[str]]:
 
 
 def _shares(
-    values: Mapping[str, Array], pairs: Sequence[tuple[str, str]], group: InputScores, column: Column
+    values: Mapping[str, Array],
+    pairs: Sequence[tuple[str, str]],
+    group: InputScores,
+    column: Column,
+    methods: int,
+    trained: bool = True,
 ) -> list[Baseline]:
-    """Return the comparisons of pairs of a method and a baseline, of (N, networks) values."""
+    """Return the comparisons of pairs of a method and a baseline, of (N, networks) values.
+
+    The intervals are simultaneous for the column's ``methods``, so that a mark and the intervals agree. ``trained`` is
+    whether the networks are, else of random weights.
+    """
     # The mean of share times the better score minus the other one is zero: its interval is that of the share.
     ordered = pairs if column.higher_is_better else [(second, first) for first, second in pairs]
     means = [_common_means(values[good], values[poor]) for good, poor in ordered]
     shares = [max(poor / good, 0.0) if good > 0 else np.nan for good, poor in means]
-    margins = compare_pairs(values, ordered, group.clusters, [(MARGIN, 1.0)] * len(pairs))
-    around = compare_pairs(values, ordered, group.clusters, [(np.nan_to_num(share), 1.0) for share in shares])
+    marks = not (trained and any(too_few_networks(each.shape[1], methods) for each in values.values()))
+    tested, places = _with_a_failure(values, ordered) if trained and marks else (values, ordered)
+    level = LEVEL / max(methods, 1)
+    confidence = 1 - level if marks else statistics.CONFIDENCE
+    margins = compare_pairs(tested, places, group.clusters, [(MARGIN, 1.0)] * len(pairs))
+    scales = [(np.nan_to_num(share), 1.0) for share in shares]
+    around = compare_pairs(tested, places, group.clusters, scales, confidence)
     found = []
-    for (method, other), (good, _), share, margin, test in zip(pairs, means, shares, margins, around, strict=True):
+    for (method, other), names, (good, _), share, margin, test in zip(
+        pairs, ordered, means, shares, margins, around, strict=True
+    ):
         low, high = (share - end / good if good > 0 else np.nan for end in (test.high, test.low))
-        own = other.startswith(f"{method}/")
-        found.append(Baseline(method, other.removeprefix(f"{method}/"), own, share, max(low, 0.0), high, margin))
+        if marks and not margin.p_value < level:  # the test of the margin is more exact than the interval's end
+            high = max(high, MARGIN)
+        low, high, own = max(min(low, share), 0.0), max(high, share), other.startswith(f"{method}/")
+        margin = margin._replace(first=names[0], second=names[1])
+        found.append(Baseline(method, other.removeprefix(f"{method}/"), own, share, low, high, margin))
     return found
+
+
+def _with_a_failure(
+    values: Mapping[str, Array], pairs: Sequence[tuple[str, str]]
+) -> tuple[Mapping[str, Array], Sequence[tuple[str, str]]]:
+    """Return values and names of pairs with a network more, on which the second is as good as the first.
+
+    A few networks seldom contain one of those on which a method fails, so their mean is too high and their variance too
+    low. Fewer than ``MIN_NETWORKS`` networks are fixed and stay as they are.
+    """
+    found, names = {}, []
+    for number, pair in enumerate(pairs):
+        first, second = (values[name] for name in pair)
+        if first.shape[1] >= statistics.MIN_NETWORKS:
+            known = np.isfinite(first)
+            count = known.sum(axis=1, keepdims=True)
+            mean = np.where(known, first, 0.0).sum(axis=1, keepdims=True) / np.where(count, count, np.nan)
+            first, second = np.hstack([first, mean]), np.hstack([second, mean])
+        names.append((f"{number} first", f"{number} second"))
+        found |= dict(zip(names[-1], (first, second), strict=True))
+    return found, names
 
 
 def _common_means(first: Array, second: Array) -> tuple[float, float]:
@@ -257,19 +336,19 @@ def _common_means(first: Array, second: Array) -> tuple[float, float]:
     return (float(first[both].mean()), float(second[both].mean())) if both.any() else (np.nan, np.nan)
 
 
-def _rank_ranges(values: Mapping[str, Array], column: Column, group: InputScores, seed: int) -> dict[str, _RankRange]:
-    """Return method -> range of its rank, over draws of inputs and networks."""
-    from scipy.stats import rankdata
+def _rank_ranges(methods: Sequence[str], pairs: Sequence[PairComparison], column: Column) -> dict[str, _RankRange]:
+    """Return method -> range of its rank: Holm-corrected tests against all others leave these places.
 
-    table = np.stack(list(values.values()), axis=-1)
-    drawn = statistics.bootstrap_means(table, group.clusters, _DRAWS, seed)
-    drawn = np.nan_to_num(drawn if column.higher_is_better else -drawn, nan=-np.inf)
-    ranks = rankdata(-drawn, axis=1)
-    low, high = np.quantile(ranks, [0.025, 0.975], axis=0, method="nearest")
-    best = drawn == drawn.max(axis=1, keepdims=True)
-    chance = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    ends = zip(low.tolist(), high.tolist(), chance.tolist(), strict=True)
-    return {name: _RankRange(*end) for name, end in zip(values, ends, strict=True)}
+    It contains the true rank with 95 % chance, whatever the number of networks, unlike the ranks of networks drawn
+    again, which vary too little.
+    """
+    found = {}
+    for method in methods:
+        tests = holm_corrected([test for test in pairs if method in test[:2]])
+        better = [(test.difference > 0) == ((test.first == method) == column.higher_is_better)
+                  for test in tests if test.p_corrected < LEVEL]  # fmt: skip
+        found[method] = _RankRange(1 + len(better) - sum(better), len(methods) - sum(better))
+    return found
 
 
 def kind_of(control: str) -> str:

@@ -28,6 +28,7 @@ from attribution_benchmarks.report.significance import (
     MARGIN,
     NOT_COMPARED,
     PASSES,
+    TOO_FEW_NETWORKS,
     Baseline,
     BaselineRecord,
     ColumnTests,
@@ -53,12 +54,24 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
         return _about(custom[0], matrix, tests, names)
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
+    if few := _too_few_networks(tests):
+        return few, ""
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     first = _most_passes(records)
     if not first:
         return f"No method beats every baseline ({PASSES}) on any metric", ""
     text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
+
+
+def _too_few_networks(tests: Mapping[str, ColumnTests]) -> str:
+    """Return that the networks are too few for a mark on any metric; empty where they are not."""
+    powered = [one for one in tests.values() if one.has_power()]
+    if not powered or any(one.makes_marks() for one in powered):
+        return ""
+    needed = min(one.networks_needed() for one in powered)
+    counts = count_range(one.networks for one in powered)
+    return f"No verdict on baselines: {counts} networks are too few, from {needed} on a method can pass ({PASSES})"
 
 
 def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -91,6 +104,8 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: N
     text = f"Best rank: {'; worst: '.join(ranks)}."
     if not any(one.has_power() for one in tests.values() if name in one.tested):
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
+    if few := _too_few_networks({key: one for key, one in tests.items() if name in one.tested}):
+        return f"{names(name)}: {few[0].lower()}{few[1:]}", text
     return f"{names(name)} {describe_record(record)}", text
 
 
@@ -127,7 +142,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     tested = [one for one in tests.values() if one.has_power()]
     records = {name: baseline_record(name, tested) for name in matrix.methods}
     first = _most_passes(records)
-    if not tested or not matrix.methods:
+    if not tested or not matrix.methods or _too_few_networks(tests):
         return []
     if not first:
         return _none_passes(tested, names)
@@ -194,6 +209,8 @@ def _caveat(
         return ""
     if failed := tests.failed(best):
         return _strongest(failed, names)
+    if tests.too_few_networks:
+        return f"{tests.networks} networks are too few to claim that it beats the baselines"
     return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
 
 
@@ -215,9 +232,11 @@ def undecided(
     """Return what the results leave open."""
     tested = [one for one in tests.values() if one.has_power()]
     weak = [one.column.label for one in tests.values() if not one.has_power()]
+    few = [one.column.label for one in tested if one.too_few_networks]
     return [
         *_best_open(tested),
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
+        *([f"Which methods beat the baselines on {enumeration(few)}: the networks are too few."] if few else []),
         *_not_compared(tested, names),
         *_blind_metrics(power, names),
         *_benchmarks_agree(agreement),
@@ -315,7 +334,7 @@ def _recommend(
 
 def _range(tests: ColumnTests, name: str) -> str:
     """Return the range of a method's rank."""
-    low, high, _ = tests.ranks[name]
+    low, high = tests.ranks[name]
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
 
 
@@ -394,6 +413,12 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
         return ""
     if not tests.has_power():
         return f"{label}: {tests.independent_inputs():,} independent inputs are too few; {MIN_INPUTS} are needed."
+    if tests.too_few_networks:
+        marked = sum(tests.mark(name) == TOO_FEW_NETWORKS for name in compared)
+        return (
+            f"{label}: {tests.networks} networks are too few for a verdict, {tests.networks_needed()} are needed. "
+            f"For {marked} of {len(compared)} methods every baseline reaches less than the margin as measured."
+        )
     passing = [name for name in compared if tests.passes(name)]
     stopped = collections.Counter(names(one.kind) for name in compared for one in tests.failed(name)[:1])
     text = f"{label}: {len(passing)} of {len(compared)} methods pass"

@@ -58,11 +58,11 @@ class _Means(NamedTuple):
     clusters: Array  # number of independent groups of inputs
     n: Array  # number of inputs
 
-    def intervals(self) -> Array:
-        """Return the ends of the 95 % intervals, (2, P)."""
+    def intervals(self, confidence: float = CONFIDENCE) -> Array:
+        """Return the ends of the intervals, (2, P)."""
         from scipy import special
 
-        tail = (1 + CONFIDENCE) / 2
+        tail = (1 + confidence) / 2
         quantile = special.stdtrit(self.freedom, tail)
         ends = [self.error * self._inverse(quantile), self.error * self._inverse(-quantile)]
         half = self.network_error * special.stdtrit(np.maximum(self.networks - 1, 1), tail)
@@ -300,6 +300,7 @@ def compare_pairs(
     pairs: Sequence[tuple[str, str]],
     clusters: Clusters = None,
     scales: Sequence[tuple[float, float]] | None = None,
+    confidence: float = CONFIDENCE,
 ) -> list[PairComparison]:
     """Compare pairs of methods on the same inputs, with Holm's correction for the number of pairs.
 
@@ -317,6 +318,8 @@ def compare_pairs(
     scales
         Factors of the first and the second score of each pair; 1 by default. ``(0.8, 1)`` tests whether the second
         reaches less than 80 % of the first.
+    confidence
+        Of the intervals.
     """
     if not pairs:
         return []
@@ -327,7 +330,7 @@ def compare_pairs(
     parts = [slice(start, start + at_once) for start in range(0, len(pairs), at_once)]
     hits = _hits(table)
     results = np.concatenate(
-        [_compare(table, hits, places[part].T, factors[part].T, clusters) for part in parts], axis=1
+        [_compare(table, hits, places[part].T, factors[part].T, clusters, confidence) for part in parts], axis=1
     )
     not_yet = float("nan")  # Holm's p-value
     return holm_corrected(
@@ -350,7 +353,9 @@ def _table(values: Mapping[str, npt.ArrayLike]) -> Array:
     return table[:, None] if table.ndim == 2 else table
 
 
-def _compare(table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters) -> Array:
+def _compare(
+    table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters, confidence: float
+) -> Array:
     """Return difference, low, high, p-value, n, error, clusters and freedom of P pairs of columns, (8, P).
 
     ``hits`` is each column's value of a hit, 0 without a hit, NaN for a column that is no rate.
@@ -367,7 +372,7 @@ def _compare(table: Array, hits: Array, places: npt.NDArray[np.int64], factors: 
     if rates.any() or constant.any():
         size = np.where(constant, np.abs(plain.mean), np.where(rates, hit * factors, np.nan))
         found = means(differences, clusters, magnitude, size * np.array([1, -1])[:, None])
-    (low, high), p_values = found.intervals(), found.p_values()
+    (low, high), p_values = found.intervals(confidence), found.p_values()
     error, freedom = found.decisive_errors()
     unknown = np.isnan(plain.error)  # a single cluster
     low = np.where(unknown, -np.inf, np.minimum(low, plain.mean))

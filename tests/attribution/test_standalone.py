@@ -4,7 +4,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import attribution
 
@@ -26,11 +25,11 @@ print(attribution.__file__, attribution.__version__)
 """
 
 
-def test_the_folder_alone_explains_a_saved_model(tmp_path):
+def test_the_folder_alone_explains_a_saved_model(tmp_path, quick_python):
     shutil.copytree(ROOT / "attribution", tmp_path / "attribution", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "saved_models/svea/baseline", tmp_path / "baseline")
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "baseline"],
+        [quick_python, "-c", SCRIPT, "baseline"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]

@@ -9,10 +9,11 @@ import pytest
 
 from attribution import cli, explain
 from attribution_benchmarks.core import input_scores
-from attribution_benchmarks.core.controls import RANDOM
+from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
 from attribution_benchmarks.core.random_weights import MOST, network, with_shuffled_weights
 from bim import classifiers, members, metrics
 from bim.attributions import on_random_networks
+from bim.definition import BENCHMARK
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
@@ -64,11 +65,31 @@ def test_rows_files_and_words_agree(predicted, tiny_models, tmp_path, capsys):
     assert f"Vanilla Gradient {row['value']:.3f} [{min(means):.3f}, {max(means):.3f}]." in printed
 
 
+def test_a_wrong_class_is_a_control_and_a_map_without_a_network_is_no_baseline(
+    predicted, tiny_models, tmp_path, capsys
+):
+    """A model against itself has no contrast for any class; without a network there is none by definition."""
+    own = os.path.join(tiny_models, "obj")
+    flags = [
+        f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--models=obj={own},scene={own}",
+        "--metrics=MCS,roc_auc", "--methods=gradient", "--random_networks=1", "--controls",
+    ]  # fmt: skip
+    run(tmp_path, *flags, f"--input_scores={tmp_path / 'i.json'}")
+    printed = " ".join(capsys.readouterr().out.split())
+    contrast, shared = input_scores.load(tmp_path / "i.json")
+    assert not np.any(contrast.values["gradient/wrong_class"]) and np.any(contrast.values["gradient/random_weights#1"])
+    assert np.any(shared.values["gradient/wrong_class"] != shared.values["gradient"])
+    assert "own maps for a wrong class: Vanilla Gradient 0.000" in printed
+    assert "own maps on networks of random weights: Vanilla Gradient" in printed
+    assert {"random", "centre_prior", "edge_detector"} <= BENCHMARK.excluded("mcs").keys()
+
+
 def test_costly_methods_are_not_asked_about_all_networks():
     names = ["gradient", "score_cam", "integrated_gradients_smoothgrad"]
     assert on_random_networks(network(1), names) == ["gradient", "score_cam"]
     assert on_random_networks(network(2), names) == on_random_networks(RANDOM, names) == ["gradient"]
     assert on_random_networks(network(1, place=2), names) == ["gradient", "score_cam"]
+    assert on_random_networks(WRONG_CLASS, names) == ["gradient", "score_cam"]
 
 
 def test_a_network_without_variables_is_held_against_none(predicted, tiny_models, tmp_path, bim_run):

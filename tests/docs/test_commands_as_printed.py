@@ -1,7 +1,8 @@
 """The commands of README, the pages and the scripts run as they are printed, in a fresh clone with an empty cache.
 
 They are the lines of bash blocks on the pages, and the indented lines of the scripts' first comments. The clone has the
-last commit. Commands that are left out have a reason; ``test_printed_commands.py`` looks at their flags.
+last commit. Commands that are left out have a reason; ``test_printed_commands.py`` looks at their flags. Of the others,
+``-m exhaustive`` runs those that take longest.
 """
 
 import os
@@ -72,6 +73,7 @@ LEFT_OUT = {
     ],
     "21 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
 }  # fmt: skip
+LONGEST = ("python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py")
 
 
 def printed(page):
@@ -119,6 +121,7 @@ def test_whatever_is_left_out_is_printed():
     starts = [start for starts in LEFT_OUT.values() for start in starts]
     assert [start for start in starts if not any(begins(command, start) for command in COMMANDS)] == []
     assert len(RUN) >= 18
+    assert sum(command.startswith(LONGEST) for command in RUN) == len(LONGEST)
 
 
 TABLE = "age,income,debt,kind\n0.5,1,2,0\n-1,0,0.3,3\n"
@@ -155,7 +158,11 @@ def clone(tmp_path_factory, quick_python):
     return clone, environment
 
 
-@pytest.mark.parametrize("command", RUN)
+def marked(command):
+    return pytest.param(command, marks=pytest.mark.exhaustive) if command.startswith(LONGEST) else command
+
+
+@pytest.mark.parametrize("command", map(marked, RUN))
 def test_a_command_runs_as_printed(clone, command):
     """In the order of the pages, since one command writes what the next reads."""
     directory, environment = clone

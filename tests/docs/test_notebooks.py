@@ -1,5 +1,6 @@
 """The notebooks run from the first cell to the last, and the outputs kept in them are what they compute.
 
+The one that trains a network runs with ``-m exhaustive``; tests/docs/test_own_models.py has the page on the same.
 docs/tutorials needs packages with weights: of its notebooks only the calls of this project are checked.
 """
 
@@ -29,10 +30,9 @@ def run_notebooks():
     return module
 
 
-@pytest.fixture(scope="module", params=sorted(TOLERANCE))
-def kept_and_computed(request):
-    path = ROOT / "docs" / f"{request.param}.ipynb"
-    return request.param, nbformat.read(path, as_version=4), run_notebooks().executed(path)
+@pytest.fixture(params=sorted(TOLERANCE))
+def kept(request):
+    return nbformat.read(ROOT / "docs" / f"{request.param}.ipynb", as_version=4)
 
 
 def texts(cell):
@@ -46,8 +46,10 @@ def pictures(cell):
     return [one for one in cell.get("outputs", []) if {"image/png", "image/jpeg"} & one.get("data", {}).keys()]
 
 
-def test_what_is_kept_is_what_is_computed(kept_and_computed):
-    name, kept, computed = kept_and_computed
+@pytest.mark.parametrize("name", ["first_steps", pytest.param("own_model", marks=pytest.mark.exhaustive)])
+def test_what_is_kept_is_what_is_computed(name):
+    path = ROOT / "docs" / f"{name}.ipynb"
+    kept, computed = nbformat.read(path, as_version=4), run_notebooks().executed(path)
     nbformat.validate(kept)
     for before, after in zip(kept.cells, computed.cells, strict=True):
         assert before.source == after.source
@@ -62,9 +64,9 @@ def test_what_is_kept_is_what_is_computed(kept_and_computed):
             )
 
 
-def test_nothing_but_results_is_kept(kept_and_computed):
+def test_nothing_but_results_is_kept(kept):
     """No warnings of libraries, no path of the machine that ran it."""
-    only_results(kept_and_computed[1])
+    only_results(kept)
 
 
 def only_results(kept):
@@ -75,8 +77,7 @@ def only_results(kept):
         assert not re.search(r"/tmp/|/home/|/root/", "".join(texts(cell)) if cell.cell_type == "code" else "")
 
 
-def test_the_methods_scored_are_all_in_the_table(kept_and_computed):
-    _, kept, _ = kept_and_computed
+def test_the_methods_scored_are_all_in_the_table(kept):
     printed = "\n".join(texts(cell)[0] for cell in kept.cells if cell.cell_type == "code")
     for title in ("Vanilla Gradient", "sharpened", "True template position"):
         assert sum(line.startswith(title + " ") for line in printed.splitlines()) == 1

@@ -99,6 +99,8 @@ def test_a_function_of_jax():
     np.testing.assert_allclose(model.scores(inputs), np.maximum(inputs, 0) @ known["kernel"], rtol=1e-4, atol=1e-5)
     maps = attribution.explain("gradient", model, inputs, 2)
     np.testing.assert_allclose(maps, (inputs > 0) * known["kernel"][:, 2], rtol=1e-5, atol=1e-6)
+    relevance = attribution.explain("lrp_epsilon", model, inputs, 2)
+    np.testing.assert_allclose(relevance, inputs.clip(0) * known["kernel"][:, 2], rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_for_clevr_xai():

@@ -17,7 +17,7 @@ from attribution_benchmarks.__main__ import COMMANDS as CONSOLE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tools" / "performance").glob("*.md")]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tools" / "performance").glob("*.md")]
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path
@@ -38,6 +38,7 @@ PAGES = sorted(
 # Commands of the changelog were those of their day.
 PAGES.remove(ROOT / "CHANGELOG.md")
 REPORT = "attribution_benchmarks.report.reproduce"
+NAMED = {"attribution.check_method": "method", "attribution_benchmarks.check_metric": "metric"}
 OTHERS = ("venv", "pip", "pytest", "playwright")  # modules that are not ours
 
 
@@ -107,8 +108,8 @@ def test_a_printed_command_is_taken(command, page):
     if not (ROOT / called).exists() and called.endswith(".py"):
         assert not called.startswith(("scripts/", "tools/", "research/", "tests/"))  # a file of the reader's own
         return
-    if called == "attribution.check_method":  # methods may be written without their flag
-        arguments = [word if word.startswith("-") else f"--method={word}" for word in arguments]
+    if called in NAMED:  # methods and metrics may be written without their flag
+        arguments = [word if word.startswith("-") else f"--{NAMED[called]}={word}" for word in arguments]
     values = flags_of(called)
     if values is None:
         text = text_of(called)

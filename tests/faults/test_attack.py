@@ -1,10 +1,15 @@
-"""The quick part of ``tests/faults/attack.py``: kills, races, full disks and missing rights leave whole files."""
+"""The quick part of ``tests/faults/attack.py``: kills, races, full disks and missing rights leave whole files.
+
+``-m exhaustive`` also kills a training; ``tests/clevr_xai/training/test_loop.py`` stops one in its own process.
+"""
 
 import pathlib
 import signal
 import subprocess
 import sys
 import time
+
+import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -17,6 +22,7 @@ def test_kills_races_and_full_disks():
     assert done.stdout.endswith("\n0 failures\n")
 
 
+@pytest.mark.exhaustive
 def test_a_training_killed_at_its_first_checkpoint_resumes_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     import targets

@@ -2,10 +2,11 @@
 
 python tools/docs/document_networks.py
 
-A stopped run resumes: each family's results are stored in a file of the work folder, and are reused while neither the
-package's code nor the zoo's changes.
+A stopped run resumes: each family's results are stored in a file of the work folder, a folder for each writer, and are
+reused while neither the package's code nor the zoo's changes. So are the files that Keras writes on JAX and on PyTorch.
 
-Cost: 16 CPU seconds for a small family such as `residual`; 285 CPU seconds and 12.4 GiB of memory for VGG16.
+Cost: 16 CPU seconds for a small family such as `residual` and each of its writers; 285 CPU seconds and 12.4 GiB of
+memory for VGG16.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from attribution.errors import BadInput, listed  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.fingerprint import code_fingerprint  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from tools.model_zoo import measure  # noqa: E402
+from tools.model_zoo import measure, writers  # noqa: E402
 from tools.model_zoo.families import FAMILIES, GROUPS  # noqa: E402
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("families", [], "names of families; all by default", flag_values=FLAGS)
 flags.DEFINE_string("work_dir", str(ROOT / "data" / "zoo"), "folder of the results", flag_values=FLAGS)
+flags.DEFINE_list("writers", [], "others that write the families: jax, torch; none by default", flag_values=FLAGS)
+flags.DEFINE_string("torch_python", "", "Python that has torch_xla; this one by default", flag_values=FLAGS)
 flags.DEFINE_string("output", str(ROOT / "docs" / "networks.md"), "file to write", flag_values=FLAGS)
 
 TABLES = {
@@ -61,24 +64,43 @@ STATUSES = ("exact", "rounding", "limit", "complete", "rows", "differs", "refuse
 HEAD = ROOT / "tools" / "docs" / "networks_head.md"
 
 
-def results(names, folder: pathlib.Path) -> dict[str, dict]:
+def results(names, folder: pathlib.Path, writer: str = "", python: str = "") -> dict[str, dict]:
     """Measure families without current results; return the results of all families that have any.
 
-    ``folder`` has a file a family. Without names all are measured; ``BadInput`` if there is no such family.
+    ``folder`` has a file a family. Without names all are measured; ``BadInput`` if there is no such family. ``writer``
+    is a key of ``writers.WRITERS``, or nothing for TensorFlow, and ``python`` an interpreter that has its packages.
     """
-    unknown = [name for name in names if name not in FAMILIES]
-    if unknown:
-        raise BadInput(f"no family '{unknown[0]}'; the families are {listed(FAMILIES)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names or FAMILIES:
-        if _known(folder / f"{name}.json") is None:
-            _print_progress(f"{name}:", end="")
+    for given, known, what in ((names, FAMILIES, "family"), ([writer] if writer else [], writers.WRITERS, "writer")):
+        if unknown := [name for name in given if name not in known]:
+            plural = {"family": "families", "writer": "writers"}[what]
+            raise BadInput(f"no {what} '{unknown[0]}'; the {plural} are {listed(known)}")
+    kept = folder / writer
+    kept.mkdir(parents=True, exist_ok=True)
+    families = {name: one for name, one in FAMILIES.items() if not writer or writers.writable(one)}
+    for name in names or families:
+        if name in families and _known(kept / f"{name}.json") is None:
+            _print_progress(f"{name}{writer and ' of '}{writer}:", end="")
             started = time.monotonic()
-            found = measure.measure(FAMILIES[name], told=lambda method: _print_progress(f" {method}", end=""))
+            found = _measured(families[name], folder, writer, python)
             _print_progress(f" ({time.monotonic() - started:.0f} s)")
-            atomic_write(folder / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
-    kept = {name: _known(folder / f"{name}.json") for name in FAMILIES}
-    return {name: found for name, found in kept.items() if found is not None}
+            atomic_write(kept / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
+    known = {name: _known(kept / f"{name}.json") for name in families}
+    return {name: found for name, found in known.items() if found is not None}
+
+
+def _measured(family, folder, writer, python) -> dict:
+    """Return the result of ``measure.measure``, or ``"not_written"``: why the writer does not write the family."""
+    told = {"told": lambda method: _print_progress(f" {method}", end="")}
+    if not writer:
+        return measure.measure(family, **told)
+    files = folder / "files" / family.name
+    files.mkdir(parents=True, exist_ok=True)
+    write = functools.partial(writers.write, family, writer, files, python=python)
+    try:
+        write()
+    except writers.NotWritten as error:
+        return {"not_written": str(error), "methods": {}}
+    return measure.measure(family, written=write, **told)
 
 
 def _known(path: pathlib.Path) -> dict | None:
@@ -87,7 +109,8 @@ def _known(path: pathlib.Path) -> dict | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if found.get("code") == _code() and set(found["methods"]) >= set(measure.METHODS) else None
+    complete = "not_written" in found or set(found["methods"]) >= set(measure.METHODS)
+    return found if found.get("code") == _code() and complete else None
 
 
 @functools.cache
@@ -100,8 +123,12 @@ def _print_progress(text, end="\n"):
     print(text, end=end, file=sys.stderr, flush=True)
 
 
-def page(results: dict[str, dict]) -> str:
-    """Return the page as Markdown, from each family's result of ``measure.measure``, in the zoo's order."""
+def page(results: dict[str, dict], by_writer: dict[str, dict[str, dict]] | None = None) -> str:
+    """Return the page as Markdown, from each family's result of ``measure.measure``, in the zoo's order.
+
+    ``by_writer`` has the results by the other writers' keys.
+    """
+    by_writer = by_writer or {}
     lines = [HEAD.read_text(encoding="utf-8"), *_totals(results)]
     cells = [cell for found in results.values() for cell in found["methods"].values()]
     zero = sum(cell["status"] == "exact" and cell["note"] == "all zero" for cell in cells)
@@ -109,7 +136,8 @@ def page(results: dict[str, dict]) -> str:
     missing = [name for name in FAMILIES if name not in results]
     if missing:
         lines.append(f"\nNot measured, and not counted: {', '.join(missing)}.")
-    lines += ["", "## Families", "", _families(results).rstrip("\n")]
+    lines += _writers(results, by_writer)
+    lines += ["", "## Families", "", _families(results, by_writer).rstrip("\n")]
     for title, methods in TABLES.items():
         lines += ["", f"## {title}", "", '<details markdown="1"><summary>Every family by every method</summary>', ""]
         lines += [*_table(title, methods, results), "", "</details>"]
@@ -134,7 +162,48 @@ def _counts(found, methods) -> collections.Counter:
     return collections.Counter(one["methods"][method]["status"] for one in found for method in methods)
 
 
-def _families(results) -> str:
+def _writers(results, by_writer) -> list[str]:
+    """Return the lines of a table of what is known by other writers' files of the cells that TensorFlow's has exact."""
+    if not by_writer:
+        return []
+    body = []
+    for writer, found in by_writer.items():
+        counts = sum((_where_exact(results, found, name, measure.METHODS) for name in found), collections.Counter())
+        families = sum("not_written" not in one for one in found.values())
+        share = f"{counts['exact'] / max(counts.total(), 1):.1%}"
+        body.append([writers.WRITERS[writer], str(families), *(str(counts[status]) for status in STATUSES), share])
+    text = (
+        "The cells that are exact on TensorFlow's file, on the file that Keras writes elsewhere with the same weights:"
+    )
+    reasons = [
+        f"{writers.WRITERS[writer]} does not write {name}: {measure.in_general(one['not_written'])}."
+        for writer, found in by_writer.items()
+        for name, one in found.items()
+        if "not_written" in one
+    ]
+    table = markdown_table(["writer", "families", *STATUSES, "exact"], body).rstrip("\n")
+    return ["", text, "", table, *(["", " ".join(reasons)] if reasons else [])]
+
+
+def _where_exact(results, found, name, methods) -> collections.Counter:
+    """Count, by status on another writer's file, the methods that are exact on TensorFlow's file of a family."""
+    if name not in results or "not_written" in found.get(name, {"not_written": ""}):
+        return collections.Counter()
+    here, there = results[name]["methods"], found[name]["methods"]
+    return collections.Counter(there[method]["status"] for method in methods if here[method]["status"] == "exact")
+
+
+def _marks(results, by_writer, name, methods) -> str:
+    """Return what other writers' files have of the methods that are exact on TensorFlow's, where it is not the same."""
+    marks = []
+    for writer, found in by_writer.items():
+        counts = _where_exact(results, found, name, methods)
+        if unlike := [f"{counts[status]} {status}" for status in STATUSES[1:] if counts[status]]:
+            marks.append(f"; {writers.WRITERS[writer]}: {', '.join(unlike)}")
+    return "".join(marks)
+
+
+def _families(results, by_writer) -> str:
     """Return a table of the numbers of methods by status, families by groups of methods."""
     body = []
     for group, families in GROUPS.items():
@@ -144,6 +213,8 @@ def _families(results) -> str:
             if family.name in results:
                 counts = [_counts([results[family.name]], methods) for methods in TABLES.values()]
                 cells = [", ".join(f"{one[status]} {status}" for status in STATUSES if one[status]) for one in counts]
+                marks = [_marks(results, by_writer, family.name, methods) for methods in TABLES.values()]
+                cells = [cell + mark for cell, mark in zip(cells, marks, strict=True)]
             body.append([f"{family.name}: {family.about}", *cells])
     return markdown_table(["family", *TABLES], body)
 
@@ -181,8 +252,11 @@ def _layer(text) -> str:
 
 def main(values):
     """Measure what is missing and write the page of what is there."""
-    found = results(values.families, pathlib.Path(values.work_dir))
-    pathlib.Path(values.output).write_text(page(found), encoding="utf-8")
+    folder = pathlib.Path(values.work_dir)
+    found = results(values.families, folder)
+    python = {"torch": values.torch_python}
+    others = {writer: results(values.families, folder, writer, python.get(writer, "")) for writer in values.writers}
+    pathlib.Path(values.output).write_text(page(found, others), encoding="utf-8")
 
 
 if __name__ == "__main__":

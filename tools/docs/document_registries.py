@@ -2,7 +2,8 @@
 
     python tools/docs/document_registries.py
 
-The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``.
+The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``; the cards are those of
+``measure_cards.py``.
 
 Cost: seconds.
 """
@@ -27,12 +28,15 @@ from attribution.methods.registry import METHODS  # noqa: E402
 from attribution_benchmarks import metrics  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from attribution_benchmarks.exact.measure_card import CHANGES  # noqa: E402
 from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
+from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card, cards  # noqa: E402
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 RELIABILITY = ROOT / "docs" / "which_metric.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
+_AS_GOOD = {"random": "random", "zero": "zeros", "smoothed": "smoothed", "absolute": "unsigned"}
 METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics of: a module, another}" are sheets
 
 
@@ -87,6 +91,8 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
         "xplique": _quoted(libraries.XPLIQUE_NAMES),
         "xplique_install": libraries.XPLIQUE_INSTALL,
         "table": _table(header, [_row(metric, groups) for metric in METRIC_REGISTRY.values()]),
+        "invariances": _invariances(),
+        "values": _values(),
     }.items():
         text = text.replace(f"{{{name}}}", value)
     return re.sub(r"^{metrics of: (.+)}$", _sheets, text, flags=re.MULTILINE)
@@ -97,6 +103,48 @@ def _row(metric: Metric, groups: Mapping[str, Mapping[str, Mapping]]) -> list[st
     link = f"[`{metric.name}`](#{metric.name})"
     return [link, metric.title, metric.better, _range(metric), metric.cost,
             *(retest(row) if row else "" for row in measured)]  # fmt: skip
+
+
+def _shown_cards() -> dict[str, Card]:
+    """Return the cards by name, each once: three benchmarks share the metrics of ``exact``."""
+    return {name: card for name, card in cards().items() if not name.startswith(("xai_units:", "xai_tris:"))}
+
+
+def _linked(name: str) -> str:
+    return f"[`{name}`](#{name})" if name in METRIC_REGISTRY else f"`{name}`"
+
+
+def _invariances() -> str:
+    signs = {SAME: "=", MIRRORED: "±", CHANGED: "", UNDEFINED: "none"}
+    header = ["metric", "+ c", "· c", "· -c", "order of magnitudes kept", "order kept", "absolute", "positive part",
+              "moved", "equal values"]  # fmt: skip
+    rows = [
+        [
+            _linked(name),
+            *(signs[card.changes[change]] + "*" * (change in card.undefined) for change in CHANGES),
+            card.ties,
+        ]
+        for name, card in _shown_cards().items()
+    ]
+    return _table(header, rows)
+
+
+def _values() -> str:
+    header = ["metric", "exact", "random", "constant", "zeros", *(f"{kind} as good" for kind in _AS_GOOD.values()),
+              "removed get", "random numbers", "passes, images", "vectors", "maps"]  # fmt: skip
+    return _table(header, [_of_values(name, card) for name, card in _shown_cards().items()])
+
+
+def _of_values(name: str, card: Card) -> list[str]:
+    ends = [card.ranges[kind] for kind in ("exact", "random", "constant", "zero")]
+    good = [f"{100 * card.as_good[kind]:.0f} %" if kind in card.as_good else "" for kind in _AS_GOOD]
+    shared = "†" if card.shared else ""
+    passes = [f"{card.passes[kind]:g}{shared}" if card.passes.get(kind) else "" for kind in ("images", "vectors")]
+    return [
+        _linked(name), *("" if each is None else f"{each[0]:.2g} to {each[1]:.2g}" for each in ends), *good,
+        card.removed, f"{100 * card.noise:.0f} %" if card.noise else "", *passes,
+        f"{card.explanations:g}" if card.explanations else "",
+    ]  # fmt: skip
 
 
 def _sheets(line: re.Match[str]) -> str:
@@ -120,7 +168,12 @@ def _range(metric: Metric) -> str:
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _sheet(metric: Metric) -> str:
+    card = cards()[metric.name]
     return f"""<a id="{metric.name}"></a>
 
 ### {metric.title}, `{metric.name}`
@@ -131,7 +184,8 @@ def _sheet(metric: Metric) -> str:
 - **Range.** {_range(metric)}; {metric.better} is better
 - **Cost.** {metric.cost}
 - **A random map gets** {metric.chance}
-- **Limitations.** {metric.criticism}"""
+- **Limitations.** {metric.criticism}
+- **Card.** {_sentence(card.phrase)} {" ".join(card.cautions())}"""
 
 
 if __name__ == "__main__":

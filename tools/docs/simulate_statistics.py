@@ -2,19 +2,25 @@
 
     python tools/docs/simulate_statistics.py
 
-Cost: 4 CPU minutes.
+Cost: 4 CPU minutes, and 4 for the marks, which alone are simulated again with ``--marks``.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import sys
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats.statistics import better_than_every, mean_interval, means
+from attribution_benchmarks.core.definition import Column
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.report import matrix, significance
+from attribution_benchmarks.report.significance import MARGIN
+from attribution_benchmarks.stats.statistics import better_than_every, compare_pairs, mean_interval, means
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "statistics_simulated.json"
 METHODS = 16  # of a family: they share a baseline, half of the variance of their differences from it
@@ -28,6 +34,17 @@ KINDS = {
     "large losses": lambda random, shape: np.exp(0.5) - np.exp(random.normal(size=shape)),
     "rare losses": lambda random, shape: 0.1 - (random.random(shape) < 0.1) * random.exponential(size=shape),
 }
+# Deviations of the networks' scores from their mean, of standard deviation 1, with large losses.
+NETWORKS = {
+    "normal": KINDS["normal"],
+    "skewed": KINDS["losses"],
+    "lognormal": lambda random, shape: KINDS["large losses"](random, shape) / np.sqrt((np.e - 1) * np.e),
+    "one in five fails": lambda random, shape: (0.2 - (random.random(shape) < 0.2)) / 0.4,
+    "one in ten fails": lambda random, shape: (0.1 - (random.random(shape) < 0.1)) / 0.3,
+}
+COUNTS = (3, 5, 10, 20)  # of networks
+# Standard deviation between networks, in standard errors over the inputs, and as a share of a method's score.
+CELLS = ((1, 0.1), (3, 0.1), (7, 0.1), (7, 0.2))
 RATES = (0.02, 0.1, 0.5, 0.9, 0.98)
 
 
@@ -108,6 +125,112 @@ def looks(first: int, last: int, step: int, trials: int) -> float:
     return float(wrong.mean())
 
 
+def family(kind: str, networks: int, ratio: float, spread: float, share: float, seed: int, inputs: int = 30) -> dict:
+    """Return the scores of ``METHODS`` methods and of a baseline that reaches a share of them, (inputs, networks) each.
+
+    ``kind`` is of ``NETWORKS``, and independent for each method. At the margin, and with a ``spread`` of 0.1, a method
+    is as good as the baseline on a network on which it fails; with 0.2 it is worse.
+    """
+    random = np.random.default_rng([seed, networks, int(ratio), int(100 * spread), int(100 * share), *map(ord, kind)])
+    deviation = spread * np.sqrt(inputs) / ratio
+
+    def noise() -> np.ndarray:
+        return deviation * (random.normal(size=(inputs, 1)) + random.normal(size=(inputs, networks))) / np.sqrt(2)
+
+    found = {f"m{n}": 1 + noise() + spread * NETWORKS[kind](random, (1, networks)) for n in range(METHODS)}
+    return found | {"baseline": share + noise()}
+
+
+def column_tests(values: dict) -> significance.ColumnTests:
+    """Return the tests of a column whose methods and baseline have some values."""
+    rows = [
+        {"method": name, "metric": "m", "value": float(column.mean()), "low": 0, "high": 1, "n": len(column),
+         "paper": None, "kind": "control" if name == "baseline" else "method"}
+        for name, column in values.items()
+    ]  # fmt: skip
+    built = matrix.build([{"benchmark": "b", "rows": rows}], [Column("b", "m", "M", "B")])
+    group = InputScores({"metric": "m"}, [str(row) for row in range(len(values["baseline"]))], values)
+    return significance.compare_columns(built, {"b": [group]})["b m"]
+
+
+def marks(kind: str, networks: int, ratio: float, spread: float, share: float, families: int) -> tuple[float, float]:
+    """Return the share of families with a mark, at the margin, or of methods with one, below it; of Holm's tests, too.
+
+    Holm's tests of the networks that were sampled are what marks would be without a network more that fails.
+    """
+    of_tests, of_marks = [], []
+    for seed in range(families):
+        values = family(kind, networks, ratio, spread, share, seed)
+        names = [name for name in values if name != "baseline"]
+        tests = compare_pairs(values, [(name, "baseline") for name in names], scales=[(MARGIN, 1.0)] * len(names))
+        claims = better_than_every(names, [one.p_value if one.difference > 0 else 1.0 for one in tests])
+        of_tests.append([value < 0.05 for value in claims.values()])
+        few = significance.too_few_networks(networks, METHODS)
+        found = None if few else column_tests(values)
+        of_marks.append([found is not None and found.passes(name) for name in names])
+    summary = np.any if share == MARGIN else np.mean
+    return float(np.mean(summary(of_tests, axis=1))), float(np.mean(summary(of_marks, axis=1)))
+
+
+def rank_coverage(kind: str, networks: int, ratio: float, families: int) -> float:
+    """Return how often the range of a method's rank contains its true rank; true scores differ by 5 %, normal."""
+    covered = []
+    for seed in range(families):
+        values = family(kind, networks, ratio, 0.1, 0.0, seed)
+        true = np.random.default_rng(seed).normal(scale=0.05, size=METHODS)
+        names = [name for name in values if name != "baseline"]
+        values |= {name: values[name] + level for name, level in zip(names, true, strict=True)}
+        found = column_tests(values).ranks
+        covered += [
+            found[name].low <= rank <= found[name].high for name, rank in zip(names, rankdata(-true), strict=True)
+        ]
+    return float(np.mean(covered))
+
+
+def simulated_marks(families: int) -> dict[str, list[dict]]:
+    """Return the simulations of marks and of ranges of ranks, the worst over ``CELLS``."""
+    found: dict[str, list[dict]] = {"marks": [], "power": [], "ranks": []}
+    for kind in NETWORKS:
+        wrong = [
+            np.max([marks(kind, count, *cell, MARGIN, families) for cell in CELLS], axis=0).tolist() for count in COUNTS
+        ]
+        found["marks"].append({"kind": kind, "found": wrong})
+        covered = [min(rank_coverage(kind, count, ratio, families // 10) for ratio in (1, 7)) for count in COUNTS]
+        found["ranks"].append({"kind": kind, "found": covered})
+        print(kind, wrong, covered, flush=True)
+    for share in (0.2, 0.4, 0.6):
+        power = [marks("normal", count, 3, 0.1, share, families // 10) for count in COUNTS]
+        found["power"].append({"share": share, "found": power})
+    return found
+
+
+def marks_table(document: dict) -> str:
+    """Return the wrong marks as Markdown: before, of Holm's tests alone, and after; "too few" where none is made."""
+    few = [significance.too_few_networks(count, METHODS) for count in COUNTS]
+    header = ["networks that differ", *(f"{count} networks" for count in COUNTS)]
+    body = [
+        [row["kind"], *(f"{tests:.3f} → {'too few' if none else f'{marked:.3f}'}"
+                        for none, (tests, marked) in zip(few, row["found"], strict=True))]
+        for row in document["marks"]
+    ]  # fmt: skip
+    return tables.markdown_table(header, body)
+
+
+def power_table(document: dict) -> str:
+    """Return the share of methods with a mark as Markdown, before and after, and the coverage of ranges of ranks."""
+    header = ["", *(f"{count} networks" for count in COUNTS)]
+    body = [
+        [
+            f"a baseline reaches {100 * row['share']:.0f} %",
+            *(f"{tests:.2f} → {marked:.2f}" for tests, marked in row["found"]),
+        ]
+        for row in document["power"]
+    ]
+    least = np.min([row["found"] for row in document["ranks"]], axis=0)
+    body.append(["range of a rank covers it, at least", *(f"{value:.3f}" for value in least)])
+    return tables.markdown_table(header, body)
+
+
 def table(document: dict) -> str:
     """Return the recorded simulations as Markdown: coverage and share of families with a wrong claim, by inputs."""
     header = ["networks", "between networks", "differences", *(f"{n} inputs" for n in SIZES)]
@@ -122,9 +245,17 @@ def table(document: dict) -> str:
 def main() -> None:
     """Simulate everything and write the file."""
     families = 1000
+    document = json.loads(FILE.read_text("utf-8")) if "--marks" in sys.argv else of_means(families)
+    document |= simulated_marks(200)
+    FILE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(table(document), marks_table(document), power_table(document), sep="\n")
+
+
+def of_means(families: int) -> dict[str, Any]:
+    """Return the simulations of means, rates and repeated looks."""
     designs = [(kind, networks, ratio, 1) for networks, ratio in DESIGNS for kind in KINDS]
     designs += [(kind, networks, ratio, 3) for networks, ratio in ((1, 0), (5, 3)) for kind in ("normal", "losses")]
-    document = {
+    return {
         "families": families,
         "means": [
             {"kind": kind, "networks": networks, "ratio": ratio, "members": members,
@@ -137,8 +268,6 @@ def main() -> None:
         ],
         "looks": looks(15, 150, 15, 4000),
     }  # fmt: skip
-    FILE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(table(document))
 
 
 if __name__ == "__main__":

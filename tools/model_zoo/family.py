@@ -95,19 +95,20 @@ class Exported:
 
     def in_double(self, path: pathlib.Path) -> None:
         """Write the same network, its weights the same numbers, computing in float64 on the same inputs."""
-        self._export(self._doubled(), path)
+        self._export(self.doubled(), path)
 
     def network(self):
         """Return the same network in float64, from the inner layer's output on if that is explained."""
         import keras
 
-        model = self._doubled()
+        model = self.doubled()
         return keras.Model(model.get_layer(self.inner).output, model.outputs[0]) if self.inner else model
 
-    def _doubled(self):
+    def doubled(self, weights: list[np.ndarray] | None = None):
+        """Return the network computing in float64, with its weights or, of the same order, others."""
         import keras
 
-        weights = self.settled().get_weights()
+        weights = self.settled().get_weights() if weights is None else weights
         keras.backend.clear_session()
         with number_format("float64"):
             model = (self.build_in_double or self.build)()

@@ -17,9 +17,11 @@ import attribution
 from attribution.check_method import ROW_TOLERANCE, exchanges
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract
+from attribution.model.loader import SavedFile
 from tools.model_zoo import oracles
 from tools.model_zoo.family import Family
 from tools.model_zoo.relevance_oracle import DEFINITIONS
+from tools.model_zoo.writers import NotWritten
 
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5
@@ -90,7 +92,13 @@ class Cell:
     seconds: float = 0.0
 
 
-def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambda text: None) -> dict:
+def measure(
+    family: Family,
+    methods=METHODS,
+    rows: int | None = None,
+    told=lambda text: None,
+    written: Callable[[bool], pathlib.Path] | None = None,
+) -> dict:
     """Write a family's file, explain some inputs by each method, and compare.
 
     Parameters
@@ -101,6 +109,9 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
         Number of inputs; by default 4 of a small network and 2 of a large one.
     told
         Is called with each method's name before it runs.
+    written
+        Function from whether it computes in float64 to the same network's file by another writer. That file is
+        explained then, and compared with what TensorFlow's should give.
 
     Returns
     -------
@@ -110,11 +121,16 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
     """
     rows = rows or (4 if family.quick else 2)
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / family.name
+        path, in_double = pathlib.Path(folder) / family.name, pathlib.Path(folder) / f"{family.name}.double"
         family.write(path)
-        inputs = family.inputs(rows)
+        explained, renamed, inputs = path, family, family.inputs(rows)
+        if written:
+            explained = written(False)
+            renamed, given = _as_named(family, inputs, path, explained)
+        else:
+            given = inputs
         try:
-            model = attribution.load_model(path, score=family.score, **family.load)
+            model = _load(renamed, explained)
             targets = (np.arange(rows) % model.num_classes).astype(np.int32)
         except Exception as error:
             cell = dataclasses.asdict(_failed(error))
@@ -122,14 +138,15 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
 
         @functools.cache
         def double():
-            path = pathlib.Path(folder) / f"{family.name}.double"
-            family.write_in_double(path)
-            loaded = attribution.load_model(path, score=family.score, **family.load)
-            return loaded, oracles.Oracle(family, path, inputs, targets)
+            family.write_in_double(in_double)
+            loaded = _load(renamed, written(True) if written else in_double)
+            return loaded, oracles.Oracle(family, in_double, inputs, targets)
 
         oracle = functools.cache(lambda: oracles.Oracle(family, path, inputs, targets))
-        subject = Subject(family, model, inputs, targets, oracle, double if family.write_in_double else None)
-        layer, subject.layers = _layers(family, model, inputs, targets)
+        subject = Subject(renamed, model, given, targets, oracle, double if family.write_in_double else None)
+        layer, subject.layers = _layers(renamed, model, given, targets)
+        if written:
+            subject.oracle_layers = _layers(family, _load(family, path), inputs, targets)[1]
         found = {}
         for name in methods:
             told(name)
@@ -139,12 +156,28 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
         return {"layer": layer, "methods": found}
 
 
+def _load(family, path):
+    return attribution.load_model(path, score=family.score, **family.load)
+
+
+def _as_named(family, inputs, path, other):
+    """Return a family and its inputs under the names of another writer's file, both in the order of their names."""
+    ours, theirs = (SavedFile(each).signatures["serving_default"] for each in (path, other))
+    names = dict(zip(sorted(ours.inputs), sorted(theirs.inputs), strict=True))
+    outputs = dict(zip(sorted(ours.outputs), sorted(theirs.outputs), strict=True))
+    load = {name: outputs[value] if name == "output" else value for name, value in family.load.items()}
+    explain_input = names.get(family.explain_input, family.explain_input)
+    if isinstance(inputs, dict):
+        inputs = {names[name]: array for name, array in inputs.items()}
+    return dataclasses.replace(family, load=load, explain_input=explain_input), inputs
+
+
 @dataclasses.dataclass
 class Subject:
     """A network with N inputs and target classes, and functions that load the oracles of its file.
 
     Not every family has an oracle, so it is loaded when it is needed. ``double`` returns the same network in float64
-    and its oracle.
+    and its oracle. ``oracle_layers`` are ``layers`` as the oracle's file names them, if it is another.
     """
 
     family: Family
@@ -154,6 +187,7 @@ class Subject:
     oracle: Callable[[], oracles.Oracle]
     double: Callable | None = None
     layers: Mapping[str, tuple[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
+    oracle_layers: Mapping[str, tuple[str, tuple[int, ...]]] | None = None
 
     def cell(self, name: str) -> Cell:
         """Return what is known of a method, called with few samples."""
@@ -210,7 +244,10 @@ class Subject:
             return cell
         if not self.double:
             return dataclasses.replace(cell, status="differs")
-        return self._compared_in_double(name, options, cell, found, expected)
+        try:
+            return self._compared_in_double(name, options, cell, found, expected)
+        except (NotWritten, BadInput) as error:
+            return dataclasses.replace(cell, status="differs", note=f"no file in float64: {error}")
 
     def _missing(self, model, oracle) -> float:
         """Return by how much FullGrad's terms miss the sum of the logits, as a share of the largest of them."""
@@ -282,9 +319,10 @@ class Subject:
     def _expected(self, name, against, options, oracle) -> np.ndarray:
         """Return what an oracle computes of a method: maps, or their sums ``(N,)``."""
         if name in BY_ORACLE:
-            if name in AT_LAYER and name not in self.layers:
+            layers = self.layers if self.oracle_layers is None else self.oracle_layers
+            if name in AT_LAYER and name not in layers:
                 raise oracles.NoOracle("no layer")
-            return oracle.as_map(getattr(oracle, name)(*self.layers.get(name, ())))
+            return oracle.as_map(getattr(oracle, name)(*layers.get(name, ())))
         if against in ("the logit", COMPLETENESS):
             whole = oracle.scores(oracle.values)
             return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))

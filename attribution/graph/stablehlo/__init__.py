@@ -62,6 +62,9 @@ def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict
     for node in result.node:
         for position, tensor in enumerate(node.input):
             node.input[position] = renamed.get(tensor, tensor)
+        if node.op == "PreventGradient":  # beside a module whose gradient was not stored
+            node.op = "Identity"
+            node.attr.pop("message", None)
     return result, renamed
 
 

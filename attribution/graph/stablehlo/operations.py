@@ -155,15 +155,22 @@ def _placed(short: Any, places: Sequence[int], rank: int) -> Any:
 
 
 def _reshape(operation: Operation, operands: list[Value]) -> Value:
-    kind, operand = operation.types[0], operands[0]
-    sizes = sizes_from(kind, operands[1:])
+    return reshaped(operation.types[0], operands[0], operands[1:])
+
+
+def reshaped(kind: Type, operand: Value, shape: Sequence[Value] = ()) -> Value:
+    """Return a value in another shape; after several reshapes the first and the last count."""
+    operand = operand.origin or operand
+    if operand.type == kind and kind.sizes.count(None) < 2:
+        return operand
+    sizes = sizes_from(kind, shape)
     if len(operand.short().shape) == 0 and operand.rank:  # one number everywhere
         return Value(kind, operand.short(), frozenset(range(len(sizes))), sizes)
     if kind.sizes.count(None) != 1 or 0 in kind.sizes:
-        return Value(kind, run(tf.reshape, operand.full(), vector(sizes)), sizes=sizes)
+        return Value(kind, sizes=sizes, origin=operand, later=lambda: run(tf.reshape, operand.full(), vector(sizes)))
     sizes[kind.sizes.index(None)] = _open_size(operand, kind)
-    shape = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
-    return Value(kind, run(tf.reshape, operand.full(), shape), sizes=sizes)
+    numbers = np.array([-1 if size is None else size for size in kind.sizes], np.int32)
+    return Value(kind, sizes=sizes, origin=operand, later=lambda: run(tf.reshape, operand.full(), numbers))
 
 
 def _open_size(operand: Value, kind: Type) -> Any:
@@ -456,12 +463,52 @@ def _check_rows(operation: Operation, table: Value, axes: Sequence[int], last: b
         raise Untranslatable("stablehlo.gather of other things than rows")
 
 
+def _epsilon(operation: Operation) -> float:
+    return float(operation.text.partition("epsilon = ")[2].split()[0])
+
+
+def _normalized(operation: Operation, operands: list[Value]) -> Value:
+    """Return batch normalization by known averages."""
+    x, *vectors = operands
+    shape = [1] * x.rank
+    shape[operation.integers("feature_index")[0]] = -1
+    scale, offset, mean, variance = (run(tf.reshape, vector_.full(), shape) for vector_ in vectors)
+    epsilon = _epsilon(operation)
+    factor = run(lambda a, b: tf.math.rsqrt(a + epsilon) * b, variance, scale)
+    summand = run(lambda a, b, c: a - b * c, offset, mean, factor)
+    return Value(operation.types[0], run(lambda a, b, c: a * b + c, x.full(), factor, summand), sizes=list(x.sizes))
+
+
+def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value]:
+    """Return normalization by averages of the values themselves, as PyTorch writes that of a layer or of groups."""
+    x, axis = operands[0], operation.integers("feature_index")[0]
+    scale, offset = (operand.constant() for operand in operands[1:])
+    if scale is None or offset is None or (scale != 1).any() or offset.any():
+        raise Untranslatable("stablehlo.batch_norm_training with weights")
+    before = x.origin
+    if before is not None and x.rank == 3 and axis == 1 and before.type.sizes[-1] == x.type.sizes[-1]:
+        normal, mean, variance = _standardized(before.full(), [before.rank - 1], _epsilon(operation))
+        result = reshaped(x.type, Value(before.type, normal, sizes=list(before.sizes)))
+    else:
+        axes = [place for place in range(x.rank) if place != axis]
+        normal, mean, variance = _standardized(x.full(), axes, _epsilon(operation))
+        result = Value(x.type, normal, sizes=list(x.sizes))
+    moments = [run(tf.reshape, moment, [-1]) for moment in (mean, variance)]
+    return [result, *(Value(kind, moment) for kind, moment in zip(operation.types[1:], moments, strict=True))]
+
+
+def _standardized(x: Any, axes: list[int], epsilon: float) -> tuple[Any, Any, Any]:
+    """Return values of mean 0 and variance 1 over some axes, and what mean and variance were."""
+    mean, variance = tf.nn.moments(x, axes, keepdims=True)
+    return tf.nn.batch_normalization(x, mean, variance, None, None, epsilon), mean, variance
+
+
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
     "compare": _compare, "convert": _convert, "custom_call": _custom_call, "constant": _constant,
     "get_dimension_size": _dimension_size, "broadcast_in_dim": _broadcast, "dynamic_broadcast_in_dim": _broadcast,
     "reshape": _reshape, "dynamic_reshape": _reshape, "transpose": _transpose, "concatenate": _concatenate,
     "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
-    "reverse": _reverse, "reduce": _reduce, "dot_general": _dot_general, "gather": _gather,
-    "optimization_barrier": _same,
+    "batch_norm_inference": _normalized, "batch_norm_training": _normalized_alone, "reverse": _reverse,
+    "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "optimization_barrier": _same,
 }  # fmt: skip

@@ -275,7 +275,9 @@ def _results(text: str, types: list[Type]) -> list[str]:
     if not text:
         return []
     name, _, count = text.strip().partition(":")
-    return [f"{name}#{number}" for number in range(int(count))] if count else [name][: len(types) or 1]
+    if count:
+        return [f"{name}#{number}" for number in range(int(count))]
+    return name.split(", ")[: len(types) or 1]
 
 
 class _Scopes:

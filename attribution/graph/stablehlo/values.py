@@ -43,6 +43,8 @@ class Value:
         Of a scalar or a vector that counts: numbers, or scalar tensors where they are not known.
     later
         Makes ``array``.
+    origin
+        Of what a reshape gives: what it was given.
     window
         Of a sum over windows: its input and the window.
     pieces
@@ -55,6 +57,7 @@ class Value:
     sizes: list[Any] = dataclasses.field(default_factory=list)
     items: list[Any] | None = None
     later: Callable[[], Any] | None = None
+    origin: Value | None = None
     window: tuple[Any, ...] = ()
     pieces: tuple[int, dict[int, Value]] | None = None
 

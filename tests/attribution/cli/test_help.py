@@ -10,7 +10,7 @@ import sys
 import pytest
 from absl import flags
 
-from attribution.cli import define_common_flags, execute, help_text
+from attribution.cli import define_common_flags, help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools")
@@ -47,14 +47,6 @@ def test_description_own_flags_and_shared_flags_in_this_order():
     ]  # fmt: skip
     assert "      (default: a,b)" in shown.splitlines() and "      (default: 3)" in shown.splitlines()
     assert max(map(len, shown.splitlines())) <= 100
-
-
-@pytest.mark.parametrize("former", ["wrt", "patience"])
-def test_former_names_of_shared_flags_are_refused(former, capsys):
-    values = flags.FlagValues()
-    define_common_flags(values, explain_input="", retry_timeout=1.0)
-    assert execute(lambda _: None, values, "", ["command", f"--{former}=1"]) == 2
-    assert f"'{former}'" in capsys.readouterr().err
 
 
 def test_help_of_scripts_that_are_no_python():

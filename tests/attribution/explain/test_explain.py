@@ -423,13 +423,3 @@ def test_the_median_of_an_input_as_the_baseline(shape, from_function):
     expected = (rows**2 - np.median(rows, axis=1, keepdims=True) ** 2).reshape(x.shape)
     maps = attribution.explain("integrated_gradients", model, x, 0, baseline="median")
     np.testing.assert_allclose(maps, expected, atol=1e-5)
-
-
-def test_former_names_of_arguments_are_refused(models, inputs):
-    model, x = models["two_inputs"], inputs["two_inputs"]
-    with pytest.raises(BadInput, match="'wrt'"):
-        attribution.explain("gradient", model, x, wrt="image")
-    with pytest.raises(TypeError, match="'wrt'"):
-        model.layers(wrt="image")
-    with pytest.raises(TypeError, match="'model'"):
-        attribution.load_model(path="model")

@@ -264,18 +264,13 @@ for number in range(2):
 """
 
 
-def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
+def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path, quick_python):
     """Each in a process of its own, since TensorFlow numbers functions; they share one import of it."""
     for number in range(2):
         (tmp_path / f"temporary{number}").mkdir()
+    command = [quick_python, "-c", KILLED, exported["signal"]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, exported["signal"]],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found = []
     for number in range(2):

@@ -477,3 +477,25 @@ def test_an_argument_that_is_returned_and_an_output_that_is_known():
     body = """%c = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
       return %x, %c : tensor<2xf32>, tensor<2xf32>"""
     compare({"x": "2xf32"}, ["2xf32", "2xf32"], body)
+
+
+def test_batch_normalization_by_known_averages():
+    body = """%w = stablehlo.exponential %v : tensor<3xf32>
+      %y = "stablehlo.batch_norm_inference"(%x, %s, %o, %m, %w) <{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}>
+        : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>"""
+    compare({"x": "2x3x4xf32", **dict.fromkeys("somv", "3xf32")}, ["2x3x4xf32"], body, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(("inner", "reshapes"), [("1x6x4xf32", 0), ("1x4x6xf32", 2), ("1x12x2xf32", 2)])
+def test_normalization_of_layers_and_groups_as_pytorch_writes_it(inner, reshapes):
+    rows = inner.split("x")[1]
+    body = f"""%a = stablehlo.reshape %x : (tensor<2x3x4xf32>) -> tensor<{inner}>
+      %s = stablehlo.constant dense<1.0> : tensor<{rows}xf32>
+      %o = stablehlo.constant dense<0.0> : tensor<{rows}xf32>
+      %n, %m, %v = "stablehlo.batch_norm_training"(%a, %s, %o) <{{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}}>
+        : (tensor<{inner}>, tensor<{rows}xf32>, tensor<{rows}xf32>)
+        -> (tensor<{inner}>, tensor<{rows}xf32>, tensor<{rows}xf32>)
+      %y = stablehlo.reshape %n : (tensor<{inner}>) -> tensor<2x3x4xf32>
+      return %y, %m, %v : tensor<2x3x4xf32>, tensor<{rows}xf32>, tensor<{rows}xf32>"""
+    kinds = compare({"x": "2x3x4xf32"}, ["2x3x4xf32", f"{rows}xf32", f"{rows}xf32"], body, tolerance=1e-5)
+    assert kinds.count("Reshape") == reshapes + 2  # and those of mean and variance

@@ -1,4 +1,4 @@
-"""Networks of Keras on PyTorch: their ``.keras`` file is explained in full, their exported one by its scores."""
+"""Networks of Keras on PyTorch: their ``.keras`` file and their exported one."""
 
 import pathlib
 import runpy
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution.errors import BadInput
 from attribution.inspect import __main__ as inspection
 
 MODELS = runpy.run_path(str(pathlib.Path(__file__).with_name("keras_on_torch_models.py")))
@@ -46,29 +45,21 @@ def test_its_exported_file_answers_with_scores(network, exported):
         np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("gradient", "the file has no gradient of XlaCallModule .* occlusion and RISE"),
-        ("smoothgrad", "the file has no gradient of XlaCallModule"),
-        ("deeplift", "deeplift has no rule for 'XlaCallModule"),
-        ("lrp_epsilon", "the gradients of XlaCallModule .* are in the loaded function alone"),
-        ("grad_cam", "no layer of this model can be explained"),
-    ],
-)
-def test_methods_that_need_more_are_refused_in_one_line(method, message, exported):
-    with pytest.raises(BadInput, match=message) as raised:
-        attribution.explain(method, exported, IMAGES, TARGETS)
-    assert "\n" not in str(raised.value)
+METHODS = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam", "lrp_epsilon", "deeplift", "full_grad"]
 
 
-def test_inspection_lists_the_methods_that_need_scores_alone(capsys):
+@pytest.mark.parametrize("method", METHODS)
+def test_its_exported_file_has_the_maps_of_its_live_network(method, network, exported):
+    found = attribution.explain(method, exported, IMAGES[:2], TARGETS[:2])
+    expected = attribution.explain(method, attribution.load_model(network), IMAGES[:2], TARGETS[:2])
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_inspection_says_that_it_was_translated(capsys):
     flags = inspection.FLAGS
     flags(["inspect", f"--model={FOLDER / 'exported'}"])
     inspection.main(flags)
     printed = capsys.readouterr().out
-    assert "layers for class activation maps: none; no layer of this model can be explained" in printed
+    assert "module of StableHLO: translated; scores and gradient of random inputs are those of the file" in printed
     (apply,) = (line for line in printed.splitlines() if line.startswith("methods that apply:"))
-    assert {"occlusion", "rise", "lime"} <= set(apply.partition(": ")[2].split(", "))
-    assert "gradient" not in apply
-    assert 'attribution.explain("rise", model' in printed
+    assert {"occlusion", *METHODS} <= set(apply.partition(": ")[2].split(", "))

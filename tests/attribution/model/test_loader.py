@@ -33,8 +33,8 @@ def test_files_that_keras_2_saved_after_training_give_its_scores_and_gradients(n
     check_scores_and_gradients(keras2, name, monkeypatch)
 
 
-def test_so_do_files_of_the_installed_keras_2(tmp_path, monkeypatch):
-    done = subprocess.run([sys.executable, SCRIPT, tmp_path, "masked_tokens"], capture_output=True, text=True)
+def test_so_do_files_of_the_installed_keras_2(tmp_path, monkeypatch, quick_python):
+    done = subprocess.run([quick_python, SCRIPT, tmp_path, "masked_tokens"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     check_scores_and_gradients(tmp_path, "masked_tokens", monkeypatch)
 

@@ -95,7 +95,7 @@ for place in ("shared", f"alone{version}"):
 """
 
 
-def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy):
+def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy, quick_python):
     (tmp_path / "slow.py").write_text(SLOW)
     running = []
     for version in (0, 1):
@@ -105,7 +105,7 @@ def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy):
         with open(tree / "attribution" / "__init__.py", "a") as file:
             file.write(f"\nVERSION = {version}\n")
         environment = {**os.environ, "PYTHONPATH": str(tree)}
-        command = [sys.executable, "-c", TWICE, toy, tmp_path]
+        command = [quick_python, "-c", TWICE, toy, tmp_path]
         running.append(subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.PIPE, text=True))
     for process in running:
         _, said = process.communicate(timeout=600)  # seconds on an idle machine

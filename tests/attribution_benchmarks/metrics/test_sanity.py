@@ -238,9 +238,3 @@ def test_max_sensitivity_is_bounded_where_a_saturated_score_has_hardly_a_gradien
     found = sensitivity(steep, pictures)
     assert (found > 0).all() and (found <= 2).all()
     np.testing.assert_allclose(sensitivity(lambda inputs: 1e-9 * steep(inputs), pictures), found, rtol=1e-9)
-
-
-def test_the_former_name_of_max_sensitivity_is_refused():
-    assert select_metrics(["max_sensitivity"], {}) == {"max_sensitivity": METRIC_REGISTRY["max_sensitivity"]}
-    with pytest.raises(BadInput, match="--metrics has no 'continuity'"):
-        select_metrics(["continuity"], {})

@@ -191,7 +191,7 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
     assert best["sentences"] == [
         "Beats every baseline (✓) on 3 of 4 metrics; not on SVEA Drop % (“random”).",
-        "Probably the best on SVEA ROE test %, SVEA Drop %, BIM MCS and CLEVR-XAI mass, simple.",
+        "Significantly better than all others on SVEA ROE test %, SVEA Drop %, BIM MCS and CLEVR-XAI mass, simple.",
     ]
     bad = next(one for one in found if one["name"] == "bad")
     assert bad["sentences"][0].startswith(

@@ -16,7 +16,8 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmar
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import matrix, presets, publish, significance
+from attribution_benchmarks.report import matrix, presets, publish, sections, significance, summary
+from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -126,7 +127,7 @@ def test_tests_know_shares_ranks_and_what_passes(judged, groups):
     assert baseline.low < share < baseline.high < significance.MARGIN
     assert tests.passes("best") and tests.mark("best") == "✓" and tests.failed("best") == []
     assert tests.mark("bad") == "" and [one.kind for one in tests.failed("bad")] == ["random"]
-    assert tests.ranks["best"] == (1, 1, 1.0) and tests.ranks["bad"] == (4, 4, 0.0)
+    assert tests.ranks["best"] == (1, 1) and tests.ranks["bad"] == (4, 4)
     assert tests.ranks["good"].low == 2 and tests.ranks["good"].high == 3
 
 
@@ -155,6 +156,91 @@ def test_margin_decides_what_passes():
         assert (found.low > significance.MARGIN) == (share >= 0.9)  # equivalence is shown
     few = of_methods(own[:9], edges=0.1 * own[:9])
     assert few.mark("own") == "" and not few.has_power()
+
+
+def of_networks(*arguments, **further):
+    """Return the tests of methods that score near 1 on several networks, against a baseline that reaches a share."""
+    return scored_on_networks(*arguments, **further)[1]["mine m"]
+
+
+def scored_on_networks(share, networks, methods=16, spread=0.02, **further):
+    generator = np.random.default_rng(networks)
+    values = {f"m{n}": generator.normal(1.0, 0.1, (40, networks)) + generator.normal(0, spread, networks)
+              for n in range(methods)}  # fmt: skip
+    values |= {"baseline": share + generator.normal(0, 0.1, (40, networks)), **further}
+    rows = [
+        {"method": name, "metric": "m", "value": float(np.mean(column)), "low": 0, "high": 1, "n": 40, "paper": None,
+         "kind": "control" if name == "baseline" else "method"}
+        for name, column in values.items() if "/" not in name
+    ]  # fmt: skip
+    built = matrix.build([{"benchmark": "mine", "rows": rows}], [Column("mine", "m", "M", "Mine")])
+    group = InputScores({"metric": "m"}, [str(place) for place in range(40)], values)
+    return built, significance.compare_columns(built, {"mine": [group]})
+
+
+def test_the_summary_says_that_networks_are_too_few():
+    names = Names({}, [])
+    built, tests = scored_on_networks(0.2, 5)
+    said = "No verdict on baselines: 5 networks are too few, from 7 on a method can pass (✓)"
+    assert summary.headline(built, tests, names, []) == (said, "")
+    custom, ranks = summary.headline(built, tests, names, ["m0"])
+    assert custom == f"m0: n{said[1:]}" and ranks.startswith("Best rank: ")
+    assert summary.advice(built, tests, names) == []
+    (line,) = summary.choices(built, tests, names)
+    assert line["caveat"] == "5 networks are too few to claim that it beats the baselines" and line["mark"] == ""
+    ((heading, paragraphs), *_) = summary.summary(built, matrix.agreement(built), tests, names)
+    assert (heading, paragraphs[0].split(". ")[0]) == (
+        "Against the baselines", "Mine M: 5 networks are too few for a verdict, 7 are needed"
+    )  # fmt: skip
+    assert paragraphs[0].endswith("For 16 of 16 methods every baseline reaches less than the margin as measured.")
+    (open_question,) = [text for text in summary.undecided(built, matrix.agreement(built), tests, (), names)
+                        if "beat the baselines" in text]  # fmt: skip
+    assert open_question == "Which methods beat the baselines on Mine M: the networks are too few."
+    details = sections.cell_details(built, tests, names)["m0"][0]
+    assert "5 networks are too few to claim that it beats a baseline" in details
+    several = scored_on_networks(0.2, 10)
+    assert summary.headline(*several, names, [])[0].startswith("16 methods beat every baseline (✓) on the one metric")
+
+
+def test_a_few_networks_give_no_mark_and_say_so():
+    """One network more, on which the baseline is as good, leaves t = 0.8 K - 0.2 at the most, with K degrees."""
+    for networks in (3, 5, 6):
+        tests = of_networks(0.2, networks)
+        assert tests.too_few_networks and tests.networks_needed() == 7 and not tests.makes_marks()
+        assert {tests.mark(name) for name in tests.tested} == {"†"} and tests.failed("m0") == []
+        assert 16 * 2 * stats.t.sf(0.8 * networks - 0.2, networks) >= 0.05
+    assert {of_networks(0.9, 5).mark(f"m{n}") for n in range(16)} == {""}  # not even as measured
+    assert 16 * 2 * stats.t.sf(0.8 * 7 - 0.2, 7) < 0.05
+    tests = of_networks(0.2, 10)
+    assert not tests.too_few_networks and {tests.mark(name) for name in tests.tested} == {"✓"}
+    assert not of_networks(0.0, 5, methods=2).too_few_networks  # fewer methods need fewer networks
+
+
+def test_a_mark_has_to_hold_with_a_network_more_on_which_the_method_fails():
+    """A baseline of 70 % on ten networks that hardly differ: certain, but for an eleventh that may be another."""
+    tests = of_networks(0.7, 10, spread=0.001)
+    assert not tests.too_few_networks and {tests.mark(name) for name in tests.tested} == {""}
+    assert {of_networks(0.7, 2, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}  # a claim about these two
+    assert {of_networks(0.7, 40, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}
+
+
+@pytest.mark.parametrize("networks", [1, 2, 10, 20])
+def test_a_score_has_the_mark_where_all_its_intervals_end_below_the_margin(networks):
+    seen = set()
+    for share in (0.2, 0.5, 0.6, 0.66, 0.7, 0.74, 0.78, 0.9):
+        tests = of_networks(share, networks, spread=0.1)
+        for name in tests.tested:
+            below = all(one.high < significance.MARGIN for one in tests.against(name))
+            assert (tests.mark(name) == "✓") == below
+            seen.add(below)
+            assert all(one.low <= one.share <= one.high for one in tests.against(name))
+    assert seen == {True, False}
+
+
+def test_the_range_of_a_rank_is_what_tests_against_all_others_leave():
+    tests = of_networks(0.2, 5, methods=4, m1=np.full((40, 5), 3.0) + np.random.default_rng(0).normal(size=(40, 5)) / 9)
+    assert tests.ranks["m1"] == (1, 1) and {tests.ranks[name].low for name in ("m0", "m2", "m3")} == {2}
+    assert {tests.ranks[name].high for name in ("m0", "m2", "m3")} == {4}
 
 
 def test_random_networks_of_one_trained_network_are_the_sample():
@@ -273,6 +359,24 @@ def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
     assert registry.benchmark_named("bim").excluded("iir") == aside
 
 
+def test_the_share_of_the_headroom_is_0_at_the_best_baseline_and_1_at_the_oracle():
+    values = {"mine": 0.7, "edges": 0.5, "random": 0.1, "truth": 0.9, "still": 1.0}
+    for better in (True, False):
+        rows = [
+            {"method": name, "metric": "m", "value": value if better else -value, "low": 0, "high": 1, "n": 9,
+             "paper": None, "kind": "method" if name == "mine" else "control"}
+            for name, value in values.items()
+        ]  # fmt: skip
+        column = Column("b", "m", "M", "B", higher_is_better=better, excluded={"truth": ORACLE, "still": TRIVIAL_MAX})
+        built = matrix.build([{"benchmark": "b", "rows": rows}], [column])
+        shares = {name: built.headroom_share(name, column) for name in values}
+        assert shares == pytest.approx({"mine": 0.5, "edges": 0, "random": -1, "truth": 1, "still": 1.25})
+        (row,) = [row for row in publish.long_rows(built) if row["method"] == "mine"]
+        assert row["headroom_share"] == pytest.approx(0.5)
+        without = replace(column, excluded={})
+        assert np.isnan(matrix.build([{"benchmark": "b", "rows": rows}], [without]).headroom_share("mine", without))
+
+
 def test_agreement_counts_the_methods_of_one_family_once(built):
     assert matrix.agreement(built).rows["all columns"].families == len(built.common) == 3
     found = matrix.agreement(built, families={"best": "cam", "good": "cam"}).rows
@@ -284,7 +388,7 @@ def test_tests_follow_the_metrics_direction(judged):
     assert list(judged) == KEYS
     for tests in judged.values():
         assert tests.tested[0] == "best" and tests.tested[-1] == "bad"
-        assert tests.ranks["best"].best == 1
+        assert tests.ranks["best"] == (1, 1)
     drop = judged["svea drop"]
     (baseline,) = drop.against("bad")
     assert baseline.test.first == "random"  # less is better

@@ -1,6 +1,7 @@
 """The page and the summary say what the documents say, in HTML that is whole."""
 
 import csv
+import html
 import html.parser
 import json
 import re
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
+from attribution_benchmarks.metrics.cards import card_of
 from attribution_benchmarks.report import images, matrix, publish, significance, summary
 from attribution_benchmarks.report.formatting import Names, cell_score
 from attribution_benchmarks.report.page import PAGES
@@ -421,3 +423,12 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
     # Three columns of four methods, one of three; and each method minus the random map, the only baseline, and with a
     # margin.
     assert len(pairs) == 3 * 6 + 3 + 2 * (3 * 4 + 3)
+
+
+def test_a_metric_has_its_card_beside_its_table(pages, built):
+    page = pages["tables.html"]
+    assert {("svea", "drop"), ("bim", "mcs")} <= {(column.benchmark, column.metric) for column in built.columns}
+    for name in ("drop", "mcs"):
+        card = card_of(name, {"drop": "svea", "mcs": "bim"}[name])
+        assert f": {card.phrase}</summary>" in page
+        assert all(html.escape(text, quote=False).replace("'", "&#39;") in page for text in card.cautions())

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attribution_benchmarks.report.significance import MARGIN, too_few_networks
 from attribution_benchmarks.stats import correlation
 from tools.docs import simulate_statistics
-from tools.docs.simulate_statistics import KINDS, SIZES, simulate, simulate_rate
+from tools.docs.simulate_statistics import KINDS, NETWORKS, SIZES, marks, simulate, simulate_rate
 
 RECORDED = json.loads(simulate_statistics.FILE.read_text())
 PAGE = simulate_statistics.FILE.with_name("statistics.md").read_text("utf-8")
+
+TEXT = " ".join(PAGE.split())
 
 
 def noise_of(share, count):
@@ -72,6 +75,39 @@ def test_the_page_has_the_recorded_table_and_names_the_cells_above_the_level():
     above = [(row["networks"], row["ratio"]) for row in RECORDED["means"] for _, wrong in row["found"] if wrong > 0.05]
     assert sorted(above) == [(1, 0)] * 8 + [(5, 0)]
     assert "9 cells exceed 0.05. Eight have one network" in PAGE
+
+
+def test_marks_hold_the_level_in_every_cell_or_are_withheld():
+    for row in RECORDED["marks"]:
+        for networks, (tests, marked) in zip(simulate_statistics.COUNTS, row["found"], strict=True):
+            assert marked <= 0.06 and (marked == 0 or not too_few_networks(networks, simulate_statistics.METHODS)), row
+            assert tests >= marked
+    assert {row["kind"] for row in RECORDED["marks"]} == NETWORKS.keys()
+    (five,) = [row["found"] for row in RECORDED["marks"] if row["kind"] == "one in five fails"]
+    before = [tests for tests, _ in five]
+    assert f"Without the additional network, {100 * min(before):.0f} to {100 * max(before):.0f} %" in TEXT
+
+
+def test_recorded_marks_can_be_repeated():
+    count = 30
+    for kind, column in (("normal", 3), ("one in five fails", 2)):
+        (row,) = [row for row in RECORDED["marks"] if row["kind"] == kind]
+        cells = [
+            marks(kind, simulate_statistics.COUNTS[column], *cell, MARGIN, count) for cell in simulate_statistics.CELLS
+        ]
+        for found, recorded in zip(np.max(cells, axis=0), row["found"][column], strict=True):
+            assert found == pytest.approx(recorded, abs=noise_of(max(recorded, 0.05), count) + 0.05)
+
+
+def test_a_mark_has_power_from_ten_networks_on_and_ranges_cover_ranks():
+    power = {row["share"]: row["found"] for row in RECORDED["power"]}
+    assert power[0.4][2][1] > 0.9 and power[0.2][3][1] > 0.99 and power[0.4][1][1] == 0
+    assert min(value for row in RECORDED["ranks"] for value in row["found"]) >= 0.95
+
+
+def test_the_page_has_the_tables_of_marks():
+    for table in (simulate_statistics.marks_table(RECORDED), simulate_statistics.power_table(RECORDED)):
+        assert table.rstrip("\n") in PAGE
 
 
 @pytest.mark.parametrize("families", [np.arange(15), np.repeat(np.arange(7), [5, 4, 2, 1, 1, 1, 1])])

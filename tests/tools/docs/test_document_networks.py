@@ -53,6 +53,41 @@ def test_counts_are_those_of_the_cells_of_measured_families():
     assert "| VGG16: 64x64 | not measured | not measured |" in text
 
 
+def test_other_writers_are_marked_where_they_differ():
+    exact = Cell("exact", "its definition", 0.0)
+    here = results(gradient=exact, idgi=exact, deeplift=exact, rise=exact)
+    jax = results(gradient=exact, idgi=exact, deeplift=Cell("refused", note="no rule"), rise=exact)
+    text = document_networks.page(here, {"jax": jax, "torch": {"residual": {"not_written": "No op.", "methods": {}}}})
+    rows = len(document_networks.TABLES["Gradients"]) - 3
+    assert f"| residual: ResNet block | 3 exact, {rows} rows; JAX: 1 refused |" in text
+    assert "| JAX | 1 | 3 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 75.0% |" in text
+    assert "| PyTorch | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0% |" in text
+    assert "PyTorch does not write residual: No op" in text
+    same = document_networks.page(here, {"jax": here})
+    assert "JAX: " not in same and "| JAX | 1 | 4 |" in same
+    assert len(text.splitlines()) - len(document_networks.page(here).splitlines()) == 9
+
+
+def test_a_writer_has_results_of_its_own(tmp_path, monkeypatch):
+    def fake(family, told, written=None):
+        return results(gradient=Cell("exact"))["residual"] | {"layer": str(written and written(False))}
+
+    def write(family, writer, folder, double=False, python=""):
+        if family.name == "prelu":
+            raise document_networks.writers.NotWritten("no such operation")
+        return f"{folder.name} by {python}"
+
+    monkeypatch.setattr(measure, "measure", fake)
+    monkeypatch.setattr(document_networks.writers, "write", write)
+    names = ["residual", "prelu", "tensorflow_1"]
+    document_networks.results(names, tmp_path)
+    found = document_networks.results(names, tmp_path, "torch", "other python")
+    assert found["residual"]["layer"] == "residual by other python"
+    assert found["prelu"]["not_written"] == "no such operation" and "tensorflow_1" not in found
+    with pytest.raises(BadInput, match="no writer 'onnx'; the writers are"):
+        document_networks.results(names, tmp_path, "onnx")
+
+
 def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch):
     measured = []
 

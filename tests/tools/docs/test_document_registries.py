@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from attribution_benchmarks.metrics import cards
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from tools.docs import document_registries
 
@@ -23,10 +24,21 @@ def test_every_entry_says_all_that_a_reader_needs(metric):
     assert low < high and f"{metric.better} is better" in metric.about.lower()
 
 
+def test_the_cards_are_in_two_tables_and_in_each_sheet():
+    page = document_registries.metrics_page(GROUPS)
+    tables = page.split("## Evaluation cards")[1].split("## Localization")[0]
+    for name in cards.cards():
+        shown = not name.startswith(("xai_units:", "xai_tris:"))
+        assert tables.count(f"`{name}`") == (2 if shown else 0), name
+    card = cards.cards()["attribution_localisation"]
+    assert f"- **Card.** {card.phrase.capitalize()}. {card.cautions()[0]}" in page
+    assert "(#attribution_localisation) |  | = | = |  |  | = |  |  | no effect |" in tables
+
+
 def test_the_table_has_each_metrics_retest_reliability():
     lines = {
         line.split("`")[1]: line
-        for line in document_registries.metrics_page(GROUPS).splitlines()
+        for line in document_registries.metrics_page(GROUPS).split("## Evaluation cards")[0].splitlines()
         if line.startswith("| [`")
     }
     assert lines.keys() == METRIC_REGISTRY.keys()

@@ -1,0 +1,90 @@
+r"""Check a metric's contract, and show its evaluation card: what it cannot see, its range and its cost.
+
+    python -m attribution_benchmarks.check_metric my_metric.py:MINE
+    python -m attribution_benchmarks.check_metric deletion quantus:PixelFlipping --output=cards.json
+
+The metric scores exact, random and changed maps of small networks whose truth is known. It must return one number for
+each map, the same for the same seed, whatever the other inputs, within its bounds. It must not write to its inputs and
+must print nothing. A metric may refuse some networks by ``BadInput``, but not all. The exit code is 1 if a check fails
+that --allow does not name. --output writes the cards as JSON.
+
+Cost: 10 CPU seconds and one for most metrics; half a minute for those that explain noisy inputs.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+from absl import flags
+
+from attribution import cli
+from attribution.check_method import FAILED
+from attribution.errors import BadInput, print_line
+from attribution.files import atomic_write
+from attribution_benchmarks.exact.measure_card import CHANGES, check_metric
+from attribution_benchmarks.metrics.cards import Card, as_json
+from attribution_benchmarks.metrics.registry import select_metrics
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_multi_string(
+    "metric", [], "module:NAME, file.py:NAME or a metric's name; may be written without --metric=", flag_values=FLAGS
+)
+flags.DEFINE_list("allow", [], "checks that may fail, separated by commas", flag_values=FLAGS)
+flags.DEFINE_string("output", "", "file for the cards, as JSON", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Check each metric; exit with code 1 if one breaks the contract."""
+    if not flag_values.metric:
+        raise BadInput("no metric is named; write file.py:NAME, module:NAME or a metric's name")
+    output = pathlib.Path(flag_values.output) if flag_values.output else None
+    if output and (output.is_dir() or not output.parent.is_dir()):
+        raise BadInput(f"--output={output} is not a file in a directory that exists")
+    cards, broken = {}, False
+    for name, metric in select_metrics(flag_values.metric, {}).items():
+        findings, card = check_metric(metric, flag_values.allow)
+        for finding in findings:
+            print_line(
+                f"{finding.outcome.ljust(7)}  {finding.on.ljust(33)}  {finding.check.ljust(22)}  {finding.words}"
+            )
+        if card is None:
+            broken = True
+            print_line(f"{name}: {sum(finding.outcome == FAILED for finding in findings)} checks failed; no card")
+        else:
+            cards[name] = card
+            _show(name, card)
+    if output:
+        atomic_write(output, as_json(cards))
+    if broken:
+        sys.stdout.flush()
+        sys.exit(1)
+
+
+def _show(name: str, card: Card) -> None:
+    """Print a card."""
+    passes = ", ".join(f"{count:g} on {inputs}" for inputs, count in card.passes.items())
+    print_line(f"\n{name}, {card.better} is better: {card.phrase}")
+    facts = {CHANGES[change][0]: effect for change, effect in card.changes.items()}
+    facts["equal values"] = card.ties
+    facts["removed positions get"] = (card.removed or "none removed") + ("; another value matters" * card.baseline)
+    facts["random numbers"] = f"{100 * card.noise:.0f} % of the difference between two maps" if card.noise else "none"
+    facts["passes per map"] = passes + (", none for a further map" if card.shared and any(card.passes.values()) else "")
+    facts["further maps per map"] = f"{card.explanations:g}"
+    for kind, ends in card.ranges.items():
+        facts[f"{kind} map"] = "no score" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+    for fact, text in facts.items():
+        print_line(f"  {fact.ljust(52)}{text}")
+    print_line("What not to conclude:")
+    for caution in card.cautions():
+        print_line(f"  {caution}")
+
+
+def run() -> None:
+    """Run the command; what does not begin with a dash is a metric."""
+    sys.argv[1:] = [word if word.startswith("-") else f"--metric={word}" for word in sys.argv[1:]]
+    cli.run(main, FLAGS, __doc__)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,219 @@
+"""What a metric can and cannot see: an evaluation card, measured on networks whose truth is known.
+
+``exact.measure_card`` measures cards. Those of all metrics that are offered are in cards.json beside this module;
+docs/metrics.md and the report say what they say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attribution.reading import read_json
+
+FILE = pathlib.Path(__file__).with_name("cards.json")
+SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
+NO_EFFECT, BY_PLACE, AT_RANDOM, BY_RULE = "no effect", "by position", "at random", "by rule"
+# Parameters of other libraries' metrics that set a size, and no invariance.
+_SIZES = {
+    "subset_size",
+    "nr_runs",
+    "nr_samples",
+    "features_in_step",
+    "patch_size",
+    "k",
+    "num_classes",
+    "grid_size",
+    "steps",
+}
+_OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
+_NOISE = 0.1  # of the difference between two maps
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """Invariances, blind spots, range and cost of a metric.
+
+    Attributes
+    ----------
+    better
+        "more" or "less".
+    inputs
+        Kinds of inputs on which it is defined: "vectors", "images".
+    changes
+        Change of a map (``exact.measure_card.CHANGES``) -> what the score does: ``SAME``; ``MIRRORED``, to -score or
+        1 - score; ``CHANGED``; ``UNDEFINED``. Maps that lose their score do not count.
+    undefined
+        Changes after which some maps have no score, and kinds of maps without one.
+    varies
+        Whether two maps of one input ever have different scores.
+    ties
+        What decides between positions of equal value: ``NO_EFFECT``, none is preferred; ``BY_PLACE``; ``AT_RANDOM``;
+        ``BY_RULE``, one of the metric's own, such as counting one half.
+    removed
+        What replaces removed positions: "mean", "zero", "minimum", "other"; empty where none is removed.
+    baseline
+        Whether another replacement changes the score.
+    noise
+        Mean difference between two runs with other random numbers, as a share of that between two maps; 0 without.
+    ranges
+        Kind of map -> least and greatest score: "exact", "random", "constant", "zero"; None where undefined.
+    as_good
+        Kind of map -> share of the inputs on which it scores at least as well as the exact map.
+    passes
+        Kind of inputs -> forward passes for one map.
+    shared
+        Whether further maps of an input need no further passes.
+    explanations
+        Further maps for one map.
+    masks, truth
+        Whether it compares with a ground-truth mask, or with exact Shapley values.
+    parameters
+        Those that the card was measured with, as in "subset_size=4".
+    """
+
+    better: str
+    inputs: Sequence[str]
+    changes: Mapping[str, str]
+    undefined: Sequence[str]
+    varies: bool
+    ties: str
+    removed: str
+    baseline: bool
+    noise: float
+    ranges: Mapping[str, Sequence[float] | None]
+    as_good: Mapping[str, float]
+    passes: Mapping[str, float]
+    shared: bool
+    explanations: float
+    masks: bool
+    truth: bool
+    parameters: str = ""
+
+    @property
+    def uses_network(self) -> bool:
+        """Whether it needs any pass or any further map."""
+        return bool(self.explanations or any(self.passes.values()))
+
+    @property
+    def blind_spots(self) -> list[str]:
+        """Changes of a map that do not change the score, the most general name for each."""
+        same = self._same
+        spots = {
+            "offsets": "offset" in same and "monotone" not in same,
+            "scale": "scale" in same and not self.order,
+            "signs": bool(same & {"negated", "absolute"}) and "magnitudes" not in self.order,
+            "negative values": "positive_part" in same,
+            "positions": "permuted" in same,
+        }
+        return [name for name, blind in spots.items() if blind]
+
+    @property
+    def order(self) -> str:
+        """What alone counts where sizes do not: "the order of values", or of magnitudes; else empty."""
+        if "monotone" in self._same:
+            return "the order of values"
+        if "odd_power" not in self._same:
+            return ""
+        return "the order of magnitudes" if "absolute" in self._same else "signs and the order of magnitudes"
+
+    @property
+    def phrase(self) -> str:
+        """Return the blind spots in a few words, "blind to offsets and scale"."""
+        if not self.varies:
+            return "the same for every map"
+        spots = self.blind_spots
+        parts = [f"sees only {self.order}" if self.order else "", f"blind to {_joined(spots)}" if spots else ""]
+        return "; ".join(filter(None, parts)) or "no blind spot found"
+
+    def cautions(self) -> list[str]:
+        """Return what not to conclude from the metric, in sentences."""
+        return [text for applies, text in self._cautions() if applies]
+
+    def _cautions(self) -> list[tuple[bool, str]]:
+        same = self._same
+        blind_to_signs = bool(same & {"negated", "absolute"})
+        better = [
+            f"{text} on {100 * self.as_good[name]:.0f} %"
+            for name, text in _WORSE.items()
+            if self.varies and self.as_good.get(name, 0.0) >= _OFTEN and not (name == "absolute" and blind_to_signs)
+        ]
+        return [
+            (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
+            (not (self.uses_network or self.masks or self.truth),
+             "It reads the map alone: a good score does not mean that the map describes the network."),
+            (self.masks, "It compares with a mask: do not conclude that the network uses what is in the mask."),
+            (self.truth, "It compares with Shapley values: another definition of a contribution gives other scores."),
+            ("offset" in same, "A constant added to a map changes nothing: do not read values as contributions."),
+            ("scale" in same and not self.order,
+             "Maps that differ in scale score alike: do not conclude that values have the right size."),
+            (bool(self.order),
+             f"It sees only {self.order}: do not conclude that one position matters twice as much as another."),
+            (blind_to_signs,
+             "Signs do not count: it does not distinguish evidence for the class from evidence against it."),
+            ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
+            (self.ties in (BY_PLACE, AT_RANDOM),
+             f"Between equal values it decides {self.ties}: do not trust it for coarse maps or maps of mostly zeros."),
+            (self.baseline,
+             f"Removed positions get {_REPLACED[self.removed or 'other']}: another value gives other scores, so do not "
+             "compare with scores of another baseline."),
+            (self.noise >= _NOISE,
+             f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
+             "not rank methods by one input."),
+            (bool(better),
+             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the "
+             "better score is the better map."),
+            ("zero" in self.undefined,
+             "A map of zeros has no score: methods that return some are scored on other inputs."),
+        ]  # fmt: skip
+
+    @property
+    def _same(self) -> set[str]:
+        return {name for name, effect in self.changes.items() if self.varies and effect == SAME}
+
+
+_REPLACED = {"mean": "the input's mean", "zero": "zero", "minimum": "the input's least value", "other": "other values"}
+_WORSE = {
+    "random": "a random map", "zero": "a map of zeros", "constant": "a constant map",
+    "smoothed": "the smoothed exact map", "absolute": "the exact map without signs",
+}  # fmt: skip
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else ""
+
+
+@functools.cache
+def cards() -> Mapping[str, Card]:
+    """Return the cards of the metrics that are offered, by name, without parameters of other libraries."""
+    return {name: Card(**fields) for name, fields in read_json(FILE).items()}
+
+
+def card_of(name: str, benchmark: str = "") -> Card | None:
+    """Return the card of a metric by its name; None where there is none, or its parameters may change it.
+
+    ``benchmark`` is the name of the benchmark that the metric belongs to; empty for one that all share.
+    """
+    kind, _, query = name.partition("?")
+    set_here = {part.partition("=")[0] for part in query.split("&") if part}
+    return cards().get(f"{benchmark}:{kind}" if benchmark else kind) if set_here <= _SIZES else None
+
+
+def as_json(found: Mapping[str, Card]) -> str:
+    """Return cards as JSON, one line each, with infinite and undefined numbers as null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.3g}") if math.isfinite(value) else None
+        if isinstance(value, Mapping):
+            return {key: plain(each) for key, each in value.items()}
+        return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    lines = [f"{json.dumps(name)}: {json.dumps(plain(dataclasses.asdict(card)))}" for name, card in found.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,271 @@
+"""Cards say what the formulas of metrics say, and every check finds what breaks the contract."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attribution import cli
+from attribution.errors import BadInput
+from attribution_benchmarks import check_metric as command
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
+from attribution_benchmarks.exact import measure_card
+from attribution_benchmarks.exact.measure_card import CHANGES, CHECKS, check_metric
+from attribution_benchmarks.exact.metrics import OVERALL
+from attribution_benchmarks.metrics import cards
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from tools.docs import measure_cards
+
+GENERATOR = np.random.default_rng(0)
+# Metric -> changes of a map that its formula cannot see. All others it can, on some map.
+BLIND = {
+    # ranks of magnitudes
+    "roc_auc": {"scale", "negated", "odd_power", "absolute"},
+    "average_precision": {"scale", "negated", "odd_power", "absolute"},
+    "iou_at_area": {"scale", "negated", "odd_power", "absolute"},  # relevance rank accuracy r is 2 IoU / (1 + IoU)
+    # shares of a sum: of magnitudes, of positive values
+    "attribution_localisation": {"scale", "negated", "absolute"},  # relevance mass accuracy
+    "focus": {"scale", "positive_part"},
+    # of sorted shares of magnitudes
+    "sparseness": {"scale", "negated", "absolute", "permuted"},
+    "complexity": {"scale", "negated", "absolute", "permuted"},
+    # orders of values
+    "deletion": {"offset", "scale", "odd_power", "monotone"},
+    "insertion_deletion": {"offset", "scale", "odd_power", "monotone"},
+    # correlations of sums over sets of one size, which a constant shifts alike; sets of several sizes see it
+    "sensitivity_n": {"offset", "scale"},
+    "faithfulness_correlation": {"offset", "scale"},
+    "infidelity": {"scale"},
+    # |S - D| / (|S| + |D|) of a sum
+    "completeness": {"permuted"},
+}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return {name: measure_card.measure_card(METRIC_REGISTRY[name]) for name in BLIND}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_a_card_has_the_invariances_of_the_formula_and_no_other(name, measured):
+    same = {change for change, effect in measured[name].changes.items() if effect == cards.SAME}
+    assert same == BLIND[name]
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_the_stored_card_is_what_is_measured(name, measured):
+    assert json.loads(cards.as_json({name: measured[name]}))[name] == json.loads(cards.FILE.read_text())[name]
+
+
+OFFERED = measure_cards.offered()
+QUICK_OF_LIBRARIES = {"quantus:AUC", "quantus:Sparseness", "xplique:Complexity"}
+SLOW = {name for name, metric in OFFERED.items() if isinstance(metric, str)}  # of libraries, minutes
+
+
+@pytest.mark.parametrize("name", sorted(OFFERED.keys() - (SLOW - QUICK_OF_LIBRARIES)))
+def test_every_stored_card_is_what_is_measured(name):
+    if name in QUICK_OF_LIBRARIES:
+        pytest.importorskip(name.partition(":")[0])
+    again = measure_cards.measured(name, OFFERED[name])
+    assert json.loads(cards.as_json({name: again}))[name] == json.loads(cards.FILE.read_text())[name]
+
+
+def test_the_exact_map_attains_the_best_score_where_the_formula_says_so(measured):
+    assert measured["completeness"].ranges["exact"][1] < 1e-4
+    distance = measure_card.measure_card(OVERALL[0])
+    assert distance.ranges["exact"][1] < 1e-6 and distance.ranges["zero"] == [1, 1]
+    assert distance.truth and not measured["deletion"].truth
+    assert measured["roc_auc"].ranges["constant"] == [0.5, 0.5]
+    assert measured["sensitivity_n"].ranges["constant"] == [0, 0]
+    assert measured["sensitivity_n"].changes["negated"] == cards.MIRRORED
+
+
+def test_relevance_mass_sees_an_offset_by_its_formula():
+    """Of positive values it is (mass + c |M|) / (total + c n)."""
+    maps = GENERATOR.random((3, 12)) + 0.1
+    network = measure_card.trial_networks()[0]
+    batch = network.of_classes
+    mask = batch.masks["features that matter"]
+    before, found = (
+        METRIC_REGISTRY["attribution_localisation"].measure.compute(each, batch, None)[:, 0]
+        for each in (maps, maps + 2)
+    )
+    expected = ((maps * mask).sum(axis=1) + 2 * mask.sum(axis=1)) / (maps.sum(axis=1) + 24)
+    np.testing.assert_allclose(found, expected)
+    assert np.abs(found - before).min() > 0
+
+
+def card(function, **described):
+    return measure_card.measure_card(of_maps("mine", function, **described))
+
+
+def flat(maps):
+    return maps.reshape(len(maps), -1)
+
+
+def test_the_sum_of_a_map():
+    found = card(lambda maps, batch, scores: flat(maps).sum(axis=1))
+    assert found.changes == dict.fromkeys(CHANGES, cards.CHANGED) | {"negated": cards.MIRRORED, "permuted": cards.SAME}
+    assert found.ties == cards.NO_EFFECT and not found.uses_network and found.noise == 0 and found.removed == ""
+    assert found.phrase == "blind to positions" and "reads the map alone" in found.cautions()[0]
+    assert found.inputs == ["vectors", "images"] and not found.undefined
+
+
+@pytest.mark.parametrize(
+    ("ties", "function"),
+    [
+        (cards.BY_PLACE, lambda maps, batch, scores: flat(maps).argmax(axis=1)),
+        (cards.BY_RULE, lambda maps, batch, scores: (flat(maps) == flat(maps).max(axis=1, keepdims=True)).sum(axis=1)),
+        (cards.AT_RANDOM, METRIC_REGISTRY["monotonicity"].measure.function),
+    ],
+)  # fmt: skip
+def test_what_decides_between_equal_values(ties, function):
+    assert card(function).ties == ties
+
+
+def noisy(maps, batch, scores):
+    numbers = [sum(map(ord, key)) % 7 for key in batch.seeds]
+    return flat(maps).max(axis=1) * (1 + np.array(numbers))
+
+
+def test_random_numbers_are_seen():
+    assert card(noisy).noise > 0.1 and card(lambda maps, batch, scores: flat(maps).max(axis=1)).noise == 0
+
+
+@pytest.mark.parametrize(
+    ("removed", "value"),
+    [("zero", lambda inputs: 0.0), ("minimum", np.min), ("mean", np.mean), ("other", lambda inputs: inputs.max() + 3)],
+)
+def test_what_replaces_removed_positions_and_the_number_of_passes(removed, value):
+    def without_highest(maps, batch, scores):
+        found = []
+        for row, one in enumerate(flat(maps)):
+            changed = batch.pictures[[row]].copy()
+            changed.reshape(-1)[one.argmax()] = value(changed)
+            found.append(scores(changed)[0, batch.targets[row]])
+        return np.array(found)
+
+    found = card(without_highest)
+    assert found.removed == removed and found.baseline and not found.shared
+    assert found.passes == {"vectors": 1, "images": 1} and found.explanations == 0
+
+
+def test_a_metric_that_never_varies_and_one_that_has_no_score():
+    constant = card(lambda maps, batch, scores: np.ones(len(maps)))
+    assert not constant.varies and constant.phrase == "the same for every map"
+    assert "do not compare methods" in constant.cautions()[0]
+    with pytest.raises(BadInput, match="'mine' has no score on any network: all are NaN"):
+        card(lambda maps, batch, scores: np.full(len(maps), np.nan))
+
+
+def test_maps_without_a_score_are_named():
+    """The logarithm of a sum exists for positive sums."""
+    found = measure_card.measure_card(Metric("mine", "Mine", measure=PerSampleMetric("mine", _log_sum)))
+    assert {"negated", "zero"} <= set(found.undefined) and found.ranges["zero"] is None
+    assert any("A map of zeros has no score" in text for text in found.cautions())
+
+
+def _log_sum(maps, batch, scores):
+    sums = flat(maps).sum(axis=1)
+    return np.where(sums > 0, np.log(np.where(sums > 0, sums, 1)), np.nan)
+
+
+def writes(maps, batch, scores):
+    maps *= 2
+    return flat(maps).sum(axis=1)
+
+
+def prints(maps, batch, scores):
+    print("here")
+    return flat(maps).sum(axis=1)
+
+
+def unseeded(maps, batch, scores):
+    return flat(maps).sum(axis=1) + GENERATOR.random(len(maps))
+
+
+BROKEN = {
+    "returns_numbers": lambda maps, batch, scores: flat(maps),
+    "same_seed_same_numbers": unseeded,
+    "row_independence": lambda maps, batch, scores: flat(maps).sum(axis=1) / np.abs(maps).max() - len(maps),
+    "writes_nothing": writes,
+    "prints_nothing": prints,
+    "within_bounds": lambda maps, batch, scores: flat(maps).sum(axis=1),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_every_check_finds_what_breaks_it(name):
+    bounds = (0.0, 1.0) if name == "within_bounds" else None
+    findings, found = check_metric(of_maps("mine", BROKEN[name], bounds=bounds))
+    assert found is None and name in {one.check for one in findings if one.outcome == "FAILED"}
+    if name in ("writes_nothing", "prints_nothing"):
+        assert {one.check for one in findings if one.outcome == "FAILED"} == {name}
+        assert check_metric(of_maps("mine", BROKEN[name]), allow=[name])[1] is not None
+
+
+def test_a_metric_may_refuse_some_networks_but_not_all():
+    def images_alone(maps, batch, scores):
+        if maps.ndim != 3:
+            raise BadInput("only images")
+        return flat(maps).sum(axis=1)
+
+    findings, found = check_metric(of_maps("mine", images_alone))
+    assert found.inputs == ["images"] and {one.outcome for one in findings} == {"passed", "refused"}
+
+    def nothing(maps, batch, scores):
+        raise BadInput("not today")
+
+    findings, found = check_metric(of_maps("mine", nothing))
+    assert found is None and {one.outcome for one in findings} == {"FAILED"}
+
+
+MINE = """
+import numpy as np
+from attribution_benchmarks.core.metric import of_maps
+
+MINE = of_maps("mine", lambda maps, batch, scores: maps.reshape(len(maps), -1).max(axis=1))
+SHAPE = of_maps("shape", lambda maps, batch, scores: maps)
+"""
+
+
+def run(capsys, *arguments):
+    try:
+        code = cli.execute(command.main, command.FLAGS, command.__doc__, ["check_metric", *arguments])
+    except SystemExit as ended:
+        code = ended.code
+    return code, capsys.readouterr()
+
+
+def test_the_command_prints_and_writes_a_card(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(MINE)
+    output = tmp_path / "card.json"
+    code, printed = run(capsys, f"--metric={tmp_path}/own.py:MINE", f"--output={output}")
+    assert code == 0 and "mine, more is better: blind to positions" in printed.out
+    assert "Positions do not count: do not conclude that the right ones are marked." in printed.out
+    (written,) = json.loads(output.read_text()).values()
+    assert cards.Card(**written).changes["permuted"] == cards.SAME
+
+
+def test_the_command_fails_for_a_broken_metric(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(MINE)
+    code, printed = run(capsys, f"--metric={tmp_path}/own.py:SHAPE")
+    assert code == 1 and "shape: 6 checks failed; no card" in printed.out
+    assert "must return numbers of the shape (3,) for 3 maps, not (3, 12)" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no metric is named"),
+        (["--metric=nothing"], "--metrics has no 'nothing'"),
+        (["--metric=deletion", "--allow=everything"], "no check 'everything'; the checks are"),
+        (
+            ["--metric=deletion", "--output=/nowhere/card.json"],
+            "--output=/nowhere/card.json is not a file in a directory",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2(arguments, message, capsys):
+    code, printed = run(capsys, *arguments)
+    assert code == 2 and message in printed.err and printed.err.count("\n") == 1

@@ -1,0 +1,136 @@
+"""Write families by Keras on JAX or on PyTorch, with the weights that they have on TensorFlow.
+
+    KERAS_BACKEND=jax python -m tools.model_zoo.writers FAMILY FOLDER [--double]
+
+does it for one whose weights are in ``FOLDER/weights.npz``; ``write`` starts that process, since Keras reads its
+backend once. PyTorch's files need torch_xla beside Keras and TensorFlow: ``pip install torch==2.9.1 torch_xla==2.9.0``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+from tools.model_zoo.family import Exported, Family
+
+WRITERS = {"jax": "JAX", "torch": "PyTorch"}
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class NotWritten(Exception):
+    """A backend cannot build or write a family."""
+
+
+def writable(family: Family) -> bool:
+    """Return whether Keras writes the family's file by itself, so that it can do so on each of its backends."""
+    return isinstance(family.write, Exported)
+
+
+def write(family: Family, writer: str, folder: pathlib.Path, double: bool = False, python: str = "") -> pathlib.Path:
+    """Write a family in a process of its own, unless it is there; return the file's path.
+
+    Parameters
+    ----------
+    family, writer
+        A family that is ``writable``, and a key of ``WRITERS``.
+    folder
+        Folder of the family's files by its writers; it has the weights, once one was written.
+    double
+        Whether the network computes in float64.
+    python
+        The interpreter whose packages are used; by default this one.
+
+    Raises
+    ------
+    NotWritten
+        If the process fails; it has the last line that it printed.
+    """
+    path = folder / (f"{writer}.double" if double else writer)
+    if (path / "saved_model.pb").exists():
+        return path
+    weights = folder / "weights.npz"
+    if not weights.exists():
+        np.savez(weights, *family.write.settled().get_weights())
+    command = [python or sys.executable, "-m", "tools.model_zoo.writers", family.name, str(folder)]
+    environment = os.environ | {"PYTHONPATH": str(_ROOT), "KERAS_BACKEND": writer, "PJRT_DEVICE": "CPU"}
+    environment |= {"JAX_ENABLE_X64": "1"} if double else {}
+    done = subprocess.run(
+        command + ["--double"] * double, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise NotWritten(_cause(done.stderr))
+    return path
+
+
+def _cause(stderr: str) -> str:
+    """Return the line of a traceback that says what happened."""
+    lines = [line.strip() for line in stderr.splitlines()]
+    errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    return (errors or lines or [""])[-1]
+
+
+def _write(family: Family, folder: pathlib.Path, double: bool) -> None:
+    """Write a family on the backend of this process."""
+    import keras
+
+    writer = keras.backend.backend()
+    with np.load(folder / "weights.npz") as file:
+        weights = [file[name] for name in file.files]
+    exported = family.write
+    model = exported.doubled(weights) if double else exported.settled()
+    if not double:
+        model.set_weights(weights)
+    path = folder / (f"{writer}.double" if double else writer)
+    inputs = family.inputs(4 if family.quick else 2)
+    if writer == "torch":
+        _write_on_torch(model, inputs, path)
+    else:
+        model.export(path, verbose=False)
+
+
+def _write_on_torch(model, inputs, path) -> None:
+    """Write a network for a fixed number of rows; Keras 3.15 asks PyTorch for any number in a way that it refuses."""
+    import keras
+    import torch
+    from torch_xla.tf_saved_model_integration import save_torch_module_as_tf_saved_model
+
+    class Positional(torch.nn.Module):
+        """The network as a function of its inputs, one after the other."""
+
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *arrays):
+            return self.model(list(arrays))
+
+    model.eval()
+    if isinstance(inputs, dict):  # Keras' own exporter knows networks of one input alone
+        arrays = tuple(torch.tensor(array) for array in inputs.values())
+        save_torch_module_as_tf_saved_model(Positional(), arrays, str(path))
+    else:
+        spec = keras.InputSpec(shape=inputs.shape, dtype=inputs.dtype.name)
+        model.export(path, verbose=False, input_signature=[spec])
+
+
+def main() -> None:
+    """Write one family."""
+    if os.environ.get("KERAS_BACKEND") == "torch":
+        import torch_xla  # noqa: F401  (ahead of TensorFlow: the other way round, the process aborts)
+    from tools.model_zoo.families import FAMILIES
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--double", action="store_true", help="compute in float64")
+    values = parser.parse_args()
+    _write(FAMILIES[values.family], values.folder, values.double)
+
+
+if __name__ == "__main__":
+    main()
