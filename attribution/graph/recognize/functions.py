@@ -80,14 +80,13 @@ def find_functions(graph: Graph) -> None:
         node = graph.nodes[name]
         chains[name] = [name, *_common(graph, node, chains)] if _is_elementwise(node) else [name]
         # A cast at the end would lower the precision in which the function is computed.
-        may_be_one = name in graph.variable and node.op not in ("Cast", "Identity") and graph.dtype_is_float(node)
+        may_be_one = not graph.is_constant(node) and node.op not in ("Cast", "Identity") and graph.dtype_is_float(node)
         for source in chains[name][1:] if may_be_one else ():
             region = _region(graph, name, source)
             function = _function(graph, region, source)
             if function is not None and sorted(graph.nodes[one].op for one in region) != _operations(function):
                 graph.replace(node, function, [graph.nodes[source]])
-                further = chains[source] if graph.nodes[name].op in ELEMENTWISE else []
-                chains[name] = [name, *further][:_REACH]
+                chains[name] = [name, *chains[source] * _is_elementwise(graph.nodes[name])][:_REACH]
                 break
     graph.refresh()
 
@@ -127,6 +126,21 @@ def _function(graph: Graph, region: Sequence[str], source: str) -> Callable[[Any
     is_named = len(region) == 1 and graph.nodes[region[0]].op not in ("Maximum", "Pow")
     if is_named or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
         return None
+    found = _values(graph, region, source)
+    if not np.isfinite(found).all():
+        return None
+    slope = -float(found[_ONE])
+    known = np.stack([*_known_values(), np.maximum(_GRID, slope * _GRID)])
+    differences = (np.abs(known - found) / (1 + np.abs(known))).max(axis=1)
+    differences[-1] = differences[-1] if 0 < slope < 1 else np.inf
+    best = int(differences.argmin())
+    if differences[best] > 8 * resolution(graph.dtype(graph.nodes[source])):
+        return None
+    return _FUNCTIONS[best] if best < len(_FUNCTIONS) else lambda x: tf.nn.leaky_relu(x, slope)
+
+
+def _values(graph: Graph, region: Sequence[str], source: str) -> np.ndarray:
+    """Return what a region computes from the grid."""
     values: dict[str, Any] = {source: _GRID}
     with np.errstate(all="ignore"):
         for name in region:
@@ -134,15 +148,4 @@ def _function(graph: Graph, region: Sequence[str], source: str) -> Callable[[Any
             single = (graph.single(graph.nodes[node_of(tensor)]) for tensor in node.input)
             given = [values[node_of(t)] if one is None else one for t, one in zip(node.input, single, strict=True)]
             values[name] = ELEMENTWISE[node.op](*given)
-    found = values[region[-1]]
-    if found.dtype != float or not np.isfinite(found).all():
-        return None
-    close = 8 * resolution(graph.dtype(graph.nodes[source]))
-    known = _known_values()
-    differences = (np.abs(known - found) / (1 + np.abs(known))).max(axis=1)
-    if differences.min() <= close:
-        return _FUNCTIONS[int(differences.argmin())]
-    slope = -float(found[_ONE])
-    if 0 < slope < 1 and np.abs(np.maximum(_GRID, slope * _GRID) - found).max() <= close * _GRID.max():
-        return lambda x: tf.nn.leaky_relu(x, slope)
-    return None
+    return np.asarray(values[region[-1]], float)

@@ -16,52 +16,69 @@ _BINARY = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "Select", "SelectV2", "Maxim
 
 def order_of(graph: Graph, node: Any) -> list[int]:
     """Return the order of a transpose's axes, empty for anything else."""
-    found = graph.value(graph.up(node.input[1])) if node is not None and node.op == "Transpose" else None
+    found = graph.value(graph.up(node.input[1])) if node.op == "Transpose" else None
     return [] if found is None else [int(axis) for axis in found]
 
 
 def _unit_reshaped(graph: Graph, node: Any) -> Any:
     """Return the node of which a node has the values, with axes of size 1 more or less; ``None`` if it is none."""
-    x = graph.up(node.input[0]) if node is not None and node.op in RESHAPES else None
-    if x is None or node.name not in graph.variable:
+    if node.op not in RESHAPES or graph.is_constant(node):
         return None
-    before, after = ([size for size in graph.shape(one) if size != 1] for one in (x, node))
+    x = graph.up(node.input[0])
+    before, after = (_long(graph.shape(one)) for one in (x, node))
     return x if before and before == after and before.count(None) <= 1 else None
 
 
+def _long(sizes: Sequence[int | None]) -> list[int | None]:
+    return [size for size in sizes if size != 1]
+
+
 def _merged_transpose(graph: Graph, node: Any) -> bool:
-    """Join a transpose with one above it, or with an Einsum; move axes of size 1 below it."""
+    """Join a transpose with one above it, or with an Einsum."""
     order, x = order_of(graph, node), graph.up(node.input[0])
-    if not order or x is None:
+    if not order:
         return False
     if order == sorted(order):
         return graph.replace(node, lambda x: x, [x])
     if inner := order_of(graph, x):
         joined = [inner[axis] for axis in order]
         return graph.replace(node, lambda x: tf.transpose(x, joined), [graph.up(x.input[0])])
-    if x.op == "Einsum" and graph.uses(x.name) == 1:
-        *inputs, output = letters_of(x)
-        return write_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
-    sizes, target = graph.shape(x), graph.shape(node)
-    moving = [axis for axis, size in enumerate(sizes) if size != 1]
-    if moving == [axis for axis in order if axis in moving] and sizes.count(None) <= 1:
-        return graph.replace(node, lambda x: with_sizes(x, target), [x])
-    if (source := _unit_reshaped(graph, x)) is None:
+    if x.op != "Einsum" or graph.uses(x.name) > 1:
         return False
-    places = [axis for axis, size in enumerate(graph.shape(source)) if size != 1]
-    new = list(range(len(graph.shape(source))))
-    for place, axis in zip(places, (axis for axis in order if sizes[axis] != 1), strict=True):
-        new[place] = places[moving.index(axis)]
-    return graph.replace(
-        node, lambda x: with_sizes(tf.transpose(x, new) if new != sorted(new) else x, target), [source]
-    )
+    *inputs, output = letters_of(x)
+    return write_einsum(graph, node, inputs, [output[axis] for axis in order], graph.inputs(x))
+
+
+def _units_below_transpose(graph: Graph, node: Any) -> bool:
+    """Write a transpose that moves only axes of size 1 as a reshape; move such axes below other transposes."""
+    order, x, target = order_of(graph, node), graph.up(node.input[0]), graph.shape(node)
+    if not order:
+        return False
+    sizes = graph.shape(x)
+    before, after = ([axis for axis in one if sizes[axis] != 1] for one in (range(len(sizes)), order))
+    if before == after and sizes.count(None) <= 1:
+        return graph.replace(node, lambda x: with_sizes(x, target), [x])
+    source = _unit_reshaped(graph, x)
+    if source is None:
+        return False
+    new = _moved_axes(graph.shape(source), [before.index(axis) for axis in after])
+    return graph.replace(node, lambda x: with_sizes(tf.transpose(x, new), target), [source])
+
+
+def _moved_axes(sizes: Sequence[int | None], order: Sequence[int]) -> list[int]:
+    """Return an order of all axes in which those of size 1 stay and the others have an order of their own."""
+    new = list(range(len(sizes)))
+    places = [axis for axis in new if sizes[axis] != 1]
+    for place, number in zip(places, order, strict=True):
+        new[place] = places[number]
+    return new
 
 
 def _merged_reshape(graph: Graph, node: Any) -> bool:
     """Join a reshape with one above it that only adds or removes axes of size 1."""
     x, sizes = graph.up(node.input[0]), graph.shape(node)
     source = _unit_reshaped(graph, x)
-    if source is None or sizes.count(None) > 1 or not sizes:
+    if source is None or sizes.count(None) > 1:
         return False
     same = sizes == graph.shape(source)
     return graph.replace(node, lambda x: x if same else with_sizes(x, sizes), [source])
@@ -81,8 +98,6 @@ def _softmax_below(graph: Graph, node: Any) -> bool:
 def _elementwise_below(graph: Graph, node: Any) -> bool:
     """Move a transpose to channels first, or axes of size 1 of a product, below an elementwise operation."""
     inputs = graph.inputs(node)
-    if None in inputs:
-        return False
     moved = [one for one in inputs if order_of(graph, one) == _channels_first(len(graph.shape(node)))]
     if moved and _is_spatial(graph, moved[0]):
         return _transposed_below(graph, node, inputs, order_of(graph, moved[0]))
@@ -130,7 +145,7 @@ def _transposed_below(graph: Graph, node: Any, inputs: Sequence[Any], order: lis
     for one in inputs:
         sizes = [1] * (len(order) - len(graph.shape(one))) + graph.shape(one)
         is_moved = order_of(graph, one) == order
-        if one.name in graph.variable and not is_moved and not _is_vector(sizes):
+        if not (graph.is_constant(one) or is_moved or _is_vector(sizes)):
             return False
         sources.append(graph.up(one.input[0]) if is_moved else one)
         shapes.append(None if is_moved or graph.single(one) is not None else sizes)
@@ -144,7 +159,7 @@ def _transposed_below(graph: Graph, node: Any, inputs: Sequence[Any], order: lis
 
 def _is_vector(sizes: Sequence[int | None]) -> bool:
     """Return whether no more than one axis behind the batch is longer than 1."""
-    return len([size for size in sizes[1:] if size != 1]) <= 1
+    return len(_long(sizes[1:])) <= 1
 
 
 def _moved(x: Any, sizes: list[int | None], order: Sequence[int]) -> Any:
@@ -159,7 +174,7 @@ def _reduced_below(graph: Graph, node: Any) -> bool:
     """Reduce the axes of positions before a transpose to channels first."""
     x, axes = graph.up(node.input[0]), graph.axes(node)
     order = order_of(graph, x)
-    if not axes or not order or order != _channels_first(len(order)) or not _is_spatial(graph, x):
+    if not order or order != _channels_first(len(order)) or not _is_spatial(graph, x):
         return False
     places = [order[axis] for axis in axes]
     keep = node.attr["keep_dims"].b
@@ -225,7 +240,7 @@ def _einsum_of_units(graph: Graph, node: Any) -> bool:
 
 MOVING: Rules = {
     **dict.fromkeys((*ELEMENTWISE, "Elu", "Selu", "LeakyRelu", "Softsign"), (_elementwise_below,)),
-    "Transpose": (_merged_transpose,), **dict.fromkeys(RESHAPES, (_merged_reshape,)), "Softmax": (_softmax_below,),
-    "Einsum": (_einsum_of_units,), **dict.fromkeys(("Mean", "Max", "Sum"), (_reduced_below,)),
-    **dict.fromkeys(("Pad", "PadV2"), (_padded_below,)),
+    "Transpose": (_merged_transpose, _units_below_transpose), **dict.fromkeys(RESHAPES, (_merged_reshape,)),
+    "Softmax": (_softmax_below,), "Einsum": (_einsum_of_units,),
+    **dict.fromkeys(("Mean", "Max", "Sum"), (_reduced_below,)), **dict.fromkeys(("Pad", "PadV2"), (_padded_below,)),
 }  # fmt: skip

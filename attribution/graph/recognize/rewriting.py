@@ -18,6 +18,10 @@ MOVES = ("Identity", "Transpose", "ExpandDims", "Reshape", "Squeeze", "StopGradi
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 
 
+class Unfit(Exception):
+    """A node is not what a rule is for: not a first output, of an open rank, reduced along unknown axes."""
+
+
 class Graph:
     """A graph that is being changed: nodes by name, in topological order, and what their first outputs are."""
 
@@ -53,10 +57,9 @@ class Graph:
         return changed
 
     def _applies(self, rule: Rule, name: str) -> bool:
-        """Apply a rule to a node, where it finds what it expects; an open rank, say, it need not expect."""
         try:
             return rule(self, self.nodes[name])
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        except Unfit:
             return False
 
     def refresh(self) -> None:
@@ -64,21 +67,25 @@ class Graph:
         self._set(self.result(), None)
 
     def up(self, tensor: str) -> Any:
-        """Return the node of a tensor, identities left aside; ``None`` for a node's second or later output."""
+        """Return the node of which a tensor is the first output, identities left aside."""
         node = self.nodes[node_of(tensor)]
-        while node.op == "Identity" and is_first(tensor):
+        while node.op == "Identity":
             tensor = node.input[0]
             node = self.nodes[node_of(tensor)]
-        return node if is_first(tensor) else None
+        if not is_first(tensor):
+            raise Unfit
+        return node
 
     def inputs(self, node: Any) -> list[Any]:
         """Return the nodes of a node's inputs."""
         return [self.up(tensor) for tensor in node.input]
 
     def shape(self, node: Any) -> list[int | None]:
-        """Return the sizes of a node's first output; an empty list if not even their number is known."""
+        """Return the sizes of a node's first output, ``None`` where they are open."""
         shape = self._specs[node.name][0].shape
-        return [] if shape.rank is None else list(shape.as_list())
+        if shape.rank is None:
+            raise Unfit
+        return list(shape.as_list())
 
     def dtype(self, node: Any) -> tf.DType:
         """Return the type of a node's first output."""
@@ -86,11 +93,11 @@ class Graph:
 
     def value(self, node: Any) -> np.ndarray | None:
         """Return the value of a constant that is stored in the graph."""
-        return tf.make_ndarray(node.attr["value"].tensor) if node is not None and node.op == "Const" else None
+        return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
 
     def single(self, node: Any) -> float | None:
         """Return a constant that is one number of floating point, or one truth."""
-        is_number = node is not None and node.op == "Const" and not self.dtype(node).is_integer
+        is_number = node.op == "Const" and not self.dtype(node).is_integer
         value = tf.make_ndarray(node.attr["value"].tensor) if is_number else np.zeros(0)
         return value.item() if value.size == 1 else None
 
@@ -99,15 +106,20 @@ class Graph:
         return bool(self._specs[node.name]) and self.dtype(node).is_floating
 
     def axes(self, node: Any) -> list[int]:
-        """Return the axes that a reduction reduces, counted from the first; an empty list if they are not known."""
-        x, axes = self.up(node.input[0]), self.value(self.up(node.input[1]))
-        rank = len(self.shape(x)) if x is not None else 0
-        return [] if axes is None or not rank else [int(axis) % rank for axis in axes.ravel()]
+        """Return the axes that a reduction reduces, counted from the first."""
+        rank, axes = len(self.shape(self.up(node.input[0]))), self.value(self.up(node.input[1]))
+        if axes is None:
+            raise Unfit
+        return [int(axis) % rank for axis in axes.ravel()]
 
     def constant(self, node: Any) -> np.ndarray | None:
-        """Return the values of a node of floating point that depends on no input."""
+        """Return the values of a node of floating point that depends on no input and was there before this round."""
         found = self._view.constant_values([node.name]) if node.name in self._view.nodes else {}
         return found.get(node.name)
+
+    def is_constant(self, node: Any) -> bool:
+        """Return whether a node depends on no input."""
+        return node.name not in self.variable
 
     def uses(self, name: str) -> int:
         """Return how often a node was used before the rules of this round."""
@@ -117,18 +129,22 @@ class Graph:
         """Let a node be a function of others, as TensorFlow writes it; return whether type and shape allow it."""
         with tf.Graph().as_default() as built:
             given = [tf.compat.v1.placeholder(self.dtype(one), self._specs[one.name][0].shape) for one in sources]
-            result = function(*given)
-            if any(result is one for one in given):
-                result = tf.identity(result)
+            try:
+                result = function(*given)
+            except (TypeError, ValueError):  # TensorFlow has no such operation
+                return False
+            result = tf.identity(result) if any(result is one for one in given) else result
         known = self._specs[node.name][0]
         if result.dtype != known.dtype or not result.shape.is_compatible_with(known.shape):
             return False
         names = {tensor.op.name: source.name for tensor, source in zip(given, sources, strict=True)}
-        names[result.op.name] = node.name
+        self._add(built, node, names | {result.op.name: node.name})
+        return True
+
+    def _add(self, built: tf.Graph, node: Any, names: dict[str, str]) -> None:
+        """Add the operations of another graph, those with ``names`` by their names here, in place of a node."""
         prefix = f"{node.name}/recognized_{next(self._number)}"
-        for operation in built.get_operations():
-            if operation.type == "Placeholder":
-                continue
+        for operation in (one for one in built.get_operations() if one.type != "Placeholder"):
             new = tf.compat.v1.NodeDef()
             new.CopyFrom(operation.node_def)
             new.name = names.setdefault(operation.name, f"{prefix}/{operation.name}")
@@ -137,7 +153,6 @@ class Graph:
             self.nodes[new.name] = new
             self._specs[new.name] = [tf.TensorSpec(one.shape, one.dtype) for one in operation.outputs]
             self.variable.add(new.name)
-        return True
 
     def is_equal(self, source: Any, through: Any, target: Any, function: Callable[[Any], Any], whole: int = 0) -> bool:
         """Return whether a node is a function of the node ``through``, as random numbers at ``source`` show.
@@ -198,7 +213,7 @@ def resolution(dtype: tf.DType) -> float:
 
 def origin(graph: Graph, node: Any, passed: Sequence[str]) -> Any:
     """Return the node above operations of some kinds, each followed by its first input."""
-    while node is not None and node.op in passed:
+    while node.op in passed:
         node = graph.up(node.input[0])
     return node
 

@@ -159,6 +159,7 @@ NEAR_MISSES = {
     "maximum with a tensor": lambda x: tf.maximum(x, x[:, ::-1]),
     "relu of a shift": lambda x: tf.maximum(x, 1e-3),
     "a leaky relu with a step": lambda x: tf.where(x >= 1.0, x, 0.3 * x),
+    "a leaky relu with an offset": lambda x: tf.where(x >= 0.0, x, 0.3 * x + 1e-3),
     "elu with an offset": lambda x: tf.where(x > 0.0, x, 1.0001 * expm1_below(x)),
     "softplus that overflows": lambda x: tf.math.log(1 + tf.exp(x)),
     "softplus, sharpened": lambda x: tf.math.log1p(tf.exp(-tf.abs(2 * x))) + tf.nn.relu(x),
