@@ -86,9 +86,7 @@ def _dense(graph: Graph, node: Any) -> bool:
     return graph.replace(node, function, [x, kernel])
 
 
-def _roles(
-    given: Sequence[str], weights: Sequence[str], output: Sequence[str]
-) -> tuple[list[str], list[str], list[str]]:
+def _roles(given: Sequence[str], weights: Sequence[str], output: Sequence[str]) -> tuple[list[str], ...]:
     """Return the axes that a layer sums over, those that it leaves, and those that it makes; none if it is no layer."""
     summed = [letter for letter in given if letter in weights and letter not in output]
     ahead = [letter for letter in given if letter not in summed]
