@@ -49,9 +49,13 @@ def difference(
     arrays = [tf.constant(array) for array in random_arrays(specs.values(), _ROWS, _SIZE)]
     types = [value.type for node in graph.nodes.values() for value in node.attr.values()]
     tolerance = max(_SHORT.get(one, _TOLERANCE) for one in types)
-    translated, rounded = _function(graph, inputs, output), _function(_rounded(graph), inputs, output)
+    translated = _function(graph, inputs, output)
+
+    def rounded() -> Callable[..., Any]:
+        return _function(_rounded(graph), inputs, output)
+
     try:
-        scores, again = translated(*arrays), lambda: rounded(*map(_last_digits, arrays))
+        scores, again = translated(*arrays), lambda: rounded()(*map(_last_digits, arrays))
         if not _agree(loaded(*arrays), scores, again, tolerance):
             return "the translation gives other scores"
     except (TypeError, ValueError, tf.errors.OpError) as error:
@@ -63,13 +67,16 @@ def difference(
 
 
 def _difference_of_gradients(
-    loaded: Callable[..., Any], translated: Callable[..., Any], rounded: Callable[..., Any], arrays: Sequence[tf.Tensor]
+    loaded: Callable[..., Any],
+    translated: Callable[..., Any],
+    rounded: Callable[[], Callable[..., Any]],
+    arrays: Sequence[tf.Tensor],
 ) -> str:
     try:
         theirs = _gradients(loaded, arrays)
     except LookupError:  # the file has none
         return ""
-    again = functools.cache(lambda: _gradients(rounded, [*map(_last_digits, arrays)]))
+    again = functools.cache(lambda: _gradients(rounded(), [*map(_last_digits, arrays)]))
     for place, pair in enumerate(zip(theirs, _gradients(translated, arrays), strict=True)):
         if not _agree(*pair, functools.partial(lambda place: again()[place], place), _TOLERANCE):
             return "the translation has another gradient"

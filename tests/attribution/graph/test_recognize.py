@@ -159,9 +159,11 @@ NEAR_MISSES = {
     "maximum with a tensor": lambda x: tf.maximum(x, x[:, ::-1]),
     "relu of a shift": lambda x: tf.maximum(x, 1e-3),
     "a leaky relu with a step": lambda x: tf.where(x >= 1.0, x, 0.3 * x),
+    "a leaky relu with an offset": lambda x: tf.where(x >= 0.0, x, 0.3 * x + 1e-3),
     "elu with an offset": lambda x: tf.where(x > 0.0, x, 1.0001 * expm1_below(x)),
     "softplus that overflows": lambda x: tf.math.log(1 + tf.exp(x)),
     "softplus, sharpened": lambda x: tf.math.log1p(tf.exp(-tf.abs(2 * x))) + tf.nn.relu(x),
+    "truncated in between": lambda x: x / (1 + tf.abs(tf.cast(tf.cast(x, tf.int32), tf.float32))),
     "sigmoid of two tensors": lambda x: 1 / (1 + tf.exp(-x) * x[:, ::-1]),
 }
 
@@ -302,15 +304,15 @@ def test_attention_with_an_axis_of_size_1():
 
 
 def test_masked_attention():
-    mask = np.tril(np.ones((4, 4), bool))
+    mask = np.tril(np.ones((1, 1, 1, 4, 4), bool))
 
     def masked(function, mask):
         return lambda x: function(tf.where(mask, x, -1e30))
 
     shape = (None, 4, 2, 3)
     check(
-        lambda *inputs: attention(*inputs, masked(softmax, mask.reshape(1, 1, 1, 4, 4)), True),
-        lambda *inputs: attention(*inputs, masked(tf.nn.softmax, tf.squeeze(mask[np.newaxis, np.newaxis, np.newaxis], 0)), False),
+        lambda *inputs: attention(*inputs, masked(softmax, mask), True),
+        lambda *inputs: attention(*inputs, masked(tf.nn.softmax, tf.squeeze(mask, 0)), False),
         *(shape, shape, shape),
         rtol=1e-5,
     )

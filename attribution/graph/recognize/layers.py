@@ -1,0 +1,224 @@
+"""Layers, attention and moves of values, as Keras on TensorFlow writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph.recognize.moves import letters_of, order_of, write_einsum
+from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, Unfit, again, origin, with_sizes
+
+
+def _einsum_of_transposed(graph: Graph, node: Any) -> bool:
+    """Take transposes above an Einsum of two tensors that depend on the input into its equation."""
+    *inputs, output = letters_of(node)
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        if (order := order_of(graph, one)) and not any(map(graph.is_constant, sources)):
+            inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
+            sources[place] = graph.up(one.input[0])
+            return write_einsum(graph, node, inputs, output, sources)
+    return False
+
+
+def _einsum_in_order(graph: Graph, node: Any) -> bool:
+    """Exchange the factors of an Einsum whose last axis is the first one's, as of attention, whose values come last."""
+    first, second, output = letters_of(node)
+    sources = graph.inputs(node)
+    is_reversed = output[-1:] != [] and output[-1] in first and output[-1] not in second
+    if not is_reversed or any(map(graph.is_constant, sources)):
+        return False
+    return write_einsum(graph, node, [second, first], output, sources[::-1])
+
+
+def _einsum_of_copies(graph: Graph, node: Any) -> bool:
+    """Use weights once that were copied along an axis, as PyTorch does for a stack of products."""
+    *inputs, output = letters_of(node)
+    sources = graph.inputs(node)
+    for place, one in enumerate(sources):
+        if one.op == "BroadcastTo" and graph.is_constant(one):
+            sources[place] = graph.up(one.input[0])
+            sizes, shape = graph.shape(one), graph.shape(sources[place])
+            before = [*[1] * (len(sizes) - len(shape)), *shape]
+            kept = {letter: a for letter, a, b in zip(inputs[place], before, sizes, strict=True) if a == b}
+            is_given = set(inputs[place]) <= {*kept, *inputs[1 - place]}
+            inputs[place] = list(kept)
+            return is_given and write_einsum(graph, node, inputs, output, sources, {place: list(kept.values())})
+    return False
+
+
+def _resize(graph: Graph, node: Any) -> bool:
+    """Recognize bilinear interpolation, written as a product with a matrix for either axis."""
+    x, sizes = node, graph.shape(node)
+    for _ in range(2):
+        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)] if x.op == "Einsum" else []
+        if len(variable) != 1:
+            return False
+        x = variable[0]
+    if not len(sizes) == len(graph.shape(x)) == 4 or None in sizes[1:3]:
+        return False
+
+    def resized(x: Any) -> Any:
+        return tf.image.resize(x, sizes[1:3])
+
+    return graph.is_equal(x, x, node, resized) and graph.replace(node, resized, [x])
+
+
+def _dense(graph: Graph, node: Any) -> bool:
+    """Write an Einsum with weights as a product of matrices, as layers are written."""
+    *inputs, output = letters_of(node)
+    pairs = sorted(zip(graph.inputs(node), inputs, strict=True), key=lambda one: graph.is_constant(one[0]))
+    (x, given), (kernel, weights) = pairs
+    summed, ahead, free = _roles(given, weights, output)
+    if not summed or not graph.is_constant(kernel) or graph.shape(node).count(None) > 1:
+        return False
+    sizes = dict(zip([*given, *output], [*graph.shape(x), *graph.shape(node)], strict=True))
+
+    def function(x: Any, w: Any) -> Any:
+        x, w = _ordered(x, given, ahead + summed), _ordered(w, weights, summed + free)
+        product = _product(x, w, len(summed), [sizes[letter] for letter in ahead + free])
+        return _ordered(product, ahead + free, output)
+
+    return graph.replace(node, function, [x, kernel])
+
+
+def _roles(given: Sequence[str], weights: Sequence[str], output: Sequence[str]) -> tuple[list[str], ...]:
+    """Return the axes that a layer sums over, those that it leaves, and those that it makes; none if it is no layer."""
+    summed = [letter for letter in given if letter in weights and letter not in output]
+    ahead = [letter for letter in given if letter not in summed]
+    free = [letter for letter in output if letter not in ahead]
+    is_layer = set(weights) == {*summed, *free} and set(output) == {*ahead, *free}
+    return (summed, ahead, free) if is_layer else ([], [], [])
+
+
+def _product(x: Any, weights: Any, summed: int, sizes: list[int | None]) -> Any:
+    """Return the sum over the last ``summed`` axes of a tensor, and the first of its weights, in these sizes.
+
+    As in Keras, the tensor stays a stack of matrices where weights have more than two axes.
+    """
+    inner = math.prod(weights.shape[:summed])
+    rows = [None] if weights.shape.rank == 2 else sizes[: x.shape.rank - summed]
+    x = x if x.shape.rank == len(rows) + 1 else with_sizes(x, [*rows, inner])
+    weights = weights if weights.shape.rank == 2 else tf.reshape(weights, [inner, -1])
+    product = tf.matmul(x, weights)
+    return product if product.shape.rank == len(sizes) else with_sizes(product, sizes)
+
+
+def _ordered(x: Any, given: Sequence[str], wanted: Sequence[str]) -> Any:
+    order = [given.index(letter) for letter in wanted]
+    return x if order == sorted(order) else tf.transpose(x, order)
+
+
+def _tile(graph: Graph, node: Any) -> bool:
+    """Write a broadcast of axes of size 1, but the batch, as copies."""
+    x, sizes = graph.up(node.input[0]), graph.shape(node)
+    before = graph.shape(x)
+    if graph.is_constant(x) or len(before) != len(sizes) or before[:1] != sizes[:1] or None in sizes[1:] + before[1:]:
+        return False
+    copies = [1, *(after // size for size, after in zip(before[1:], sizes[1:], strict=True))]  # type: ignore[operator]
+    return graph.replace(node, lambda x: tf.tile(x, copies), [x])
+
+
+def _roll(graph: Graph, node: Any) -> bool:
+    """Recognize two parts of a tensor that were exchanged along an axis."""
+    parts = graph.inputs(node)[:-1]
+    if [one.op for one in parts] != ["StridedSlice", "StridedSlice"]:
+        return False
+    x, axis = graph.up(parts[0].input[0]), graph.value(graph.up(node.input[-1]))
+    if x is not graph.up(parts[1].input[0]) or axis is None or graph.shape(x) != graph.shape(node):
+        return False
+    shift = graph.shape(parts[0])[int(axis)]
+
+    def rolled(x: Any) -> Any:
+        return tf.roll(x, shift, int(axis))
+
+    return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
+
+
+def _padded_layer(graph: Graph, node: Any) -> bool:
+    """Let a convolution pad as it would by itself, where zeros are added ahead of it."""
+    padding, kernel = graph.inputs(node)
+    if padding.op != "Pad" or node.attr["padding"].s != b"VALID" or node.attr["data_format"].s != b"NHWC":
+        return False
+    x, counts = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1]))
+    wanted = [_own_padding(node, axis, graph.shape(x)[axis], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
+    same = tf.compat.v1.NodeDef()
+    same.CopyFrom(node)
+    same.attr["padding"].s = b"SAME"
+    is_own = counts is not None and counts.tolist() == [[0, 0], *wanted, [0, 0]]
+    return is_own and graph.replace(node, lambda *given: again(same, given), [x, kernel])
+
+
+def _own_padding(node: Any, axis: int, length: int | None, size: int | None) -> list[int]:
+    """Return how many zeros a convolution adds before and after an axis if it does."""
+    if length is None or size is None:
+        raise Unfit
+    step, gap = (node.attr[name].list.i[axis] for name in ("strides", "dilations"))
+    total = max((-(-length // step) - 1) * step + (size - 1) * gap + 1 - length, 0)
+    return [total // 2, total - total // 2]
+
+
+def _repeated_constant(graph: Graph, node: Any) -> bool:
+    """Use a constant once for all inputs that was copied for each, as PyTorch does for a fixed batch."""
+    sources = graph.inputs(node)
+    copied = [one for one in sources if _is_copied(graph, one, graph.shape(node))]
+    if len(copied) != 1:
+        return False
+    parts = [slice(1) if one is copied[0] else slice(None) for one in sources]
+
+    def function(*given: Any) -> Any:
+        return again(node, [x if part == slice(None) else x[part] for part, x in zip(parts, given, strict=True)])
+
+    return graph.replace(node, function, sources)
+
+
+def _is_copied(graph: Graph, node: Any, shape: Sequence[int | None]) -> bool:
+    """Return whether a constant has equal values for each of several inputs, by a broadcast."""
+    if not graph.is_constant(node) or origin(graph, node, RESHAPES).op != "BroadcastTo":
+        return False
+    rows, values = graph.shape(node)[:1], graph.constant(node)
+    is_per_input = len(shape) == len(graph.shape(node)) and rows == list(shape[:1]) and rows not in ([1], [])
+    return is_per_input and values is not None and bool((values == values[:1]).all())
+
+
+def _lookup(graph: Graph, node: Any) -> bool:
+    """Leave out the NaN of a lookup outside its table."""
+    _, found, other = graph.inputs(node)
+    value = graph.value(other)
+    if value is None or value.dtype.kind != "f" or not np.isnan(value).all() or found.op != "GatherV2":
+        return False
+    return graph.shape(found) == graph.shape(node) and graph.replace(node, lambda x: x, [found])
+
+
+def _row(graph: Graph, node: Any) -> bool:
+    """Look up by the numbers that are given, without clipping those outside the table."""
+    table, places, axis = graph.inputs(node)
+    rows = graph.shape(table)[0] if graph.value(axis) == 0 else None
+    found = [one for one in _whole_numbers_above(graph, places) if graph.shape(one) == graph.shape(places)]
+    if not found or rows is None or not graph.is_equal(found[-1], found[-1], places, tf.identity, whole=rows):
+        return False
+    return graph.replace(node, lambda t, at: tf.gather(t, at), [table, found[-1]])
+
+
+def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
+    """Yield nodes of whole numbers from which a node was computed, the nearest first."""
+    while node.op not in ("Placeholder", "Cast"):
+        variable = [one for one in graph.inputs(node) if not graph.is_constant(one) and graph.dtype(one).is_integer]
+        if not variable:
+            return
+        node = variable[0]
+        yield node
+
+
+PRODUCTS: Rules = {"Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize)}
+
+
+LAYERS: Rules = {
+    "Einsum": (_dense,), "SelectV2": (_lookup,), "GatherV2": (_row,),
+    "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "AddV2", "Sub"), (_repeated_constant,)),
+    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,)),
+}  # fmt: skip
