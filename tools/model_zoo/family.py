@@ -252,7 +252,7 @@ def _measure_statistics(model, inputs, bias, generator):
     model(inputs, training=True)
     for layer, momentum in zip(normalizations, momenta, strict=True):
         layer.momentum = momentum
-        mean, variance = (np.asarray(value) for value in (layer.moving_mean, layer.moving_variance))
+        mean, variance = map(keras.ops.convert_to_numpy, (layer.moving_mean, layer.moving_variance))
         variance = np.maximum(variance, 1e-3)
         if bias:
             mean = mean + 0.2 * np.sqrt(variance) * generator.normal(size=mean.shape)
@@ -261,13 +261,16 @@ def _measure_statistics(model, inputs, bias, generator):
 
 
 def _scale_head(model, inputs):
+    import keras
+
     head = [layer for layer in model._flatten_layers() if getattr(layer, "kernel", None) is not None][-1]
     scores = model(inputs, training=False)
-    scores = np.asarray(list(scores.values())[-1] if isinstance(scores, dict) else scores, np.float64)
+    scores = list(scores.values())[-1] if isinstance(scores, dict) else scores
+    scores = np.asarray(keras.ops.convert_to_numpy(scores), np.float64)
     if scores.shape[-1] > 1 and np.allclose(scores.sum(axis=-1), 1, atol=1e-2):  # probabilities
         scores = np.log(scores + 1e-30)
         scores -= scores.mean(axis=-1, keepdims=True)
     size = np.sqrt(np.mean(np.square(scores)))
     for variable in (head.kernel, getattr(head, "bias", None)):
         if variable is not None:
-            variable.assign(np.asarray(variable) / size)
+            variable.assign(keras.ops.convert_to_numpy(variable) / size)
