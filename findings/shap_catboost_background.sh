@@ -18,10 +18,11 @@ import numpy as np
 import shap
 
 random = np.random.RandomState(0)
+options = {"iterations": 50, "verbose": 0, "random_seed": 0, "allow_writing_files": False}
 x = random.rand(500, 3)
 y = 5 + x[:, 0] + 2 * x[:, 1] * x[:, 2]
-model = catboost.CatBoostRegressor(iterations=50, verbose=0, random_seed=0).fit(x, y)
-classifier = catboost.CatBoostClassifier(iterations=50, verbose=0, random_seed=0).fit(x, y > 6)
+model = catboost.CatBoostRegressor(**options).fit(x, y)
+classifier = catboost.CatBoostClassifier(**options).fit(x, y > 6)
 
 
 def gap(explainer, scores):
