@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # MNE-Python: a recording written as EDF comes back longer, its end held at the last value.
 #
-# Guess: the writer finds a length of data records that divides the recording, so that 1050 samples come back as 1050.
-# Written before the run. Seen with MNE 1.13.2 and edfio 0.4.18: 1050 samples at 100 Hz come back as 1100, the last 50
-# equal to the 1050th, with one annotation BAD_ACQ_SKIP. A network that reads the array, and not the annotations, sees a
-# flat line that was never there.
+# Guess: a recording of 10.5 s, 1050 samples at 100 Hz, comes back as 1050 samples. Written before the run.
+# Seen with MNE 1.13.2 and edfio 0.4.18: 1050 samples at 100 Hz come back as 1100, the last 50 equal to the 1050th, with
+# one annotation BAD_ACQ_SKIP. A network that reads the array, and not the annotations, sees a flat line that was never
+# there.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # shap and CatBoost: with background data, the values of a regressor add up to the prediction without its mean.
 #
-# Guess: `TreeExplainer(model, background).expected_value` is the mean prediction on the background, and values plus
-# expected value give each prediction, as they do for every other model; otherwise the check of additivity refuses.
-# Asked "is the expected value of a CatBoostRegressor with targets around 6 about 6, with and without background data?",
-# the answer written before the run was yes. Seen with shap 0.51.0 and CatBoost 1.2.10: without background yes, to 1e-8.
-# With background the expected value is about 0 and each sum is off by the mean of the targets (CatBoost's bias),
-# silently. A classifier has no bias and is right.
+# Guess: values of CatBoost and of shap's TreeExplainer both add up to the raw prediction. Written before the run, without
+# a word on background data.
+# Seen with shap 0.51.0 and CatBoost 1.2.10: without background data so, to 1e-8. With it, `expected_value` is about 0
+# where targets have a mean of 6, and each sum is off by that mean (CatBoost's bias); the check of additivity is silent. A
+# classifier has no bias and is right.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
