@@ -10,8 +10,10 @@ from attribution.graph import stablehlo
 from attribution.graph.stablehlo import Untranslatable, text
 from attribution.graph.view import pure_subgraph
 
-TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i1": np.bool_, "ui32": np.uint32, "i8": np.int8,
-         "f16": np.float16, "ui8": np.uint8, "bf16": tf.bfloat16.as_numpy_dtype, "c<f32>": np.complex64}  # fmt: skip
+TYPES = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": tf.bfloat16.as_numpy_dtype, "i1": np.bool_,
+    "i8": np.int8, "i32": np.int32, "i64": np.int64, "ui8": np.uint8, "ui32": np.uint32, "c<f32>": np.complex64,
+}  # fmt: skip
 
 
 def module(arguments, results, body):
