@@ -223,7 +223,10 @@ def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
         raise Untranslatable("stablehlo.real_dynamic_slice between bounds that are computed")
     parts = [slice(*three) for three in zip(*bounds, strict=True)]
     for axis, part in enumerate(parts):
-        if (part.start, part.step) == (0, 1) and part.stop is operands[0].sizes[axis]:
+        size = operands[0].sizes[axis]
+        # The size of an axis of an argument is the batch's, wherever another open size was computed from it.
+        is_batch = size is None and tf.is_tensor(part.stop) and part.stop.op.type == "StridedSlice"
+        if (part.start, part.step) == (0, 1) and (part.stop is size or is_batch):
             parts[axis] = slice(None)
     return _cut(operation.types[0], operands[0], parts)
 
