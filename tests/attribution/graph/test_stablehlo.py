@@ -404,6 +404,25 @@ def test_a_long_loop_is_named(monkeypatch):
         lowered(called({"x": "4x3xf32", "s": "1x3xf32"}, ["1x3xf32", "4x3xf32"], LOOP.replace("PLACE", "i")))
 
 
+def test_a_slice_of_all_inputs_keeps_its_shape():
+    body = """%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4x2xf32>) -> tensor<i32>
+      %c1 = stablehlo.constant dense<1> : tensor<1xi32>
+      %c2 = stablehlo.constant dense<2> : tensor<1xi32>
+      %c3 = stablehlo.constant dense<3> : tensor<1xi32>
+      %c8 = stablehlo.constant dense<8> : tensor<1xi32>
+      %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %flat = stablehlo.concatenate %n1, %c8, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %z = stablehlo.dynamic_reshape %x, %flat : (tensor<?x4x2xf32>, tensor<2xi32>) -> tensor<?x8xf32>
+      %c0 = stablehlo.constant dense<0> : tensor<1xi32>
+      %starts = stablehlo.concatenate %c0, %c2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %limits = stablehlo.concatenate %n1, %c3, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %steps = stablehlo.concatenate %c1, %c1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %y = stablehlo.real_dynamic_slice %z, %starts, %limits, %steps :
+        (tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x1xf32>"""
+    body = " ".join(body.split("\n        "))
+    assert "Pack" not in compare({"x": "?x4x2xf32"}, ["?x1xf32"], body)
+
+
 def test_calls_are_part_of_what_calls_them():
     text = """module { func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
         %y = call @inner(%x) : (tensor<2xf32>) -> tensor<2xf32>
