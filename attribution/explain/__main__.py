@@ -281,6 +281,8 @@ def _explain(
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
     titles = _titles(inputs.labels, targets, scores, names, model.score)
+    if not together:
+        shown, maps = _with_channels_last(model, inputs, shown, maps)
     for path, drawn in figures.items():
         figure = plotting.plot(
             maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
@@ -291,6 +293,19 @@ def _explain(
         atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
+
+
+def _with_channels_last(
+    model: Model, inputs: _Inputs, shown: dict[str, np.ndarray], maps: dict[str, Any]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return what is plotted of one input, and its maps, with channels last."""
+    given = inputs.feed[inputs.read]
+    if not model.has_channels_first(inputs.read):
+        return shown, maps
+    moved = {label: np.moveaxis(found, 1, -1) if found.shape == given.shape else found for label, found in maps.items()}
+    if shown[inputs.read].shape == given.shape:  # pixels have them last already
+        shown = shown | {inputs.read: np.moveaxis(shown[inputs.read], 1, -1)}
+    return shown, moved
 
 
 def _explained(
@@ -405,17 +420,23 @@ def _read(
     if images and len(images) < len(paths):
         raise BadInput("images and arrays cannot be explained together; give one kind")
     preprocessing = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
+    first = len(shape) == 3 and model.has_channels_first(explain_input)
     if not images:
         labels, arrays = _read_arrays(paths, shape, flag_values.limit)
-        return labels, arrays if preprocessing is None else preprocessing.apply(arrays), arrays, preprocessing
+        if preprocessing is None:
+            return labels, arrays, arrays, None
+        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
+        inputs = preprocessing.apply(pixels)
+        return labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing
     _note_limit(len(images), flag_values.limit)
     images = images[: flag_values.limit]
-    pixels = read_pictures(images, shape, flag_values.resize_mode)
+    pixels = read_pictures(images, [*shape[1:], shape[0]] if first else shape, flag_values.resize_mode)
     if preprocessing is None:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         _note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
     labels = [path.stem for path in images]
-    return labels, preprocessing.apply(pixels), np.rint(pixels).astype(np.uint8), preprocessing
+    inputs = preprocessing.apply(pixels)
+    return labels, np.moveaxis(inputs, -1, 1) if first else inputs, np.rint(pixels).astype(np.uint8), preprocessing
 
 
 def _read_arrays(

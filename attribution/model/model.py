@@ -344,6 +344,10 @@ class Model:
         """Return the names of the inputs of floating point that have rows."""
         return [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
 
+    def has_channels_first(self, name: str) -> bool:
+        """Return whether an input is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
+        return self._has_channels_first(self._frozen.input_nodes[name])
+
     def _has_channels_first(self, source: str) -> bool:
         if source not in self._channels_first:
             found = layers.has_channels_first(self.graph, source, node_of(self.logits))

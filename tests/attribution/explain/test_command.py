@@ -372,6 +372,36 @@ def test_a_picture_of_16_bits_reaches_the_model_as_one_of_8(run, exported, tmp_p
     np.testing.assert_allclose(deep, shallow, atol=1 / 255)
 
 
+def test_channels_first_are_plotted_as_pictures(run, from_function, pictures, monkeypatch):
+    """As PyTorch's networks take them: pictures of files are turned around, and so is what is plotted."""
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
+
+    def scores(x):
+        return tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(tf.transpose(x, (0, 2, 3, 1)), kernel, 1, "SAME")), (1, 2))
+
+    path = from_function(scores, 3, 16, 16).path
+    drawn = []
+    real = command.plotting.plot
+
+    def plot(maps, shown, **options):
+        drawn.append((maps, shown))
+        return real(maps, shown, **options)
+
+    monkeypatch.setattr(command.plotting, "plot", plot)
+    options = [f"--model={path}", "--methods=gradient,grad_cam", "--maps=m.npz", "--preprocessing=imagenet"]
+    assert run(*options, "--image=left.png,right.png")[0] == 0
+    pixels = np.stack([np.asarray(Image.open(pictures / f"{name}.png")) for name in ("left", "right")])
+    kept = np.load("m.npz")
+    np.save("given.npy", np.moveaxis(pixels, -1, 1).astype(np.float32))
+    assert run(*options, "--image=given.npy")[0] == 0
+    for (maps, shown), stored in zip(drawn, (kept, np.load("m.npz")), strict=True):
+        np.testing.assert_array_equal(shown, pixels)
+        assert maps["grad_cam"].shape == (2, 16, 16)
+        np.testing.assert_array_equal(maps["gradient"], np.moveaxis(kept["gradient"], 1, -1))
+        assert stored["inputs"].shape == stored["gradient"].shape == (2, 3, 16, 16)
+        np.testing.assert_allclose(stored["inputs"], kept["inputs"], atol=1e-6)
+
+
 def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictures):
     code, out, err = run(
         f"--model={exported['image']}", f"--image={pictures}", "--methods=deeplift,lrp_alpha1beta0,grad_cam",
