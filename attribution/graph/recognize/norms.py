@@ -105,6 +105,24 @@ def _batch_norm(graph: Graph, node: Any) -> bool:
     return graph.replace(node, lambda x, m, s, b: x * s + (b - m * s), [x, mean, scale, shift])
 
 
+def _layer_norm(graph: Graph, node: Any) -> bool:
+    """Write (x r + n r) s + b with constants s and b as x (r s) + (n (r s) + b), as Keras does."""
+    product, shift = _with_constant(graph, node, "AddV2")
+    total, scale = _with_constant(graph, product, "Mul")
+    if total.op != "AddV2":
+        return False
+    parts = [graph.inputs(one) for one in graph.inputs(total) if one.op == "Mul"]
+    shared = [one for one in parts[0] if any(one is other for other in parts[-1])] if len(parts) == 2 else []
+    if len(shared) != 1 or graph.is_constant(shared[0]):
+        return False
+    (x,), (mean,) = ([one for one in part if one is not shared[0]] for part in parts)
+
+    def normalized(x: Any, mean: Any, r: Any, s: Any, b: Any) -> Any:
+        return x * (r * s) + (mean * (r * s) + b)
+
+    return graph.replace(node, normalized, [x, mean, shared[0], scale, shift])
+
+
 def _softmax(graph: Graph, node: Any) -> bool:
     """Recognize exp(x - max x) / Σ exp(x - max x)."""
     power, total = graph.inputs(node)
@@ -141,7 +159,7 @@ SIMPLE: Rules = {
 MEANS: Rules = {**dict.fromkeys(RESHAPES, (_kept_axes,)), "RealDiv": (_mean,), "Mul": (_mean,)}
 
 
-NORMS: Rules = {"Mean": (_variance,), "AddV2": (_batch_norm,)}
+NORMS: Rules = {"Mean": (_variance,), "AddV2": (_batch_norm, _layer_norm)}
 
 
 SOFTMAXES: Rules = {"RealDiv": (_softmax,), "Sub": (_log_softmax,)}

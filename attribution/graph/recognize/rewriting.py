@@ -113,9 +113,13 @@ class Graph:
         return [int(axis) % rank for axis in axes.ravel()]
 
     def constant(self, node: Any) -> np.ndarray | None:
-        """Return the values of a node of floating point that depends on no input and was there before this round."""
-        found = self._view.constant_values([node.name]) if node.name in self._view.nodes else {}
-        return found.get(node.name)
+        """Return the values of a node of floating point that depends on no input and was there before this round.
+
+        What has the size of a batch is not known.
+        """
+        above = self._view.above([node.name]) if node.name in self._view.nodes else ()
+        is_open = any(self._view.nodes[name].op == "Placeholder" and name not in self._view.weights for name in above)
+        return self._view.constant_values([node.name]).get(node.name) if above and not is_open else None
 
     def is_constant(self, node: Any) -> bool:
         """Return whether a node depends on no input."""

@@ -223,7 +223,10 @@ def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
         raise Untranslatable("stablehlo.real_dynamic_slice between bounds that are computed")
     parts = [slice(*three) for three in zip(*bounds, strict=True)]
     for axis, part in enumerate(parts):
-        if (part.start, part.step) == (0, 1) and part.stop is operands[0].sizes[axis]:
+        size = operands[0].sizes[axis]
+        # The size of an axis of an argument is the batch's, wherever another open size was computed from it.
+        is_batch = size is None and tf.is_tensor(part.stop) and part.stop.op.type == "StridedSlice"
+        if (part.start, part.step) == (0, 1) and (part.stop is size or is_batch):
             parts[axis] = slice(None)
     return _cut(operation.types[0], operands[0], parts)
 
@@ -361,6 +364,8 @@ def _is_neutral(start: np.ndarray | None, neutral: float) -> bool:
     if start.dtype.kind in "iu" and math.isinf(neutral):
         limits = np.iinfo(start.dtype)
         return bool(start == (limits.max if neutral > 0 else limits.min))
+    if math.isinf(neutral) and start.dtype.kind == "f":  # PyTorch begins with the least finite number
+        return bool(start == neutral or start == math.copysign(np.finfo(start.dtype).max, neutral))
     return bool(start == neutral)
 
 
@@ -397,8 +402,10 @@ def _dot_general(operation: Operation, operands: list[Value]) -> Value:
         operands[1].sizes[axis] for axis in kept[1]
     ]
     product = _product([operand.rank for operand in operands], batching, contracting, kept)
-    result = run(product, *(operand.full() for operand in operands))
-    return Value(operation.types[0], cast(result, operation.types[0]), sizes=sizes)
+    kind, factors = operation.types[0], [operand.full() for operand in operands]
+    if kind.dtype.is_integer:  # TensorFlow multiplies no short ones, and has the result's type in the factors
+        factors = [cast(factor, kind) for factor in factors]
+    return Value(kind, cast(run(product, *factors), kind), sizes=sizes)
 
 
 def _product(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> Callable[..., Any]:
@@ -433,7 +440,9 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
     last = operation.integers("index_vector_dim", (0,))[0]
     whole = [axis for axis in range(table.rank) if axis not in axes]
-    _check_rows(operation, table, axes, last in (indices.rank - 1, indices.rank))
+    _check_rows(operation, operands, axes, last in (indices.rank - 1, indices.rank))
+    if indices.items is not None and len(axes) == len(indices.items) == 1 and len(offsets) == len(kind.sizes):
+        return _row(table, axes[0], indices.items[0], kind)
     places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
     places = _within(places, [table.type.sizes[axis] - 1 for axis in axes])
     rows = ordered(table.full(), range(table.rank), [*axes, *whole])
@@ -444,8 +453,18 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     return Value(kind, ordered(found, [*batch, *offsets], range(len(kind.sizes))), sizes=sizes)
 
 
+def _row(table: Value, axis: int, place: Any, kind: Type) -> Value:
+    """Return one row of a table, such as a loop's last step."""
+    parts = [slice(None)] * table.rank
+    parts[axis] = slice(place, counting.combined("add", place, 1))
+    one = Type((*table.type.sizes[:axis], 1, *table.type.sizes[axis + 1 :]), kind.dtype)
+    return reshaped(kind, _cut(one, table, parts))
+
+
 def _within(places: Any, last: Sequence[int]) -> Any:
     """Return places in a table, moved to where it has rows, as XLA does."""
+    if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
+        places = run(tf.cast, places, tf.int64)
     bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
     return run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)
 
@@ -454,9 +473,10 @@ def _rows(table: Any, places: Any) -> Any:
     return tf.gather(table, places[..., 0])
 
 
-def _check_rows(operation: Operation, table: Value, axes: Sequence[int], last: bool) -> None:
+def _check_rows(operation: Operation, operands: list[Value], axes: Sequence[int], last: bool) -> None:
     """Refuse to look up anything but whole rows."""
-    taken, sizes = operation.integers("slice_sizes"), table.type.sizes
+    table, sizes = operands[0], operands[0].sizes
+    taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
     collapsed = set(operation.integers("collapsed_slice_dims"))
     is_whole = all(taken[axis] == (1 if axis in axes else sizes[axis]) for axis in range(table.rank))
     if "batching" in operation.text or not last or collapsed != set(axes) or not is_whole:
@@ -510,5 +530,6 @@ TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
     "slice": _slice, "real_dynamic_slice": _real_dynamic_slice, "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
     "batch_norm_inference": _normalized, "batch_norm_training": _normalized_alone, "reverse": _reverse,
-    "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "optimization_barrier": _same,
+    "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "dynamic_gather": _gather,
+    "optimization_barrier": _same,
 }  # fmt: skip

@@ -266,6 +266,18 @@ def test_layer_normalization():
     check(lambda x: layer_norm(x, written), moments, (None, 4, 6), rtol=1e-5)
 
 
+def test_layer_normalization_with_its_weights_last():
+    scale, shift = weights(6), weights(6)
+
+    def written(x, mean, root):
+        return (x * root + -mean * root) * scale + shift
+
+    def wanted(x, mean, root):
+        return x * (root * scale) + (-mean * (root * scale) + shift)
+
+    check(written, wanted, (None, 4, 6), (None, 4, 1), (None, 4, 1), rtol=1e-5)
+
+
 def test_the_mean_of_other_differences_is_no_variance():
     def written(x):
         mean = tf.reduce_mean(x, [1], keepdims=True)

@@ -10,8 +10,10 @@ from attribution.graph import stablehlo
 from attribution.graph.stablehlo import Untranslatable, text
 from attribution.graph.view import pure_subgraph
 
-TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "i1": np.bool_, "ui32": np.uint32,
-         "f16": np.float16, "ui8": np.uint8, "bf16": tf.bfloat16.as_numpy_dtype, "c<f32>": np.complex64}  # fmt: skip
+TYPES = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": tf.bfloat16.as_numpy_dtype, "i1": np.bool_,
+    "i8": np.int8, "i32": np.int32, "i64": np.int64, "ui8": np.uint8, "ui32": np.uint32, "c<f32>": np.complex64,
+}  # fmt: skip
 
 
 def module(arguments, results, body):
@@ -402,6 +404,26 @@ def test_a_long_loop_is_named(monkeypatch):
         lowered(called({"x": "4x3xf32", "s": "1x3xf32"}, ["1x3xf32", "4x3xf32"], LOOP.replace("PLACE", "i")))
 
 
+def test_a_slice_of_all_inputs_keeps_its_shape_where_their_number_was_another():
+    numbers = "".join(f"%c{n} = stablehlo.constant dense<{n}> : tensor<1xi32>\n" for n in (0, 1, 2, 3, 4, 8))
+    lines = [
+        "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4x2xf32>) -> tensor<i32>",
+        "%n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+        "%m = stablehlo.multiply %n1, %c2 : tensor<1xi32>",
+        *(
+            f"%{name} = stablehlo.concatenate %{a}, %{b}, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>"
+            for name, a, b in [("folded", "m", "c4"), ("flat", "n1", "c8"), ("starts", "c0", "c2"),
+                               ("limits", "n1", "c3"), ("steps", "c1", "c1")]
+        ),
+        "%w = stablehlo.dynamic_reshape %x, %folded : (tensor<?x4x2xf32>, tensor<2xi32>) -> tensor<?x4xf32>",
+        "%v = stablehlo.sine %w : tensor<?x4xf32>",
+        "%z = stablehlo.dynamic_reshape %v, %flat : (tensor<?x4xf32>, tensor<2xi32>) -> tensor<?x8xf32>",
+        "%y = stablehlo.real_dynamic_slice %z, %starts, %limits, %steps : "
+        "(tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x1xf32>",
+    ]  # fmt: skip
+    assert "Pack" not in compare({"x": "?x4x2xf32"}, ["?x1xf32"], numbers + "\n".join(lines))
+
+
 def test_calls_are_part_of_what_calls_them():
     text = """module { func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
         %y = call @inner(%x) : (tensor<2xf32>) -> tensor<2xf32>
@@ -499,3 +521,32 @@ def test_normalization_of_layers_and_groups_as_pytorch_writes_it(inner, reshapes
       return %y, %m, %v : tensor<2x3x4xf32>, tensor<{rows}xf32>, tensor<{rows}xf32>"""
     kinds = compare({"x": "2x3x4xf32"}, ["2x3x4xf32", f"{rows}xf32", f"{rows}xf32"], body, tolerance=1e-5)
     assert kinds.count("Reshape") == reshapes + 2  # and those of mean and variance
+
+
+def test_a_row_of_what_a_loop_wrote_for_a_batch_of_any_size():
+    body = """%n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<5x?x4xf32>) -> tensor<i32>
+      %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %o = stablehlo.constant dense<1> : tensor<1xi32>
+      %f = stablehlo.constant dense<4> : tensor<1xi32>
+      %s = stablehlo.concatenate %o, %r, %f, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>
+      %i = stablehlo.constant dense<4> : tensor<1xi32>
+      %y = "stablehlo.dynamic_gather"(%x, %i, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1],
+        collapsed_slice_dims = [0], start_index_map = [0]>}>
+        : (tensor<5x?x4xf32>, tensor<1xi32>, tensor<3xi32>) -> tensor<?x4xf32>"""
+    assert "GatherV2" not in compare({"x": "5x?x4xf32"}, ["?x4xf32"], body)
+
+
+def test_rows_by_numbers_without_a_sign_and_a_maximum_from_the_least_number():
+    body = """%g = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}>
+        : (tensor<9x4xf32>, tensor<5x1xui32>) -> tensor<5x4xf32>
+      %s = stablehlo.constant dense<-3.40282347E+38> : tensor<f32>
+      %y = stablehlo.reduce(%g init: %s) applies stablehlo.maximum across dimensions = [0]
+        : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>"""
+    assert "Max" in compare({"t": "9x4xf32", "i": "5x1xui32"}, ["4xf32"], body)
+
+
+def test_products_of_short_integers():
+    body = """%y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<2x3xi8>, tensor<3x4xi8>) -> tensor<2x4xi32>"""
+    compare({"a": "2x3xi8", "b": "3x4xi8"}, ["2x4xi32"], body)
