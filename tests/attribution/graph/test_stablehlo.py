@@ -404,23 +404,24 @@ def test_a_long_loop_is_named(monkeypatch):
         lowered(called({"x": "4x3xf32", "s": "1x3xf32"}, ["1x3xf32", "4x3xf32"], LOOP.replace("PLACE", "i")))
 
 
-def test_a_slice_of_all_inputs_keeps_its_shape():
-    body = """%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4x2xf32>) -> tensor<i32>
-      %c1 = stablehlo.constant dense<1> : tensor<1xi32>
-      %c2 = stablehlo.constant dense<2> : tensor<1xi32>
-      %c3 = stablehlo.constant dense<3> : tensor<1xi32>
-      %c8 = stablehlo.constant dense<8> : tensor<1xi32>
-      %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
-      %flat = stablehlo.concatenate %n1, %c8, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
-      %z = stablehlo.dynamic_reshape %x, %flat : (tensor<?x4x2xf32>, tensor<2xi32>) -> tensor<?x8xf32>
-      %c0 = stablehlo.constant dense<0> : tensor<1xi32>
-      %starts = stablehlo.concatenate %c0, %c2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
-      %limits = stablehlo.concatenate %n1, %c3, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
-      %steps = stablehlo.concatenate %c1, %c1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
-      %y = stablehlo.real_dynamic_slice %z, %starts, %limits, %steps :
-        (tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x1xf32>"""
-    body = " ".join(body.split("\n        "))
-    assert "Pack" not in compare({"x": "?x4x2xf32"}, ["?x1xf32"], body)
+def test_a_slice_of_all_inputs_keeps_its_shape_where_their_number_was_another():
+    numbers = "".join(f"%c{n} = stablehlo.constant dense<{n}> : tensor<1xi32>\n" for n in (0, 1, 2, 3, 4, 8))
+    lines = [
+        "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4x2xf32>) -> tensor<i32>",
+        "%n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+        "%m = stablehlo.multiply %n1, %c2 : tensor<1xi32>",
+        *(
+            f"%{name} = stablehlo.concatenate %{a}, %{b}, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>"
+            for name, a, b in [("folded", "m", "c4"), ("flat", "n1", "c8"), ("starts", "c0", "c2"),
+                               ("limits", "n1", "c3"), ("steps", "c1", "c1")]
+        ),
+        "%w = stablehlo.dynamic_reshape %x, %folded : (tensor<?x4x2xf32>, tensor<2xi32>) -> tensor<?x4xf32>",
+        "%v = stablehlo.sine %w : tensor<?x4xf32>",
+        "%z = stablehlo.dynamic_reshape %v, %flat : (tensor<?x4xf32>, tensor<2xi32>) -> tensor<?x8xf32>",
+        "%y = stablehlo.real_dynamic_slice %z, %starts, %limits, %steps : "
+        "(tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x1xf32>",
+    ]  # fmt: skip
+    assert "Pack" not in compare({"x": "?x4x2xf32"}, ["?x1xf32"], numbers + "\n".join(lines))
 
 
 def test_calls_are_part_of_what_calls_them():
