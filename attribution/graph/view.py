@@ -25,8 +25,13 @@ from attribution.graph._tf_internals import with_captures
 # Least number of elements of a weight. Single numbers, such as ε, stay in the graph, where rules read them.
 WEIGHT = 2
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+MODULE = "XlaCallModule"  # a whole program of JAX or PyTorch
 # Attributes that a copy of a node does not share.
 _APART = ("_output_shapes", "_gradient_op_type")
+
+
+class Untranslatable(ValueError):
+    """A module holds something without a translation; the message names it."""
 
 
 def node_of(tensor: str) -> str:

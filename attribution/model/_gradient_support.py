@@ -15,8 +15,7 @@ import tensorflow as tf
 
 from attribution.graph import _tf_internals
 from attribution.graph._tf_internals import loaded_gradient
-from attribution.graph.stablehlo import MODULE
-from attribution.graph.view import CALLS, GraphView, functions_of, node_of
+from attribution.graph.view import CALLS, MODULE, GraphView, functions_of, node_of
 
 _ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function

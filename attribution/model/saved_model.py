@@ -16,14 +16,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, listed, shortened
+from attribution.errors import BadInput, described, listed, shortened
 from attribution.files import find_saved_model
-from attribution.graph import stablehlo
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
-from attribution.graph.recognize import recognize
-from attribution.graph.view import GraphView, inline_calls, node_of, pure_subgraph, set_placeholder
-from attribution.model import _given_values, _gradient_support, _module_check
+from attribution.graph.view import (
+    MODULE,
+    GraphView,
+    Untranslatable,
+    inline_calls,
+    node_of,
+    pure_subgraph,
+    set_placeholder,
+)
+from attribution.model import _given_values, _gradient_support
 from attribution.model._loading_checks import random_arrays
 from attribution.model.batching import Expected, checked_feed
 from attribution.model.loader import SavedFile, Signature
@@ -167,12 +173,14 @@ def freeze(
     names = list(nodes.values())
     compared = None
     if not kept and _has_modules(function):
+        from attribution.model import _module_check  # few files have a module
+
         compared = functools.partial(_module_check.difference, view, names, tensor, specs, call)
         if kept := compared():
             (view, tensor, _), compared = function_as_graph(translated=False), None
     inexact = _gradient_support.first_inexact(view, names, tensor)
     if kept:
-        inexact = f"{inexact or stablehlo.MODULE}, which is not translated: {kept}"
+        inexact = f"{inexact or MODULE}, which is not translated: {kept}"
     return FrozenModel(
         graph=GraphView(view.graph_def) if inexact else view,  # the loaded function has the weights
         inputs=specs,
@@ -217,13 +225,28 @@ def _as_graph(
     translated
         Whether modules of JAX and PyTorch become operations of TensorFlow.
     """
-    nodes = {name: placeholders[name].op.name for name in specs}
-    kept = ""
+    as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, output, call)
+    if not translated or not _has_modules(function):
+        return *as_view(translated=False), ""
     try:
-        graph_def, weights, renamed, state = _without_variables(function, constants, translated)
-    except stablehlo.Untranslatable as error:
-        kept = f"{error} has no translation"
-        graph_def, weights, renamed, state = _without_variables(function, constants, translated=False)
+        return *as_view(translated=True), ""
+    except Untranslatable as error:
+        return *as_view(translated=False), f"{error} has no translation"
+
+
+def _as_view(
+    path: Any,
+    function: Any,
+    placeholders: Mapping[str, Any],
+    specs: Mapping[str, tf.TensorSpec],
+    constants: Mapping[str, np.ndarray],
+    output: str,
+    call: Callable[..., Any],
+    translated: bool,
+) -> tuple[GraphView, str]:
+    """Return a function as a pure graph, and the output's name in it; see ``_as_graph``."""
+    nodes = {name: placeholders[name].op.name for name in specs}
+    graph_def, weights, renamed, state = _without_variables(function, constants, translated)
     tensor = renamed.get(output, output)
     pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
     pure = _given_values.without_idle_noise(pure, tensor)
@@ -232,15 +255,22 @@ def _as_graph(
         _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
     _check_ranks(path, specs)
     _declare_ranks(pure, specs, placeholders)
-    if translated and not kept and _has_modules(function):
-        pure = recognize(pure, weights, [tensor])
-    return GraphView(pure, weights), tensor, kept
+    return GraphView(_recognized(pure, weights, tensor) if translated else pure, weights), tensor
+
+
+def _recognized(graph_def: Any, weights: dict[str, Any], output: str) -> Any:
+    from attribution.graph.recognize import recognize  # few files have a module
+
+    try:
+        return recognize(graph_def, weights, [output])
+    except (ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+        raise Untranslatable(f"a form that was not expected ({described(error)})") from error
 
 
 def _has_modules(function: Any) -> bool:
     definition = function.graph.as_graph_def()
     bodies = [definition.node, *(body.node_def for body in definition.library.function)]
-    return any(node.op == stablehlo.MODULE for body in bodies for node in body)
+    return any(node.op == MODULE for body in bodies for node in body)
 
 
 def _has_tables(graph: GraphView) -> bool:
@@ -486,6 +516,8 @@ def _without_variables(
         convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = inline_calls(_given_values.with_values(graph_def, constants))
     if translated:
+        from attribution.graph import stablehlo  # few files have a module
+
         graph_def, lowered = stablehlo.lower(graph_def)
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
     if constants or _has_choices(graph_def):

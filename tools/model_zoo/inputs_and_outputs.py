@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -242,19 +238,6 @@ def write_tensorflow_1(path, use_resource=False):
         builder.save()
 
 
-def write_on_jax(path):
-    """Write a residual network that runs on JAX: its graph is one compiled module (``jax2tf``)."""
-    code = (
-        "import sys; from tools.model_zoo import convolutional, family; "
-        "pictures = family.pictures(16, 16, 3); "
-        "family.Exported(convolutional.residual_network, family.settle, pictures)(sys.argv[1])"
-    )
-    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2]), "KERAS_BACKEND": "jax"}
-    done = subprocess.run([sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-
-
 def _settle_and_quantise(model, inputs):
     settle(model, inputs)
     model.quantize("int8")
@@ -282,7 +265,6 @@ OTHER_FILES = (
            piecewise_linear=True),
     Family("tensorflow_1_resource", "the same with resource variables",
            functools.partial(write_tensorflow_1, use_resource=True), _PICTURES, piecewise_linear=True),
-    Family("keras_on_jax", "Keras on JAX", write_on_jax, _PICTURES, piecewise_linear=True),
     Family("keras_int8", "Keras int8 (ViT)", Exported(vision_transformer, _settle_and_quantise, _PICTURES), _PICTURES),
     keras_family("live_dropout", "dropout that stays on", live_randomness),
     keras_family("augmentation", "random flips inside the file", augmented),

@@ -22,11 +22,10 @@ from attribution.graph import _tf_internals
 from attribution.graph.stablehlo import counting, operations, windows
 from attribution.graph.stablehlo.text import Operation, Region, Unreadable, read
 from attribution.graph.stablehlo.values import Untranslatable, Value
-from attribution.graph.view import outside, without_nodes
+from attribution.graph.view import MODULE, outside, without_nodes
 
 __all__ = ["MODULE", "Untranslatable", "lower"]
 
-MODULE = "XlaCallModule"
 MOST_OPERATIONS = 50_000  # of a module, its loops unrolled
 _TRANSLATIONS = operations.TRANSLATIONS | windows.TRANSLATIONS
 

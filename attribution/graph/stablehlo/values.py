@@ -16,12 +16,11 @@ import tensorflow as tf
 
 from attribution.graph import _tf_internals
 from attribution.graph.stablehlo.text import Type
+from attribution.graph.view import Untranslatable
+
+__all__ = ["Untranslatable", "Value", "cast", "ordered", "run", "sizes_from", "sizes_like", "vector"]
 
 _MOST_FOLDED = 1 << 20  # elements of a constant that is computed here
-
-
-class Untranslatable(ValueError):
-    """A module holds something without a translation; the message names it."""
 
 
 @dataclasses.dataclass(eq=False)
