@@ -341,9 +341,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
     for name, row in rows.items():
         kind = "own" if names.is_custom(name) else row["kind"]
         drawn = charts.bar({**row, "kind": kind}, scale, reference)
-        share = matrix.headroom_share(name, column)
-        of_headroom = {"headroom": f"{100 * share:.0f} %" if math.isfinite(share) else ""}
-        lines.append({**_line(name, row, column, names), **_test_cells(name, tests), **of_headroom, "bar": drawn})
+        lines.append({**_line(name, row, column, names), **_test_cells(name, tests), "bar": drawn})
     return {
         "key": anchor(column),
         "title": column.label,
@@ -355,7 +353,6 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
         "lines": lines,
         "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
-        "headroom": any(line["headroom"] for line in lines),
         "tested": tests is not None,
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),

@@ -71,6 +71,11 @@ LEFT_OUT = {
     "faults for minutes to hours, of which tests/faults is a part": [
         "python tests/faults", "python -m pytest", ".venv/bin/python -m pytest",
     ],
+    "needs Flax or torch_xla; tests/docs/test_jax_and_pytorch.py runs them where they are installed": [
+        "python flax_network.py", "python -m venv exporting", "exporting/bin/",
+        "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
+        "python -m attribution.inspect --model=torch_network",
+    ],
     "21 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
 }  # fmt: skip
 LONGEST = ("python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py")
@@ -114,7 +119,9 @@ def test_the_commands_of_every_page_are_found():
     programs = (
         r"(\.venv/bin/)?python3? |attribution-benchmarks |bash scripts/|pip |docker |G=|\$G |[A-Z_]+=\S+ (python|bash) "
     )
-    assert [command for command in COMMANDS if not re.match(programs, re.sub(r"^\.venv/bin/pip", "pip", command))] == []
+    assert [
+        command for command in COMMANDS if not re.match(programs, re.sub(r"^(\.venv|exporting)/bin/", "", command))
+    ] == []
 
 
 def test_whatever_is_left_out_is_printed():

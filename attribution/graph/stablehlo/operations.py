@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -440,9 +440,10 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
     last = operation.integers("index_vector_dim", (0,))[0]
     whole = [axis for axis in range(table.rank) if axis not in axes]
-    _check_rows(operation, operands, axes, last in (indices.rank - 1, indices.rank))
-    if indices.items is not None and len(axes) == len(indices.items) == 1 and len(offsets) == len(kind.sizes):
-        return _row(table, axes[0], indices.items[0], kind)
+    taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
+    if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
+        return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
+    _check_rows(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
     places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
     places = _within(places, [table.type.sizes[axis] - 1 for axis in axes])
     rows = ordered(table.full(), range(table.rank), [*axes, *whole])
@@ -453,12 +454,16 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     return Value(kind, ordered(found, [*batch, *offsets], range(len(kind.sizes))), sizes=sizes)
 
 
-def _row(table: Value, axis: int, place: Any, kind: Type) -> Value:
-    """Return one row of a table, such as a loop's last step."""
-    parts = [slice(None)] * table.rank
-    parts[axis] = slice(place, counting.combined("add", place, 1))
-    one = Type((*table.type.sizes[:axis], 1, *table.type.sizes[axis + 1 :]), kind.dtype)
-    return reshaped(kind, _cut(one, table, parts))
+def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
+    """Return one part of a table, such as a loop's last step; places by axis are moved to where the part fits."""
+    parts, sizes = [], []
+    for axis, size in enumerate(taken):
+        is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
+        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
+        start = counting.clamped(0, places.get(axis, 0), last)
+        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
+        sizes.append(table.type.sizes[axis] if is_whole else size)
+    return reshaped(kind, _cut(Type(tuple(sizes), kind.dtype), table, parts))
 
 
 def _within(places: Any, last: Sequence[int]) -> Any:
@@ -473,10 +478,9 @@ def _rows(table: Any, places: Any) -> Any:
     return tf.gather(table, places[..., 0])
 
 
-def _check_rows(operation: Operation, operands: list[Value], axes: Sequence[int], last: bool) -> None:
+def _check_rows(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
     """Refuse to look up anything but whole rows."""
-    table, sizes = operands[0], operands[0].sizes
-    taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
+    sizes = table.sizes
     collapsed = set(operation.integers("collapsed_slice_dims"))
     is_whole = all(taken[axis] == (1 if axis in axes else sizes[axis]) for axis in range(table.rank))
     if "batching" in operation.text or not last or collapsed != set(axes) or not is_whole:

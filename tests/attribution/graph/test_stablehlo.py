@@ -550,3 +550,16 @@ def test_products_of_short_integers():
     body = """%y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
       : (tensor<2x3xi8>, tensor<3x4xi8>) -> tensor<2x4xi32>"""
     compare({"a": "2x3xi8", "b": "3x4xi8"}, ["2x4xi32"], body)
+
+
+@pytest.mark.parametrize(
+    ("place", "sizes", "offsets", "collapsed", "result"),
+    [("0, 1", "2, 3", "0, 1", "", "2x3xf32"), ("1, 9", "2, 2", "0, 1", "", "2x2xf32"),
+     ("2, 0", "1, 4", "0", "0", "4xf32"), ("1, 3", "1, 1", "", "0, 1", "f32")],
+)  # fmt: skip
+def test_one_part_of_a_table(place, sizes, offsets, collapsed, result):
+    body = f"""%i = stablehlo.constant dense<[{place}]> : tensor<2xi32>
+      %y = "stablehlo.gather"(%x, %i) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{offsets}],
+        collapsed_slice_dims = [{collapsed}], start_index_map = [0, 1]>, slice_sizes = array<i64: {sizes}>}}>
+        : (tensor<3x4xf32>, tensor<2xi32>) -> tensor<{result}>"""
+    assert "GatherNd" not in compare({"x": "3x4xf32"}, [result], body)

@@ -37,7 +37,7 @@ def saved(path, function):
 
 
 def inspected(path, capsys):
-    inspection.FLAGS(["inspect", f"--model={path}", "--notry_methods"])
+    inspection.FLAGS(["inspect", f"--model={path}", "--notry_methods", "--given="])
     inspection.main(inspection.FLAGS)
     return capsys.readouterr().out
 

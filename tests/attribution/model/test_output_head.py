@@ -6,6 +6,8 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
+from attribution.graph import stablehlo
+from attribution.graph.view import Untranslatable
 
 WEIGHTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
@@ -350,10 +352,14 @@ OPAQUE = {
 
 
 @pytest.mark.parametrize("ending", OPAQUE)
-def test_what_a_module_of_jax_gives_is_verified_on_inputs(ending, from_function):
+def test_what_a_kept_module_of_jax_gives_is_verified_on_inputs(ending, from_function, monkeypatch):
     jax = pytest.importorskip("jax")
     from jax.experimental import jax2tf
 
+    def refuse(graph_def):
+        raise Untranslatable("this")
+
+    monkeypatch.setattr(stablehlo, "lower", refuse)
     functions = {
         "softmax": jax.nn.softmax,
         "mean of softmaxes": lambda z: (jax.nn.softmax(z) + jax.nn.softmax(-2 * z)) / 2,
@@ -407,3 +413,21 @@ def test_a_constant_that_adds_classes_is_part_of_the_output(from_function):
     model = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS[:, :1])) * tf.ones((1, 5)), 3)
     assert (model.num_classes, model.score) == (5, "probabilities")
     assert attribution.explain("occlusion", model, X, 4).shape == X.shape
+
+
+@pytest.mark.parametrize("ending", ["softmax", "linear", "relu", "log_softmax", "sigmoid"])
+def test_a_translated_module_of_jax_gives_what_a_file_of_tensorflow_gives(ending, from_function):
+    jax = pytest.importorskip("jax")
+    from jax.experimental import jax2tf
+
+    endings = {"linear": lambda z: z, "sigmoid": lambda z: z[:, :1]}
+    on_jax = {"softmax": jax.nn.softmax, "relu": jax.nn.relu, "log_softmax": jax.nn.log_softmax}
+    on_tensorflow = {"softmax": tf.nn.softmax, "relu": tf.nn.relu, "log_softmax": tf.nn.log_softmax}
+    ours = (on_jax | endings | {"sigmoid": lambda z: jax.nn.sigmoid(z[:, :1])})[ending]
+    theirs = (on_tensorflow | endings | {"sigmoid": lambda z: tf.sigmoid(z[:, :1])})[ending]
+    function = jax2tf.convert(lambda x: ours(x @ WEIGHTS), polymorphic_shapes=["batch, ..."], with_gradient=True)
+    found, expected = from_function(function, 3), from_function(lambda x: theirs(x @ WEIGHTS), 3)
+    assert (found.score, found.score_names) == (expected.score, expected.score_names)
+    for score in found.score_names:
+        one, other = (attribution.load_model(model.path, score=score).scores(X) for model in (found, expected))
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -310,7 +310,7 @@ def test_cells_show_their_interval_and_tests_and_the_matrix_can_be_filtered(open
     sheet = page.locator("#sheet")
     row = built.cells[built.methods[1], built.columns[1].key]
     assert f"95 % interval {row['low']:.1f} to {row['high']:.1f}" in sheet.inner_text()
-    assert "“random”" in sheet.inner_text() and "in 95 % of draws" in sheet.inner_text()
+    assert "“random”" in sheet.inner_text() and "all others are significantly better or worse" in sheet.inner_text()
     page.keyboard.press("Escape")
     assert not sheet.is_visible() and page.evaluate("document.activeElement.dataset.place") == "1"
     # A place that is blank says why.
