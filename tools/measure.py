@@ -27,9 +27,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 63_240,
+    "lines outside tests": 63_219,
     "files outside tests": 277,
-    "lines of tests": 42_050,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 42_095,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 111,
     "highest complexity": 25,
     "public names": 883,
