@@ -168,16 +168,12 @@ def freeze(
     nodes = {name: placeholders[name].op.name for name in specs}
     call = _caller(function, placeholders, fixed, chosen, by_name=not inputs)
     constants = {placeholders[name].op.name: value for name, value in fixed.items()}
-    function_as_graph = functools.partial(_as_graph, path, function, placeholders, specs, constants, result.name, call)
-    view, tensor, kept = function_as_graph()
+    as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, result.name, call)
     names = list(nodes.values())
-    compared = None
-    if not kept and _has_modules(function):
-        from attribution.model import _module_check  # few files have a module
-
-        compared = functools.partial(_module_check.difference, view, names, tensor, specs, call)
-        if kept := compared():
-            (view, tensor, _), compared = function_as_graph(translated=False), None
+    if _has_modules(function):
+        view, tensor, kept, compared = _translated(as_view, names, specs, call)
+    else:
+        (view, tensor), kept, compared = as_view(translated=False), "", None
     inexact = _gradient_support.first_inexact(view, names, tensor)
     if kept:
         inexact = f"{inexact or MODULE}, which is not translated: {kept}"
@@ -198,7 +194,29 @@ def freeze(
     )
 
 
-def _as_graph(
+def _translated(
+    as_view: Callable[..., tuple[GraphView, str]],
+    inputs: Sequence[str],
+    specs: Mapping[str, tf.TensorSpec],
+    call: Callable[..., Any],
+) -> tuple[GraphView, str, str, Callable[..., str] | None]:
+    """Return a function's graph with its modules translated, and what compares it with the file.
+
+    Where a module cannot be translated, or gives something else then, it stays, and the third value says why.
+    """
+    from attribution.model import _module_check  # few files have a module
+
+    try:
+        view, tensor = as_view(translated=True)
+    except Untranslatable as error:
+        return *as_view(translated=False), f"{error} has no translation", None
+    compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
+    if kept := compared():
+        return *as_view(translated=False), kept, None
+    return view, tensor, "", compared
+
+
+def _as_view(
     path: Any,
     function: Any,
     placeholders: Mapping[str, Any],
@@ -206,9 +224,9 @@ def _as_graph(
     constants: Mapping[str, np.ndarray],
     output: str,
     call: Callable[..., Any],
-    translated: bool = True,
-) -> tuple[GraphView, str, str]:
-    """Return a function as a pure graph, the output's name in it, and why its modules are kept, empty if they are not.
+    translated: bool,
+) -> tuple[GraphView, str]:
+    """Return a function as a pure graph, and the output's name in it.
 
     Parameters
     ----------
@@ -225,26 +243,6 @@ def _as_graph(
     translated
         Whether modules of JAX and PyTorch become operations of TensorFlow.
     """
-    as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, output, call)
-    if not translated or not _has_modules(function):
-        return *as_view(translated=False), ""
-    try:
-        return *as_view(translated=True), ""
-    except Untranslatable as error:
-        return *as_view(translated=False), f"{error} has no translation"
-
-
-def _as_view(
-    path: Any,
-    function: Any,
-    placeholders: Mapping[str, Any],
-    specs: Mapping[str, tf.TensorSpec],
-    constants: Mapping[str, np.ndarray],
-    output: str,
-    call: Callable[..., Any],
-    translated: bool,
-) -> tuple[GraphView, str]:
-    """Return a function as a pure graph, and the output's name in it; see ``_as_graph``."""
     nodes = {name: placeholders[name].op.name for name in specs}
     graph_def, weights, renamed, state = _without_variables(function, constants, translated)
     tensor = renamed.get(output, output)

@@ -68,7 +68,7 @@ def test_orbax_export_writes_the_same_network(with_flax):
     (block,) = [block for block in BLOCKS if "orbax.export" in block]
     (folder / "both.py").write_text(SCRIPTS["flax_network.py"].replace("range(4)", "range(0)") + block, "utf-8")
     pictures = np.load(folder / "pictures.npy")
-    run(["both.py"], folder)  # writes both networks anew, untrained, and the same pictures
+    run(["both.py"], folder)  # writes both networks again, untrained, and the same pictures
     files = [attribution.load_model(folder / name) for name in ("flax_network", "orbax_network")]
     for method in ("lrp_epsilon_plus", "grad_cam"):
         first, second = (attribution.explain(method, model, pictures, 0) for model in files)

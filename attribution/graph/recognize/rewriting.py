@@ -63,7 +63,7 @@ class Graph:
             return False
 
     def refresh(self) -> None:
-        """Forget what is no longer used."""
+        """Drop unused nodes."""
         self._set(self.result(), None)
 
     def up(self, tensor: str) -> Any:

@@ -33,7 +33,7 @@ class Value:
         Its sizes and its type.
     array
         Its values, a tensor, or an array where they are known; axes that are still to be broadcast have size 1, or are
-        missing at the front. ``None`` until they are asked for.
+        missing at the front. ``None`` until they are first read.
     stretched
         Axes that are still to be broadcast.
     sizes
@@ -135,8 +135,10 @@ def sizes_like(kind: Type, operands: Sequence[Value]) -> list[Any]:
 
 def sizes_from(kind: Type, shape: Sequence[Value]) -> list[Any]:
     """Return the sizes of a result whose shape another value, if there is one, gives."""
-    given = [shape[0].items or list(tf.unstack(shape[0].full())) for _ in range(1) if shape]
-    return [known if known is not None else given[0][axis] if given else None for axis, known in enumerate(kind.sizes)]
+    if not shape:
+        return list(kind.sizes)
+    given = shape[0].items or tf.unstack(shape[0].full())
+    return [known if known is not None else one for known, one in zip(kind.sizes, given, strict=True)]
 
 
 def ordered(x: Any, given: Sequence[Any], wanted: Sequence[Any]) -> Any:

@@ -124,3 +124,15 @@ def test_rounding_that_a_network_amplifies_is_none_of_the_translation(tmp_path, 
     path = saved(tmp_path / "m", lambda x: called(body, x))
     monkeypatch.setitem(stablehlo.operations._ELEMENTWISE, "log", lambda x: tf.math.log(x * (1 + 2**-23)))
     assert "Log" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
+
+
+def test_a_translation_without_gradient_leaves_gradients_to_the_file(tmp_path):
+    remainder = "%y = stablehlo.remainder %x, %x : tensor<?x4xf32>"  # TensorFlow has no gradient of it
+
+    @tf.custom_gradient
+    def function(x):
+        return called(remainder, x), lambda upstream: called(TWICE, upstream)
+
+    model = attribution.load_model(saved(tmp_path / "m", function))
+    found = attribution.explain("gradient", model, X, [1, 1, 1])
+    np.testing.assert_array_equal(found, np.where(np.arange(4) == 1, 2, 0) * np.ones_like(X))
