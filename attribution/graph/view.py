@@ -161,26 +161,50 @@ def _add_body(result: tf.compat.v1.GraphDef, call: Any, function: Any) -> dict[s
     """Add the nodes of a called function to a graph; return the new names of the call's outputs but the first."""
     body, flat = _tf_internals.function_body(function)
     arguments = [argument.name for argument in function.signature.input_arg]
+    types = call.attr["Tout"].list.type
+    outputs = [
+        (flat[function.ret[output.name]], output.type or types[number])
+        for number, output in enumerate(function.signature.output_arg)
+    ]
+    return insert_body(result, call, body.node, arguments, outputs)
+
+
+def insert_body(
+    result: tf.compat.v1.GraphDef, call: Any, body: Any, arguments: Iterable[str], outputs: Iterable[tuple[str, int]]
+) -> dict[str, str]:
+    """Add nodes in place of a call of them; return the new names of the call's outputs but the first.
+
+    Parameters
+    ----------
+    result
+        The graph to which they are added.
+    call
+        The node that is replaced.
+    body
+        The nodes, among them those named by ``arguments``, in whose place are the call's inputs.
+    outputs
+        Tensor name and type of each output.
+    """
     given = dict(zip(arguments, (name for name in call.input if not name.startswith("^")), strict=True))
-    for inner in body.node:
+    for inner in body:
         if inner.name not in given:
             copy = result.node.add()
             copy.CopyFrom(inner)
             copy.name = f"{call.name}/{inner.name}"
             del copy.input[:]
-            copy.input.extend(outside(tensor, call.name, given) for tensor in inner.input)
+            copy.input.extend(_outside(tensor, call.name, given) for tensor in inner.input)
     renamed = {}
     # The first output keeps the call's name, by which the rest of the graph refers to it.
-    for number, output in enumerate(function.signature.output_arg):
+    for number, (tensor, dtype) in enumerate(outputs):
         identity = result.node.add(name=f"{call.name}/output_{number}" if number else call.name, op="Identity")
-        identity.attr["T"].type = output.type or call.attr["Tout"].list.type[number]
-        identity.input.append(outside(flat[function.ret[output.name]], call.name, given))
+        identity.attr["T"].type = dtype
+        identity.input.append(_outside(tensor, call.name, given))
         if number:
             renamed[f"{call.name}:{number}"] = f"{identity.name}:0"
     return renamed
 
 
-def outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
+def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
     """Return the name outside a function of a tensor inside it."""
     name = node_of(tensor)
     if tensor.startswith("^"):

@@ -12,7 +12,7 @@ something without a translation stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ from attribution.graph import _tf_internals
 from attribution.graph.stablehlo import counting, operations, windows
 from attribution.graph.stablehlo.text import Operation, Region, Unreadable, read
 from attribution.graph.stablehlo.values import Untranslatable, Value
-from attribution.graph.view import MODULE, outside, without_nodes
+from attribution.graph.view import MODULE, insert_body, without_nodes
 
 __all__ = ["MODULE", "Untranslatable", "lower"]
 
@@ -57,7 +57,10 @@ def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict
     renamed: dict[str, str] = {}
     for node in graph_def.node:
         if node.name in bodies:
-            renamed |= _insert(result, node, *bodies[node.name])
+            body, outputs = bodies[node.name]
+            arguments = [f"argument_{number}" for number in range(len(_arguments(node)))]
+            types = node.attr["Tout"].list.type
+            renamed |= insert_body(result, node, body.node, arguments, zip(outputs, types, strict=True))
     for node in result.node:
         for position, tensor in enumerate(node.input):
             node.input[position] = renamed.get(tensor, tensor)
@@ -65,26 +68,6 @@ def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict
             node.op = "Identity"
             node.attr.pop("message", None)
     return result, renamed
-
-
-def _insert(result: Any, call: Any, body: Any, outputs: Sequence[str]) -> dict[str, str]:
-    """Add a module's body to a graph in place of its call; return the new names of outputs but the first."""
-    given = {f"argument_{number}": name for number, name in enumerate(_arguments(call))}
-    for inner in body.node:
-        if inner.name not in given:
-            copy = result.node.add()
-            copy.CopyFrom(inner)
-            copy.name = f"{call.name}/{inner.name}"
-            del copy.input[:]
-            copy.input.extend(outside(tensor, call.name, given) for tensor in inner.input)
-    renamed = {}
-    for number, (tensor, dtype) in enumerate(zip(outputs, call.attr["Tout"].list.type, strict=True)):
-        identity = result.node.add(name=f"{call.name}/output_{number}" if number else call.name, op="Identity")
-        identity.attr["T"].type = dtype
-        identity.input.append(outside(tensor, call.name, given))
-        if number:
-            renamed[f"{call.name}:{number}"] = f"{identity.name}:0"
-    return renamed
 
 
 def _arguments(call: Any) -> list[str]:

@@ -120,7 +120,7 @@ def _constant(operation: Operation, _: list[Value]) -> Value:
     found = array(operation.text, kind)
     if kind.dtype.is_floating or kind.dtype.is_complex or found.ndim > 1 or found.size > counting.MOST_ITEMS:
         if found.size > 1 and not any(found.strides):  # one number everywhere
-            return Value(kind, np.asarray(found.ravel()[0]), frozenset(range(found.ndim)))
+            return Value(kind, np.asarray(found.flat[0]), frozenset(range(found.ndim)))
         return Value(kind, found)
     return Value(kind, found, items=[int(one) for one in found.ravel()])
 

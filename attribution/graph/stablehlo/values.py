@@ -8,6 +8,7 @@ are computed here and now.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,7 +90,11 @@ class Value:
                     short = run(tf.expand_dims, short, 0)
                 self.array = short
             else:
-                self.array = run(tf.broadcast_to, short, vector([self.size(axis) for axis in range(self.rank)]))
+                sizes = [self.size(axis) for axis in range(self.rank)]
+                known = [size for size in sizes if isinstance(size, int)]
+                # Small programs can hold huge constants: those stay a broadcast.
+                broadcast = tf.broadcast_to if math.prod(known) > _MOST_FOLDED else _broadcast
+                self.array = broadcast(short, vector(sizes))
             self.stretched = frozenset()
         return self.array
 
@@ -106,6 +111,10 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
     with _tf_internals.eagerly(), tf.device("CPU"):
         result = np.asarray(function(*arguments))
     return result if result.size <= _MOST_FOLDED else function(*arguments)
+
+
+def _broadcast(x: Any, sizes: Any) -> Any:
+    return run(tf.broadcast_to, x, sizes)
 
 
 def vector(items: Sequence[Any]) -> Any:

@@ -563,3 +563,12 @@ def test_one_part_of_a_table(place, sizes, offsets, collapsed, result):
         collapsed_slice_dims = [{collapsed}], start_index_map = [0, 1]>, slice_sizes = array<i64: {sizes}>}}>
         : (tensor<3x4xf32>, tensor<2xi32>) -> tensor<{result}>"""
     assert "GatherNd" not in compare({"x": "3x4xf32"}, [result], body)
+
+
+def test_a_huge_constant_is_not_computed_while_translating():
+    body = """%c = stablehlo.constant dense<1.0> : tensor<1000000x1000000xf32>
+      %y = stablehlo.reshape %c : (tensor<1000000x1000000xf32>) -> tensor<1000000x1000x1000xf32>
+      %t = stablehlo.transpose %y, dims = [2, 1, 0] : (tensor<1000000x1000x1000xf32>) -> tensor<1000x1000x1000000xf32>
+      return %t : tensor<1000x1000x1000000xf32>"""
+    _, graph_def = lowered(called({"x": "f32"}, ["1000x1000x1000000xf32"], body))
+    assert "BroadcastTo" in {node.op for node in graph_def.node}
