@@ -27,10 +27,10 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 63_219,
+    "lines outside tests": 63_239,
     "files outside tests": 277,
-    "lines of tests": 42_095,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 111,
+    "lines of tests": 42_112,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 110,
     "highest complexity": 25,
     "public names": 883,
     "imports of attribution_benchmarks by attribution": 0,

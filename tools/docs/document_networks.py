@@ -173,7 +173,9 @@ def _writers(results, by_writer) -> list[str]:
         share = f"{counts['exact'] / max(counts.total(), 1):.1%}"
         body.append([writers.WRITERS[writer], str(families), *(str(counts[status]) for status in STATUSES), share])
     text = (
-        "The cells that are exact on TensorFlow's file, on the file that Keras writes elsewhere with the same weights:"
+        "Keras runs on JAX and on PyTorch, too. The cells that are exact on TensorFlow's file, on the file that it "
+        "writes there with the same weights, compared with the same definitions (PyTorch's have a fixed number of "
+        "rows; networks that TensorFlow alone can write have no other file):"
     )
     reasons = [
         f"{writers.WRITERS[writer]} does not write {name}: {measure.in_general(one['not_written'])}."
