@@ -140,8 +140,7 @@ class KnownNetwork:
             return shapley_values_of_outputs(inputs, lambda parts: model.scores(parts, _ROWS))
         if model is not self.model:
             raise BadInput("exact maps of images are known for trained networks only")
-        targets = (np.full(len(inputs), output) for output in range(model.num_classes))
-        return np.stack([self._units.shapley_values(inputs, each)[..., 0] for each in targets], axis=1)
+        return self._units.shapley_values_of_outputs(inputs)[..., 0]
 
     @functools.cached_property
     def _units(self) -> HiddenUnits:

@@ -278,44 +278,68 @@ def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card
     trials, refusals = _defined(trials)
     if not trials:
         raise BadInput(f"the metric '{metric.name}' has no score on any network: {refusals[0]}")
-    removed = [trial.removed() for trial in trials]
-    costs = {trial.network.group: trial.cost() for trial in trials}
     bases = {name: _joined(trials, make) for name, make in BASES.items()}
-    maps = {name: _joined(trials, make) for name, make in _MAPS.items()}
-    on_images = np.concatenate([np.full(len(trial.network.batch), trial.network.group == "images") for trial in trials])
-    maps["smoothed"] = np.where(on_images, maps["smoothed"], np.nan)  # the features of a vector have no order
-    sign = 1 if metric.better == "more" else -1
+    ranges = _ranges(trials)
     spread = _spread(bases)
-    good = {
-        name: _share(sign * values >= sign * maps["exact"] - _EQUAL * spread, values + maps["exact"])
-        for name, values in maps.items()
-        if name != "exact"
-    }
-    effects, lost = {}, {}
-    for name, (_, changes) in CHANGES.items():
-        effects[name], lost[name] = _effect(trials, bases, changes)
+    effects = {name: _effect(trials, bases, changes) for name, (_, changes) in CHANGES.items()}
     return Card(
         better=metric.better,
-        inputs=list(costs),
-        changes=effects,
+        changes={name: effect for name, (effect, _) in effects.items()},
         undefined=[
-            *(name for name in CHANGES if lost[name]),
-            *(name for name in _RANGED if _range(maps[name]) is None),
+            *(name for name, (_, lost) in effects.items() if lost),
+            *(name for name, ends in ranges.items() if ends is None),
         ],
         varies=spread > 0,
         ties=_ties(trials, spread),
-        removed=next((kind for kind, _ in removed if kind), ""),
-        baseline=any(changes for _, changes in removed),
         noise=_noise(trials, bases),
-        ranges={name: _range(maps[name]) for name in _RANGED},
-        as_good={name: share for name, share in good.items() if np.isfinite(share)},
-        passes={name: first for name, (first, _, _) in costs.items()},
-        shared=all(second == 0 for _, second, _ in costs.values()),
-        explanations=max(further for *_, further in costs.values()),
+        ranges=ranges,
+        as_good=_as_good(trials, metric, spread),
         masks=metric.masks,
         truth=any(trial.reads_truth() for trial in trials),
         parameters=parameters,
+        **_removal(trials),
+        **_costs(trials),
     )
+
+
+def _ranges(trials: Sequence[Trial]) -> dict[str, list[float] | None]:
+    """Return the lowest and highest score of each kind of maps, None where none has a score."""
+    found = {name: _joined(trials, _MAPS[name]) for name in _RANGED}
+    known = {name: values[np.isfinite(values)] for name, values in found.items()}
+    return {name: [float(values.min()), float(values.max())] if len(values) else None for name, values in known.items()}
+
+
+def _as_good(trials: Sequence[Trial], metric: Metric, spread: float) -> dict[str, float]:
+    """Return the share of maps of each kind that score at least as well as the exact map, where any have scores."""
+    maps = {name: _joined(trials, make) for name, make in _MAPS.items()}
+    on_images = np.concatenate([np.full(len(trial.network.batch), trial.network.group == "images") for trial in trials])
+    maps["smoothed"] = np.where(on_images, maps["smoothed"], np.nan)  # the features of a vector have no order
+    exact = maps.pop("exact")
+    sign = 1 if metric.better == "more" else -1
+    found = {}
+    for name, values in maps.items():
+        known = np.isfinite(values + exact)
+        if known.any():
+            found[name] = float((sign * values >= sign * exact - _EQUAL * spread)[known].mean())
+    return found
+
+
+def _removal(trials: Sequence[Trial]) -> dict[str, Any]:
+    removed = [trial.removed() for trial in trials]
+    return {
+        "removed": next((kind for kind, _ in removed if kind), ""),
+        "baseline": any(changes for _, changes in removed),
+    }
+
+
+def _costs(trials: Sequence[Trial]) -> dict[str, Any]:
+    costs = {trial.network.group: trial.cost() for trial in trials}
+    return {
+        "inputs": list(costs),
+        "passes": {name: first for name, (first, _, _) in costs.items()},
+        "shared": all(second == 0 for _, second, _ in costs.values()),
+        "explanations": max(further for *_, further in costs.values()),
+    }
 
 
 def _defined(trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:
@@ -388,16 +412,6 @@ def _noise(trials: Sequence[Trial], bases: Mapping[str, np.ndarray]) -> float:
     known = np.concatenate(moved[1:])[np.isfinite(np.concatenate(moved[1:]))]
     spread = _spread(bases)
     return float(known.mean() / spread) if spread and known.any() and known.mean() > _EQUAL * spread else 0.0
-
-
-def _range(values: np.ndarray) -> list[float] | None:
-    known = values[np.isfinite(values)]
-    return [float(known.min()), float(known.max())] if len(known) else None
-
-
-def _share(hits: np.ndarray, values: np.ndarray) -> float:
-    known = np.isfinite(values)
-    return float(hits[known].mean()) if known.any() else float("nan")
 
 
 class _Failed(Exception):

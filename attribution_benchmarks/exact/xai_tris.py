@@ -13,6 +13,7 @@ coalitions of its own pixels, at most 4,096. Absent pixels are zero.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from typing import cast
 
@@ -123,16 +124,23 @@ class HiddenUnits:
 
     def shapley_values(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the exact Shapley values of each input's target, of the shape of the inputs, float64."""
+        return self.shapley_values_of_outputs(inputs)[np.arange(len(inputs)), targets]
+
+    def shapley_values_of_outputs(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the exact Shapley values of all outputs, (N, classes, ...) float64, of inputs (N, ...)."""
         flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
-        found = np.zeros(flat.shape)
-        for unit in range(self.weights.shape[1]):
-            read, scale = np.flatnonzero(self.weights[:, unit]), self.outputs[unit, targets]
-            rows = np.flatnonzero(scale)
-            if len(read) and len(rows):
-                parts = flat[np.ix_(rows, read)] * self.weights[read, unit]
-                worth = np.maximum(parts @ coalitions(len(read)).T + self.biases[unit], 0)
-                found[np.ix_(rows, read)] += scale[rows, np.newaxis] * shapley_values(worth)
-        return found.reshape(np.shape(inputs))
+        found = np.zeros((len(flat), self.outputs.shape[1], flat.shape[1]))
+        for weights, bias, scales in zip(self.weights.T, self.biases, self.outputs, strict=True):
+            read = np.flatnonzero(weights)
+            if len(read) and scales.any():
+                worth = np.maximum((flat[:, read] * weights[read]) @ _members(len(read)) + bias, 0)
+                found[:, :, read] += scales[:, np.newaxis] * shapley_values(worth)[:, np.newaxis]
+        return found.reshape((len(flat), -1, *np.shape(inputs)[1:]))
+
+
+@functools.cache
+def _members(features: int) -> np.ndarray:
+    return coalitions(features).T
 
 
 def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
