@@ -1,5 +1,7 @@
 """Relevance rules against an oracle that unrolls each layer into a matrix, and their conservation laws."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -297,19 +299,28 @@ WAYS_TO_ADD_A_BIAS = {
 }
 
 
-@pytest.mark.parametrize("method", ["lrp_alpha1beta0", "lrp_gamma", "lrp_epsilon"])
-@pytest.mark.parametrize("written", WAYS_TO_ADD_A_BIAS)
-def test_how_a_bias_is_written_changes_no_relevance(method, written, from_function):
-    """Also where the two parts have opposite signs: rules look at the sign of the bias."""
+@pytest.fixture(scope="module")
+def with_bias(from_function):
+    """Return a function that makes a network of a layer, once, in one of ``WAYS_TO_ADD_A_BIAS`` or in one step."""
     generator = np.random.default_rng(7)
     w, v = (generator.normal(size=shape).astype(np.float32) for shape in ((5, 6), (6, 3)))
     b, c = (generator.normal(size=6).astype(np.float32) for _ in range(2))
+    ways = {"in one step": lambda x, w, b, c: tf.matmul(x, w) + b, **WAYS_TO_ADD_A_BIAS}
 
-    def network(layer):
+    @functools.cache
+    def network(written):
+        layer = ways[written]
         return from_function(lambda x: tf.matmul(tf.nn.relu(tf.reshape(layer(x, w, b, c), (-1, 6))), v), 5)
 
-    x = generator.random((4, 5), dtype=np.float32)
-    once, other = (network(layer) for layer in (lambda x, w, b, c: tf.matmul(x, w) + b, WAYS_TO_ADD_A_BIAS[written]))
+    return network
+
+
+@pytest.mark.parametrize("method", ["lrp_alpha1beta0", "lrp_gamma", "lrp_epsilon"])
+@pytest.mark.parametrize("written", WAYS_TO_ADD_A_BIAS)
+def test_how_a_bias_is_written_changes_no_relevance(method, written, with_bias):
+    """Also where the two parts have opposite signs: rules look at the sign of the bias."""
+    x = np.random.default_rng(8).random((4, 5), dtype=np.float32)
+    once, other = with_bias("in one step"), with_bias(written)
     np.testing.assert_allclose(other.scores(x), once.scores(x), atol=1e-4)
     expected = attribution.explain(method, once, x, 1)
     np.testing.assert_allclose(attribution.explain(method, other, x, 1), expected, atol=1e-4 * np.abs(expected).max())

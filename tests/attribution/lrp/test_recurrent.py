@@ -1,5 +1,7 @@
 """LSTM and GRU against relevance propagated step by step in NumPy, as Arras et al. 2017 write it."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -196,14 +198,24 @@ def scan(x):
     return tf.scan(step, tf.transpose(x, (1, 0, 2)), tf.zeros((tf.shape(x)[0], UNITS)))[-1]
 
 
-@pytest.mark.parametrize("loop", [keras_2, dynamic_rnn, growing, scan])
-def test_loops_of_declared_length_are_unrolled(loop, from_function):
+@pytest.fixture(scope="module")
+def network(from_function):
+    """Return a function that makes the network of a function of a sequence, once."""
+    return functools.cache(lambda scores: from_function(scores, STEPS, FEATURES))
+
+
+def with_head(hidden):
     head = np.random.default_rng(8).normal(size=(UNITS, 2)).astype(np.float32)
+    return lambda x: tf.matmul(hidden(x), head)
+
+
+BY_HAND = with_head(by_hand)
+
+
+@pytest.mark.parametrize("loop", [keras_2, dynamic_rnn, growing, scan])
+def test_loops_of_declared_length_are_unrolled(loop, network):
     x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
-    by_loop, alone = (
-        from_function(lambda x, hidden=hidden: tf.matmul(hidden(x), head), STEPS, FEATURES)
-        for hidden in (loop, by_hand)
-    )
+    by_loop, alone = network(with_head(loop)), network(BY_HAND)
     np.testing.assert_allclose(by_loop.scores(x), alone.scores(x), rtol=1e-5)
     for method in ("lrp_epsilon", "deeplift"):
         expected = attribution.explain(method, alone, x, 1)
@@ -283,8 +295,8 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("method", ["lrp_epsilon", "deeplift", "full_grad"])
-def test_loops_that_cannot_be_unrolled_are_refused_by_name(method, name, from_function):
-    model = from_function(KEPT[name], STEPS, FEATURES)
+def test_loops_that_cannot_be_unrolled_are_refused_by_name(method, name, network):
+    model = network(KEPT[name])
     with pytest.raises(BadInput, match=r"TensorList|StatelessWhile|While"):
         attribution.explain(method, model, np.ones((2, STEPS, FEATURES), np.float32), 0)
 
