@@ -306,10 +306,10 @@ def rows(place, methods):
 """
 
 
-def test_a_script_without_a_guard_and_a_pool_of_processes_evaluate(toy, tmp_path, monkeypatch):
+def test_a_script_without_a_guard_and_a_pool_of_processes_evaluate(toy, tmp_path, monkeypatch, quick_python):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, "script.py", f"{toy}:TOY"], cwd=tmp_path, capture_output=True, text=True, check=True,
+        [quick_python, "script.py", f"{toy}:TOY"], cwd=tmp_path, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.stdout == "['squared', 'uniform']\n"

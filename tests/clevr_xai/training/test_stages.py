@@ -44,6 +44,7 @@ def stages_of(directory):
 def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, tmp_path, monkeypatch, eager):
     monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
     monkeypatch.setattr(stages, "NUM_TRAINING", 4)
+    monkeypatch.setattr(stages, "NUM_BLANK", 4)
     for settings in stages.SETTINGS.values():
         if "num_questions" in settings:
             monkeypatch.setitem(settings, "num_questions", 2)
