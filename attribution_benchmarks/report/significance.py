@@ -301,13 +301,21 @@ def _shares(
     for (method, other), names, (good, _), share, margin, test in zip(
         pairs, ordered, means, shares, margins, around, strict=True
     ):
-        low, high = (share - end / good if good > 0 else np.nan for end in (test.high, test.low))
-        if marks and not margin.p_value < level:  # the test of the margin is more exact than the interval's end
-            high = max(high, MARGIN)
-        low, high, own = max(min(low, share), 0.0), max(high, share), other.startswith(f"{method}/")
+        not_better = marks and not margin.p_value < level
+        low, high = _ends_of_share(share, good, test, MARGIN if not_better else -np.inf)
+        own = other.startswith(f"{method}/")
         margin = margin._replace(first=names[0], second=names[1])
         found.append(Baseline(method, other.removeprefix(f"{method}/"), own, share, low, high, margin))
     return found
+
+
+def _ends_of_share(share: float, good: float, test: statistics.PairComparison, least: float) -> tuple[float, float]:
+    """Return the ends of a share's interval, which contains the share and reaches up to ``least``.
+
+    The test of the margin is more exact than the interval's end: ``least`` is the margin where it is not significant.
+    """
+    low, high = (share - end / good if good > 0 else np.nan for end in (test.high, test.low))
+    return max(min(low, share), 0.0), max(high, least, share)
 
 
 def _with_a_failure(

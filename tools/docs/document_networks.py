@@ -70,10 +70,8 @@ def results(names, folder: pathlib.Path, writer: str = "", python: str = "") -> 
     ``folder`` has a file a family. Without names all are measured; ``BadInput`` if there is no such family. ``writer``
     is a key of ``writers.WRITERS``, or nothing for TensorFlow, and ``python`` an interpreter that has its packages.
     """
-    for given, known, what in ((names, FAMILIES, "family"), ([writer] if writer else [], writers.WRITERS, "writer")):
-        if unknown := [name for name in given if name not in known]:
-            plural = {"family": "families", "writer": "writers"}[what]
-            raise BadInput(f"no {what} '{unknown[0]}'; the {plural} are {listed(known)}")
+    _check_known(names, FAMILIES, "family", "families")
+    _check_known([writer] if writer else [], writers.WRITERS, "writer", "writers")
     kept = folder / writer
     kept.mkdir(parents=True, exist_ok=True)
     families = {name: one for name, one in FAMILIES.items() if not writer or writers.writable(one)}
@@ -86,6 +84,11 @@ def results(names, folder: pathlib.Path, writer: str = "", python: str = "") -> 
             atomic_write(kept / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
     known = {name: _known(kept / f"{name}.json") for name in families}
     return {name: found for name, found in known.items() if found is not None}
+
+
+def _check_known(names, known, what: str, plural: str) -> None:
+    if unknown := [name for name in names if name not in known]:
+        raise BadInput(f"no {what} '{unknown[0]}'; the {plural} are {listed(known)}")
 
 
 def _measured(family, folder, writer, python) -> dict:
