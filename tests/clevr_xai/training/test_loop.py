@@ -97,12 +97,12 @@ np.save(start / "logits.npy", keras.ops.convert_to_numpy(network([image, questio
 """
 
 
-def test_jax_trains_and_answers_as_tensorflow_does(tmp_path):
+def test_jax_trains_and_answers_as_tensorflow_does(tmp_path, quick_python):
     ends = {}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    for backend in ("tensorflow", "jax"):
+    for backend, python in (("tensorflow", quick_python), ("jax", sys.executable)):
         environment["KERAS_BACKEND"] = backend
-        subprocess.run([sys.executable, "-c", TRAINED, tmp_path], env=environment, check=True, timeout=240)
+        subprocess.run([python, "-c", TRAINED, tmp_path], env=environment, check=True, timeout=240)
         checkpoint = np.load((tmp_path / "seeing.npz").rename(tmp_path / f"{backend}.npz"))
         ends[backend] = {**checkpoint, "logits": np.load(tmp_path / "logits.npy")}
     for name, expected in ends["tensorflow"].items():
