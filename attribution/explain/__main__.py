@@ -420,34 +420,22 @@ def _read(
     if images and len(images) < len(paths):
         raise BadInput("images and arrays cannot be explained together; give one kind")
     preprocessing = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
-    if images:
-        return _read_images(flag_values, model, explain_input, images, preprocessing)
-    labels, arrays = _read_arrays(paths, shape, flag_values.limit)
-    if preprocessing is None:
-        return labels, arrays, arrays, None
     first = len(shape) == 3 and model.has_channels_first(explain_input)
-    pixels = np.moveaxis(arrays, 1, -1) if first else arrays
-    inputs = preprocessing.apply(pixels)
-    return labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing
-
-
-def _read_images(
-    flag_values: flags.FlagValues,
-    model: Model,
-    explain_input: str,
-    images: Sequence[pathlib.Path],
-    preprocessing: Preprocessing | None,
-) -> tuple[list[str], np.ndarray, np.ndarray, Preprocessing]:
+    if not images:
+        labels, arrays = _read_arrays(paths, shape, flag_values.limit)
+        if preprocessing is None:
+            return labels, arrays, arrays, None
+        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
+        inputs = preprocessing.apply(pixels)
+        return labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing
     _note_limit(len(images), flag_values.limit)
     images = images[: flag_values.limit]
-    shape = model.inputs[explain_input].shape[1:].as_list()
-    first = len(shape) == 3 and model.has_channels_first(explain_input)
     pixels = read_pictures(images, [*shape[1:], shape[0]] if first else shape, flag_values.resize_mode)
     if preprocessing is None:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         _note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
-    inputs = preprocessing.apply(pixels)
     labels = [path.stem for path in images]
+    inputs = preprocessing.apply(pixels)
     return labels, np.moveaxis(inputs, -1, 1) if first else inputs, np.rint(pixels).astype(np.uint8), preprocessing
 
 

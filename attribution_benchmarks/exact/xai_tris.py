@@ -124,18 +124,31 @@ class HiddenUnits:
 
     def shapley_values(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the exact Shapley values of each input's target, of the shape of the inputs, float64."""
-        return self.shapley_values_of_outputs(inputs)[np.arange(len(inputs)), targets]
+        flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
+        found = np.zeros(flat.shape)
+        for unit in range(len(self.biases)):
+            scale = self.outputs[unit, targets]
+            if len(rows := np.flatnonzero(scale)):
+                read, values = self._of_unit(unit, flat, rows)
+                found[np.ix_(rows, read)] += scale[rows, np.newaxis] * values
+        return found.reshape(np.shape(inputs))
 
     def shapley_values_of_outputs(self, inputs: np.ndarray) -> np.ndarray:
         """Return the exact Shapley values of all outputs, (N, classes, ...) float64, of inputs (N, ...)."""
         flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
         found = np.zeros((len(flat), self.outputs.shape[1], flat.shape[1]))
-        for weights, bias, scales in zip(self.weights.T, self.biases, self.outputs, strict=True):
-            read = np.flatnonzero(weights)
-            if len(read) and scales.any():
-                worth = np.maximum((flat[:, read] * weights[read]) @ _members(len(read)) + bias, 0)
-                found[:, :, read] += scales[:, np.newaxis] * shapley_values(worth)[:, np.newaxis]
+        for unit, scales in enumerate(self.outputs):
+            read, values = self._of_unit(unit, flat, np.arange(len(flat)))
+            found[:, :, read] += scales[:, np.newaxis] * values[:, np.newaxis]
         return found.reshape((len(flat), -1, *np.shape(inputs)[1:]))
+
+    def _of_unit(self, unit: int, flat: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inputs that a unit reads, and their Shapley values for it, (rows, inputs read)."""
+        read = np.flatnonzero(self.weights[:, unit])
+        if not len(read):
+            return read, np.zeros((len(rows), 0))
+        parts = flat[np.ix_(rows, read)] * self.weights[read, unit]
+        return read, shapley_values(np.maximum(parts @ _members(len(read)) + self.biases[unit], 0))
 
 
 @functools.cache
