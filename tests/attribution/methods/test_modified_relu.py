@@ -156,6 +156,17 @@ def test_every_other_nonlinear_operation_is_refused_by_name(name, from_function)
         assert f"{operation} (" in str(refusal.value)
 
 
+@pytest.mark.parametrize("method", RELUS)
+def test_zeros_and_ones_of_a_shape_change_nothing(method, from_function):
+    weights = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    maps = [
+        attribution.explain(method, from_function(lambda v: tf.nn.relu(tf.matmul(v, weights)) + more(v), 4), x, 0)
+        for more in (lambda v: 0.0, lambda v: tf.zeros_like(v) + tf.ones_like(v))
+    ]
+    np.testing.assert_array_equal(*maps)
+
+
 def test_a_network_without_relu_is_refused(from_function):
     with pytest.raises(BadInput, match="this model has none; use gradient"):
         attribution.explain("guided_backprop", from_function(lambda x: 2 * x, 3), np.ones((1, 3), np.float32))
