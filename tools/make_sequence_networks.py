@@ -79,13 +79,6 @@ def transformer(tokens, *, normalized: bool, rotary: bool, cls: bool):
                 x = ops.concatenate([ops.zeros_like(x[:, :1]), x], axis=1)
             return x + self.positions
 
-    def turned(x):
-        """Return queries or keys turned by angles in proportion to their positions (Su et al., RoFormer, 2021)."""
-        angles = np.outer(np.arange(length), 100.0 ** (-np.arange(each // 2) / (each // 2)))
-        cos, sin = (np.tile(part(angles), 2).astype(np.float32) for part in (np.cos, np.sin))
-        left, right = ops.split(x, 2, axis=-1)
-        return x * cos + ops.concatenate([-right, left], axis=-1) * sin
-
     def heads(x):
         return ops.transpose(ops.reshape(layers.Dense(WIDTH)(x), (-1, length, HEADS, each)), (0, 2, 1, 3))
 
@@ -111,6 +104,17 @@ def transformer(tokens, *, normalized: bool, rotary: bool, cls: bool):
         x = x + layers.Dense(WIDTH)(layers.Dense(2 * WIDTH, "relu")(norm(x)))
     x = norm(x)
     return x[:, 0] if cls else mean_of_real(x, tokens)
+
+
+def turned(x):
+    """Return queries or keys turned by angles in proportion to their positions (Su et al., RoFormer, 2021)."""
+    from keras import ops
+
+    size = WIDTH // HEADS
+    angles = np.outer(np.arange(LENGTH), 100.0 ** (-np.arange(size // 2) / (size // 2)))
+    cos, sin = (np.tile(part(angles), 2).astype(np.float32) for part in (np.cos, np.sin))
+    left, right = ops.split(x, 2, axis=-1)
+    return x * cos + ops.concatenate([-right, left], axis=-1) * sin
 
 
 def mean_of_real(x, tokens):
