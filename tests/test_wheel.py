@@ -28,6 +28,7 @@ MODELS = (
     "exact/problems",
     "exact/tetrominoes",
     "exact/units",
+    *(f"exact/sequences/{name}" for name in ("transformer", "transformer_rotary", "transformer_plain", "lstm", "cnn")),
 )
 
 

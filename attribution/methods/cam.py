@@ -15,6 +15,7 @@ are dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -244,8 +245,8 @@ def attention_rollout(
     Parameters
     ----------
     token
-        Number of the token whose row is the map, or ``"mean"`` of all; by default 0 where there are more tokens than
-        patches, otherwise the mean.
+        Number of the token whose row is the map, or ``"mean"`` of all that any token attends to, which padding is not;
+        by default 0 where there are more tokens than patches, otherwise the mean.
     residual
         Share r of the residual connection.
     resize
@@ -258,7 +259,7 @@ def attention_rollout(
         mixed = (1 - residual) * attention.mean(axis=1) + residual * identity
         mixed /= mixed.sum(axis=-1, keepdims=True)
         rolled = mixed if rolled is None else mixed @ rolled
-    return _on_positions(queries, rolled, token, resize)
+    return _on_positions(queries, rolled, layers, token, resize)
 
 
 def gradient_rollout(queries: ModelQueries, *, token: int | str | None = None, resize: bool = True) -> np.ndarray:
@@ -278,7 +279,7 @@ def gradient_rollout(queries: ModelQueries, *, token: int | str | None = None, r
     for attention, gradient in layers:
         weighted = np.maximum(attention * gradient, 0).mean(axis=1)
         rolled = identity + weighted if rolled is None else rolled + weighted @ rolled
-    return _on_positions(queries, rolled - identity, token, resize)
+    return _on_positions(queries, rolled - identity, layers, token, resize)
 
 
 def _attention(queries: ModelQueries) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -295,14 +296,18 @@ def _attention(queries: ModelQueries) -> tuple[tuple[np.ndarray, np.ndarray], ..
     return layers
 
 
-def _on_positions(queries: ModelQueries, rolled: np.ndarray, token: int | str | None, resize: bool) -> np.ndarray:
+def _on_positions(
+    queries: ModelQueries, rolled: np.ndarray, layers: Sequence[Any], token: int | str | None, resize: bool
+) -> np.ndarray:
     """Return a row of ``(N, tokens, tokens)`` on the positions of the inputs."""
     spatial, tokens = queries.inputs.shape[1:-1], rolled.shape[-1]
     extra, grid = token_grid(tokens, spatial)
     if token is None:
         token = 0 if extra else _MEAN
     if token == _MEAN:
-        row = rolled.mean(axis=1)
+        # Padding is hidden from all tokens. Its own row would give it what the residual connection carries.
+        attended = np.any([attention.any(axis=(1, 2)) for attention, _ in layers], axis=0)
+        row = (rolled * attended[:, :, np.newaxis]).sum(axis=1) / attended.sum(axis=1, keepdims=True)
     elif isinstance(token, str) or not -tokens <= token < tokens:
         raise BadInput(f"no token {token}; there are {tokens}")
     else:

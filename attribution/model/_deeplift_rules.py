@@ -26,6 +26,7 @@ _LINEAR = (
     "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
     "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
     "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
+    "OnesLike", "ZerosLike",  # read the shape alone
 )  # fmt: skip
 _PRECISE = {"bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
 # Linear in their first input if the second, segments or an axis, does not depend on it.

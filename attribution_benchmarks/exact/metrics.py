@@ -16,6 +16,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
 from attribution_benchmarks.metrics.imputation import Scores
+from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import ratio, spearman
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
@@ -102,9 +103,17 @@ def _sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return ratio(wrong.sum(axis=1), matters.sum(axis=1))
 
 
+def _top_feature(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return whether the largest magnitude of each map is at that of the truth, (N,); of ties the share of hits."""
+    top = np.abs(exact) == np.abs(exact).max(axis=1, keepdims=True)
+    return np.asarray(shared_with_highest(np.abs(maps), top, np.ones(len(maps), int)))
+
+
 def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    """Return maps as (N, features) float64."""
+    """Return maps as (N, features) float64; those of a token's embedding are summed over its channels."""
     features = batch.pictures[0].size
+    if maps.shape[:-1] == batch.pictures.shape:
+        maps = maps.sum(axis=-1, dtype=np.float64)
     if maps[0].size != features:
         raise BadInput(f"maps of shape {maps.shape[1:]}; one number for each of {features} features fits")
     return np.reshape(maps, (len(maps), features)).astype(np.float64)
@@ -174,6 +183,16 @@ OVERALL = (
         chance="the share of negative parts, for maps without negative values",
         criticism="A feature that hardly matters counts as much as the one that decides.",
     ),
+)
+TOP_FEATURE = _against_truth(
+    "top_feature",
+    _top_feature,
+    title="Top feature",
+    better="more",
+    about="Whether the feature of the largest magnitude is that of the truth. Between 0 and 1; more is better.",
+    bounds=(0.0, 1.0),
+    chance="1 of the number of features",
+    criticism="Where two features are owed the same, a rounding error decides which of them is the top one.",
 )
 SUPPRESSOR_SHARE = of_maps(
     "suppressor_share",

@@ -79,6 +79,26 @@ def test_the_mean_over_tokens_is_another_map(model):
         attribution.explain("gradient_rollout", model, SIGNALS, 0, token=5)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_mean_leaves_out_padding(method, from_function):
+    """Tokens that none attends to get nothing, and their rows are no part of the mean."""
+    hidden = np.where(np.arange(8) < 6, 0, -1e9).astype(np.float32)
+    real = (hidden == 0).astype(np.float32)[:, np.newaxis]
+
+    def scores(x):
+        for query, key, value in WEIGHTS:
+            parts = [tf.einsum("ntd,hde->nhte", x, kernel) for kernel in (query, key, value)]
+            attention = tf.nn.softmax(tf.matmul(parts[0], parts[1], transpose_b=True) + hidden)
+            x += tf.reduce_sum(tf.matmul(attention, parts[2]), axis=1)
+        return tf.matmul(tf.reduce_sum(x * real, axis=1) / 6, HEAD)
+
+    model = from_function(scores, 8, WIDTH)
+    found = attribution.explain(method, model, SIGNALS, 0)
+    rows = [attribution.explain(method, model, SIGNALS, 0, token=token) for token in range(6)]
+    assert not found[:, 6:].any()
+    np.testing.assert_allclose(found, np.mean(rows, axis=0), rtol=1e-5)
+
+
 def test_both_need_one_pass(model):
     model.counts.clear()
     attribution.explain_many(METHODS, model, SIGNALS, 0)

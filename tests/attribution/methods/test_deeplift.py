@@ -38,6 +38,9 @@ FUNCTIONS = {
     "attention": attention,
     "a sign-changing denominator": lambda v: (tf.matmul(v, KERNEL) + 3.0) / (v - 0.55),
     "layer normalization": normalized,
+    "zeros and ones of a shape": lambda v: (
+        (tf.matmul(v, KERNEL) + tf.raw_ops.ZerosLike(x=v)) * tf.raw_ops.OnesLike(x=v)
+    ),
     "mask": lambda v: tf.nn.softmax(tf.where([True, True, False, True], tf.matmul(v, KERNEL), -1e9)),
     "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
 }

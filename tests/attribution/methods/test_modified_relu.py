@@ -156,6 +156,19 @@ def test_every_other_nonlinear_operation_is_refused_by_name(name, from_function)
         assert f"{operation} (" in str(refusal.value)
 
 
+@pytest.mark.parametrize("method", RELUS)
+def test_zeros_and_ones_of_a_shape_change_nothing(method, from_function):
+    weights = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+
+    def rectified(v):
+        return tf.nn.relu(tf.matmul(v, weights))
+
+    functions = (rectified, lambda v: rectified(v) + tf.raw_ops.ZerosLike(x=v) + tf.raw_ops.OnesLike(x=v))
+    maps = [attribution.explain(method, from_function(function, 4), x, 0) for function in functions]
+    np.testing.assert_array_equal(*maps)
+
+
 def test_a_network_without_relu_is_refused(from_function):
     with pytest.raises(BadInput, match="this model has none; use gradient"):
         attribution.explain("guided_backprop", from_function(lambda x: 2 * x, 3), np.ones((1, 3), np.float32))
