@@ -3,9 +3,10 @@
 #
 # Guess: a .keras file of Keras 3.15 with common layers is read by 3.12 and later; older releases may refuse layers that
 # have got new arguments. Written before the run.
-# Seen with Keras 3.15.1 as the writer and 3.14.0, 3.13.2 and 3.12.0 as readers: a Dense layer is read by none of these,
-# since the default initializer GlorotUniform is written with `input_axes`, which they do not know; nor is any layer
-# that has this default (convolutions, LSTM and GRU). LayerNormalization and files of weights are read by all.
+# Seen with Keras 3.15.1 as the writer and 3.14.0, 3.13.2 and 3.12.0 as readers: a Dense layer is read by none of these.
+# The default initializer GlorotUniform is written with `input_axes`, which 3.14 and 3.13 do not know, so that also
+# convolutions, LSTM and GRU fail; 3.12 stops at `quantization_config` before. LayerNormalization and files of weights
+# are read by all.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
