@@ -221,9 +221,11 @@ def _examples(model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence
         raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
     if targets is not None:
         targets = checked_targets(targets, len(inputs), model.num_classes)
-    return Examples(
-        inputs, {} if masks is None else {"masks": np.asarray(masks, bool)}, targets, names=tuple(names or ())
-    )
+    truth = {}
+    if inputs.ndim == 2:  # the features of a table have no common mean
+        truth["background"] = np.broadcast_to(inputs.mean(axis=0, keepdims=True), inputs.shape)
+    given = {} if masks is None else {"masks": np.asarray(masks, bool)}
+    return Examples(inputs, given, targets, truth, tuple(names or ()))
 
 
 def _controls(model: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:

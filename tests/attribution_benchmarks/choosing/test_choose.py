@@ -132,6 +132,20 @@ def test_a_live_network_and_one_without_variables_are_scored(pictures):
     assert "random_weights" not in found.verdict.standings[0].rivals
 
 
+def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
+    """The exact contributions of a linear network are then w · (x - mean), of features on other scales."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal([0, 5, 100, -3, 0, 1], [1, 1, 10, 0.1, 2, 1], (12, 6)).astype(np.float32)
+
+    def exact(queries):
+        return queries.input_gradient() * (queries.inputs - rows.mean(axis=0))
+
+    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"])
+    values = {one.method: one.agreement.value for one in found.verdict.standings}
+    assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
+
+
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
