@@ -56,13 +56,13 @@ class _FirstQueries(ModelQueries):
 
 
 def try_method(
-    name: str, model: Model, feed: Mapping[str, np.ndarray] | None = None, explain_input: str | None = None
+    method: Any, model: Model, feed: Mapping[str, np.ndarray] | None = None, explain_input: str | None = None
 ) -> Trial:
     """Try a method on a model, as far as its first pass.
 
     Parameters
     ----------
-    name
+    method
         A method as ``attribution.explain`` takes it.
     model : attribution.model.model.Model
         The model.
@@ -72,7 +72,7 @@ def try_method(
     explain_input
         Name of the explained input, or of a tensor inside.
     """
-    ((method, parameters),) = with_parameters([name]).values()
+    ((method, parameters),) = with_parameters([method]).values()
     explained = model.explaining(model.feed(random_feed(model) if feed is None else feed), explain_input)
     arrays, source = explained.feed, explained.explain_input
     rows = len(arrays[source])

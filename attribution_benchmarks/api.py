@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution import METHODS, Method
 from attribution.errors import BadInput, listed
@@ -119,7 +120,7 @@ def _defined(benchmark: Any) -> tuple[str, Benchmark]:
 def choose(
     model: Any,
     inputs: np.ndarray,
-    targets: np.ndarray | int | None = None,
+    targets: npt.ArrayLike | None = None,
     masks: np.ndarray | None = None,
     methods: Methods | None = None,
     *,
@@ -147,7 +148,7 @@ def choose(
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
-        ``names``, ``batch_size`` and ``seed`` of ``choosing.scoring.rounds``.
+        ``names``, ``background``, ``batch_size`` and ``seed`` of ``choosing.scoring.rounds``.
 
     Returns
     -------

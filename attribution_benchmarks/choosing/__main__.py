@@ -49,6 +49,10 @@ flags.DEFINE_enum(
     "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
     flag_values=FLAGS,
 )  # fmt: skip
+flags.DEFINE_float(
+    "background", None, "value of a removed position, as the model takes it; when empty, the input's mean color, and for "
+    "vectors each feature's mean over the inputs", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
 cli.define_common_flags(FLAGS, batch_size=8, seed=0)
@@ -74,7 +78,8 @@ def main(flag_values: flags.FlagValues) -> None:
     with Bars() as bars:
         found = None
         for found in scoring.rounds(
-            model, read.inputs, targets, masks, flag_values.methods or None, names=read.labels, output_dir=directory,
+            model, read.inputs, targets, masks, flag_values.methods or None, names=read.labels,
+            background=flag_values.background, output_dir=directory,
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
         ):  # fmt: skip
             to_come = _to_come(found, len(read.labels))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import attribution
 from attribution import METHODS
@@ -42,11 +43,12 @@ _CHEAP = 64  # passes of an input up to which a method is in the very first roun
 def rounds(
     model: Any,
     inputs: np.ndarray,
-    targets: np.ndarray | int | None = None,
+    targets: npt.ArrayLike | None = None,
     masks: np.ndarray | None = None,
     methods: Sequence[MethodLike] | Mapping[str, MethodLike] | None = None,
     *,
     names: Sequence[str] | None = None,
+    background: npt.ArrayLike | None = None,
     output_dir: str | os.PathLike[str] | None = None,
     batch_size: int = 8,
     seed: int = 0,
@@ -60,6 +62,9 @@ def rounds(
         As of ``attribution_benchmarks.choose``.
     names
         N names of the inputs; numbers where None.
+    background
+        Values of a removed position, a number or an array of an input's shape. Where None, the input's mean color, and
+        for vectors each feature's mean over the inputs.
     output_dir
         Directory of the maps and the scores, so that a second call resumes; a temporary one where None.
     batch_size, seed
@@ -68,12 +73,12 @@ def rounds(
         Called with each ``core.progress.Step``.
     """
     loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
-    examples = _examples(loaded, inputs, targets, masks, names)
+    examples = _examples(loaded, inputs, targets, masks, names, background)
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
     chosen = named(methods if methods is not None else _default_methods())
     first = np.asarray(examples.inputs)[:1]
-    trials = {name: _tried(name, method, loaded, first) for name, method in chosen.items()}
+    trials = {name: _tried(method, loaded, first) for name, method in chosen.items()}
     applying = {name: chosen[name] for name, trial in trials.items() if trial.applies}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
     if not applying:
@@ -186,9 +191,9 @@ def _default_methods() -> list[str]:
     return [name for name, method in METHODS.items() if not method.library and method.family != "random"]
 
 
-def _tried(name: str, method: MethodLike, model: Any, first: np.ndarray) -> Trial:
+def _tried(method: MethodLike, model: Any, first: np.ndarray) -> Trial:
     """Return whether a method applies to the first input, and its passes: counted, or estimated where they are many."""
-    trial = try_method(name if isinstance(method, str) else method, model, first)
+    trial = try_method(method, model, model.feed(first))
     if not trial.applies or trial.passes > _CHEAP:
         return trial
     before = _passes(model)
@@ -205,7 +210,9 @@ def _passes(model: Any) -> int:
     return int(model.counts["forward"] + model.counts["backward"])
 
 
-def _examples(model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None) -> Examples:
+def _examples(
+    model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None, background: Any
+) -> Examples:
     """Return checked inputs."""
     if len(model.inputs) > 1:
         raise BadInput(f"the model has the inputs {listed(model.inputs)}; methods are chosen for models with one input")
@@ -221,11 +228,21 @@ def _examples(model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence
         raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
     if targets is not None:
         targets = checked_targets(targets, len(inputs), model.num_classes)
-    truth = {}
-    if inputs.ndim == 2:  # the features of a table have no common mean
-        truth["background"] = np.broadcast_to(inputs.mean(axis=0, keepdims=True), inputs.shape)
+    if background is None and inputs.ndim == 2:
+        background = inputs.mean(axis=0)  # the features of a table have no common mean
+    truth = {} if background is None else {"background": _as_inputs(background, inputs)}
     given = {} if masks is None else {"masks": np.asarray(masks, bool)}
     return Examples(inputs, given, targets, truth, tuple(names or ()))
+
+
+def _as_inputs(background: Any, inputs: np.ndarray) -> np.ndarray:
+    """Return a background for each input."""
+    values = np.asarray(background, inputs.dtype)
+    try:
+        return np.broadcast_to(values, inputs.shape)
+    except ValueError:
+        shape = inputs.shape[1:]
+        raise BadInput(f"the background has the shape {values.shape}; a number or {shape} is needed") from None
 
 
 def _controls(model: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:

@@ -3,7 +3,8 @@
     python tools/docs/measure_choice.py
 
 A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
-exact Shapley values, SVEA's ROE test, BIM's model contrast. ``choose`` sees the network and the inputs alone. What it
+exact Shapley values, SVEA's ROE test, BIM's model contrast. ``choose`` sees the network and the inputs alone, and
+for Shapley values their absent value, 0. What it
 takes is compared with the method of the best mean rank over the cases of the other benchmarks, with the mean over
 methods, which is what a random choice gets, and with the best one. Where it takes none, it gets the mean.
 
@@ -59,7 +60,7 @@ def exact_cases(place: str) -> Iterator[_Case]:
             f"{place} {problem}",
             lambda problem=problem: scores(problem),
             lambda methods, chosen=rows == problem: choose(
-                benchmark.network, examples.inputs[chosen], examples.targets[chosen], methods=methods
+                benchmark.network, examples.inputs[chosen], examples.targets[chosen], methods=methods, background=0
             ),
         )
 

@@ -144,6 +144,8 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"])
     values = {one.method: one.agreement.value for one in found.verdict.standings}
     assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
+    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
+    assert found.verdict.best.method == "gradient_x_input"
 
 
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
@@ -172,6 +174,7 @@ def _two_inputs():
         (None, np.ones((0, 6, 6, 1), np.float32), {}, "inputs are empty"),
         (None, np.ones((2, 6, 6, 1), np.float32), {"names": ["a", "a"]}, "two inputs have one name"),
         (None, np.ones((2, 6, 6, 1), np.float32), {"targets": 7}, "7"),
+        (None, np.ones((2, 6, 6, 1), np.float32), {"background": [1, 2]}, "the background has the shape"),
     ],
 )
 def test_what_is_not_defined_is_refused(make, inputs, options, message, network):
