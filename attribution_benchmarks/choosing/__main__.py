@@ -50,8 +50,8 @@ flags.DEFINE_enum(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_float(
-    "background", None, "value of a removed position, as the model takes it; when empty, the input's mean color, and for "
-    "vectors each feature's mean over the inputs", flag_values=FLAGS,
+    "background", None, "value of a removed position, as the model takes it; when empty, the input's mean color, and "
+    "for vectors each feature's mean over the inputs", flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
