@@ -11,7 +11,7 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,105 @@ def find_files(
     if not found:
         raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
     return found[:limit]
+
+
+class ReadInputs(NamedTuple):
+    """What ``read_inputs`` returns.
+
+    Attributes
+    ----------
+    labels
+        N names: of the files, with the row in a file of several inputs.
+    inputs
+        (N, ...) as the model takes them.
+    shown
+        The same as they are plotted: pictures as (N, H, W, C) uint8 pixels.
+    preprocessing
+        How pixels were scaled; None for arrays that were left as they are.
+    """
+
+    labels: list[str]
+    inputs: np.ndarray
+    shown: np.ndarray
+    preprocessing: Preprocessing | None
+
+
+def read_inputs(
+    model: Any,
+    name: str,
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    limit: int,
+    resize_mode: str = "crop",
+    scaling: str = "",
+    without: pathlib.Path | None = None,
+    note: Callable[[str], object] = lambda text: None,
+) -> ReadInputs:
+    """Read pictures, or arrays, as one input of a model.
+
+    Parameters
+    ----------
+    model, name
+        A model that ``attribution.load_model`` returns, and the name of the input.
+    paths, without
+        As of ``find_files``.
+    limit
+        How many inputs to take at most, the first ones.
+    resize_mode
+        As of ``read_pictures``.
+    scaling
+        Name of a preprocessing of pixels; the likely one for pictures, and none for arrays, when empty.
+    note
+        Called with what was chosen for the user, in words.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be read, does not fit the model or is of another kind than the others.
+    """
+    files = find_files(paths, limit + 1, without=without)
+    shape = model.inputs[name].shape[1:].as_list()
+    pictures = [path for path in files if path.suffix.lower() in PICTURES]
+    if pictures and len(pictures) < len(files):
+        raise BadInput("images and arrays cannot be explained together; give one kind")
+    preprocessing = preprocessing_named(scaling) if scaling else None
+    first = len(shape) == 3 and model.has_channels_first(name)
+    if not pictures:
+        labels, arrays = _read_arrays(files, shape)
+        note_limit(len(labels), limit, note)
+        labels, arrays = labels[:limit], arrays[:limit]
+        if preprocessing is None:
+            return ReadInputs(labels, arrays, arrays, None)
+        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
+        inputs = preprocessing.apply(pixels)
+        return ReadInputs(labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing)
+    note_limit(len(pictures), limit, note)
+    pictures = pictures[:limit]
+    pixels = read_pictures(pictures, [*shape[1:], shape[0]] if first else shape, resize_mode)
+    if preprocessing is None:
+        preprocessing, reason = likely_preprocessing(model, name)
+        note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
+    inputs = preprocessing.apply(pixels)
+    inputs = np.moveaxis(inputs, -1, 1) if first else inputs
+    return ReadInputs([path.stem for path in pictures], inputs, np.rint(pixels).astype(np.uint8), preprocessing)
+
+
+def _read_arrays(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) -> tuple[list[str], np.ndarray]:
+    arrays = [read_array(path, shape) for path in paths]
+    labels = [
+        path.stem if len(array) == 1 else f"{path.stem} {row}"
+        for path, array in zip(paths, arrays, strict=True)
+        for row in range(len(array))
+    ]
+    if len({array.shape[1:] for array in arrays}) > 1:
+        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
+    return labels, np.concatenate(arrays)
+
+
+def note_limit(total: int, limit: int, note: Callable[[str], object]) -> None:
+    """Note that there are more inputs than are taken."""
+    if total > limit:
+        note(f"inputs after the first {limit} are not explained; --limit= takes more")
 
 
 def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], resize_mode: str = "crop") -> np.ndarray:

@@ -28,10 +28,14 @@ class Trial:
         Whether it can.
     reason
         Why not; empty where it can.
+    passes
+        Passes of one input, a backward pass with the forward pass before it counted as one: those until the end, or all
+        of the first series of many.
     """
 
     applies: bool
     reason: str = ""
+    passes: int = 0
 
 
 class _Enough(Exception):
@@ -41,20 +45,24 @@ class _Enough(Exception):
 class _FirstQueries(ModelQueries):
     """Queries that end a method with many variants of its inputs after the first of them."""
 
+    skipped = 0  # passes of the series that was ended
+
     def _pair_stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
+        self.skipped = (grid if isinstance(grid, int) else len(grid)) - 1
         for _ in super()._pair_stream(1 if isinstance(grid, int) else grid[:1], variant, run):
             raise _Enough
+        self.skipped = 0
         yield from ()
 
 
 def try_method(
-    name: str, model: Model, feed: Mapping[str, np.ndarray] | None = None, explain_input: str | None = None
+    method: Any, model: Model, feed: Mapping[str, np.ndarray] | None = None, explain_input: str | None = None
 ) -> Trial:
     """Try a method on a model, as far as its first pass.
 
     Parameters
     ----------
-    name
+    method
         A method as ``attribution.explain`` takes it.
     model : attribution.model.model.Model
         The model.
@@ -64,23 +72,25 @@ def try_method(
     explain_input
         Name of the explained input, or of a tensor inside.
     """
-    ((method, parameters),) = with_parameters([name]).values()
+    ((method, parameters),) = with_parameters([method]).values()
     explained = model.explaining(model.feed(random_feed(model) if feed is None else feed), explain_input)
     arrays, source = explained.feed, explained.explain_input
     rows = len(arrays[source])
-    passes = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
+    queries = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
+    before = model.counts["forward"] + model.counts["backward"]
     try:
         if explained.joined is not None:
             if method.needs_positions:
                 return Trial(False, "it explains one input at a time, by its positions")
             parameters = joined_parameters(explained.joined, parameters)
-        maps = np.asarray(method.function(passes, **parameters))
+        maps = np.asarray(method.function(queries, **parameters))
     except _Enough:
-        return Trial(True)
+        maps = np.zeros(1)
     except BadInput as error:
         return Trial(False, str(error))
     except Exception as error:  # whatever TensorFlow or a library raises is the answer here, and not a crash
         return Trial(False, f"{type(error).__name__}: {shortened(error) or type(error).__name__}")
     if not np.isfinite(maps).all():
         return Trial(False, "its map of a random input is NaN or infinite")
-    return Trial(True)
+    run = model.counts["forward"] + model.counts["backward"] - before
+    return Trial(True, passes=run // rows + queries.skipped)

@@ -14,12 +14,12 @@ from typing import Any
 
 from attribution import __version__
 
-__all__ = ["Results", "Table", "__version__", "evaluate", "score"]
+__all__ = ["Results", "Table", "__version__", "choose", "evaluate", "score"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the Python interface when it is first used: commands that print ``--help`` do without it."""
-    if name not in ("Results", "Table", "evaluate", "score"):
+    if name not in ("Results", "Table", "choose", "evaluate", "score"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from attribution_benchmarks import api
 

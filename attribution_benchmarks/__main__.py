@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "check": ("attribution.check_method", "check that a custom method fulfils its contract"),
         "check-metric": ("attribution_benchmarks.check_metric", "check a custom metric, and print what it cannot see"),
         "export": ("attribution.export", "add explanations to a SavedModel, for TensorFlow Serving"),
+        "choose": ("attribution_benchmarks.choosing", "say which method to use for a model and inputs of yours"),
         "report": ("attribution_benchmarks.report.reproduce", "run the benchmarks and write a report"),
         "serve": ("attribution_benchmarks.serving.serve", "serve models with explanations by TensorFlow Serving"),
         "svea": ("svea.benchmark", "score methods on SVEA (MNIST-1D)"),

@@ -1,4 +1,4 @@
-"""Evaluate benchmarks from Python: ``attribution_benchmarks.evaluate`` and ``score``."""
+"""Evaluate benchmarks and choose methods from Python: ``evaluate``, ``score`` and ``choose``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import contextlib
 import dataclasses
 import logging
 import os
+import pathlib
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution import METHODS, Method
 from attribution.errors import BadInput, listed
 from attribution.files import cache_directory, find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
+from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing.choice import Choice
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
@@ -111,6 +115,58 @@ def _defined(benchmark: Any) -> tuple[str, Benchmark]:
     if not isinstance(benchmark, Benchmark):
         raise BadInput(f"benchmark is of the type {type(benchmark).__name__}; give a Benchmark or its name")
     return "", benchmark
+
+
+def choose(
+    model: Any,
+    inputs: np.ndarray,
+    targets: npt.ArrayLike | None = None,
+    masks: np.ndarray | None = None,
+    methods: Methods | None = None,
+    *,
+    output_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Choice:
+    """Score the methods that apply to a model on inputs without ground truth, and say which to use.
+
+    Parameters
+    ----------
+    model
+        What ``attribution.load_model`` takes, or a model that it returned. It has one input, of floating point, with
+        channels last.
+    inputs
+        (N, ...) as the model takes them; at least ``stats.statistics.MIN_INPUTS`` for a test.
+    targets
+        (N,) classes to explain, or one for all; the predicted ones where None.
+    masks
+        (N, positions...) bool, where a map should be. They do not change the verdict.
+    methods
+        As of ``evaluate``; all that apply, but those of other libraries, where None.
+    output_dir
+        Directory of the page, the maps and the scores, so that a second call resumes; None writes nothing.
+    progress
+        Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
+    **options
+        ``names``, ``background``, ``batch_size`` and ``seed`` of ``choosing.scoring.rounds``.
+
+    Returns
+    -------
+    Choice
+        Printed, it is the answer in sentences.
+
+    Raises
+    ------
+    BadInput
+        If the model or the inputs are of another kind, or no method applies.
+    """
+    with _quiet(), Bars() as bars:
+        *_, last = scoring.rounds(
+            model, inputs, targets, masks, methods, output_dir=output_dir, progress=progress or bars, **options
+        )
+    if output_dir is not None:
+        page.write(last, pathlib.Path(output_dir))
+    return last
 
 
 def score(

@@ -48,17 +48,16 @@ from attribution.methods.perturbation import removed_by_default
 from attribution.methods.registry import METHODS
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
-    PICTURES,
     PREPROCESSINGS,
     RESIZE_MODES,
     TABLES,
     Preprocessing,
     find_files,
-    likely_preprocessing,
+    note_limit,
     preprocessing_named,
     read_array,
     read_class_names,
-    read_pictures,
+    read_inputs,
     read_table,
 )
 from attribution.reading import opened
@@ -239,14 +238,17 @@ def _inputs(
     flag_values: flags.FlagValues, model: Model, read: str, explain_input: str, table: pathlib.Path | None
 ) -> _Inputs:
     if table is None:
-        labels, inputs, shown, preprocessing = _read(flag_values, model, read)
-        feed = {read: inputs} | _others(flag_values, model, read, len(inputs))
-        return _Inputs(read, explain_input, labels, feed, {read: shown}, preprocessing)
+        found = read_inputs(
+            model, read, flag_values.image, limit=flag_values.limit, resize_mode=flag_values.resize_mode,
+            scaling=flag_values.preprocessing, without=pathlib.Path(flag_values.output).resolve(), note=_note,
+        )  # fmt: skip
+        feed = {read: found.inputs} | _others(flag_values, model, read, len(found.inputs))
+        return _Inputs(read, explain_input, found.labels, feed, {read: found.shown}, found.preprocessing)
     if flag_values.other_inputs:
         raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
     specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
     feed, features = read_table(table, specs)
-    _note_limit(len(feed[read]), flag_values.limit)
+    note_limit(len(feed[read]), flag_values.limit, _note)
     feed = {name: array[: flag_values.limit] for name, array in feed.items()}
     labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
     return _Inputs(read, explain_input, labels, feed, {}, None, features)
@@ -407,56 +409,6 @@ def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
     if pathlib.Path(path).suffix.lower() not in allowed:
         raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
     check_file(flag, path)
-
-
-def _read(
-    flag_values: flags.FlagValues, model: Model, explain_input: str
-) -> tuple[list[str], np.ndarray, np.ndarray, Preprocessing | None]:
-    """Return labels of the inputs, the inputs, the same as plotted, and the preprocessing of pixels."""
-    earlier_figure = pathlib.Path(flag_values.output).resolve()
-    paths = find_files(flag_values.image, flag_values.limit + 1, without=earlier_figure)
-    shape = model.inputs[explain_input].shape[1:].as_list()
-    images = [path for path in paths if path.suffix.lower() in PICTURES]
-    if images and len(images) < len(paths):
-        raise BadInput("images and arrays cannot be explained together; give one kind")
-    preprocessing = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
-    first = len(shape) == 3 and model.has_channels_first(explain_input)
-    if not images:
-        labels, arrays = _read_arrays(paths, shape, flag_values.limit)
-        if preprocessing is None:
-            return labels, arrays, arrays, None
-        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
-        inputs = preprocessing.apply(pixels)
-        return labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing
-    _note_limit(len(images), flag_values.limit)
-    images = images[: flag_values.limit]
-    pixels = read_pictures(images, [*shape[1:], shape[0]] if first else shape, flag_values.resize_mode)
-    if preprocessing is None:
-        preprocessing, reason = likely_preprocessing(model, explain_input)
-        _note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
-    labels = [path.stem for path in images]
-    inputs = preprocessing.apply(pixels)
-    return labels, np.moveaxis(inputs, -1, 1) if first else inputs, np.rint(pixels).astype(np.uint8), preprocessing
-
-
-def _read_arrays(
-    paths: Sequence[pathlib.Path], shape: Sequence[int | None], limit: int
-) -> tuple[list[str], np.ndarray]:
-    arrays = [read_array(path, shape) for path in paths]
-    labels = [
-        path.stem if len(array) == 1 else f"{path.stem} {row}"
-        for path, array in zip(paths, arrays, strict=True)
-        for row in range(len(array))
-    ]
-    if len({array.shape[1:] for array in arrays}) > 1:
-        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
-    _note_limit(len(labels), limit)
-    return labels[:limit], np.concatenate(arrays)[:limit]
-
-
-def _note_limit(total: int, limit: int) -> None:
-    if total > limit:
-        _note(f"inputs after the first {limit} are not explained; --limit= takes more")
 
 
 def _note(text: str) -> None:

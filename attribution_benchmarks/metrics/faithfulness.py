@@ -21,6 +21,7 @@ from attribution_benchmarks.metrics.imputation import (
     Scores,
     blurred,
     changed_scores,
+    given_background,
     mean_colour,
     noisy_linear,
     probabilities,
@@ -116,10 +117,14 @@ def _drops_of_patches(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndar
 
 
 def drops_without(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
-    """Return the drop of the target's score without sets of positions, (N, sets, positions) bool; (N, sets)."""
+    """Return the drop of the target's score without sets of positions, (N, sets, positions) bool; (N, sets).
+
+    A removed position has the input's mean color, or its values in ``batch.truth["background"]`` where that is given.
+    """
     whole, targets = originals(batch, scores)
     rows = np.arange(len(batch))
-    changed = _scores_without(batch, scores, sets, mean_colour)
+    fill = given_background(batch) if "background" in batch.truth else mean_colour
+    changed = _scores_without(batch, scores, sets, fill)
     drops: np.ndarray = (whole[rows, targets] - changed[:, rows, targets]).T
     return drops
 

@@ -30,6 +30,12 @@ def mean_colour(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> 
     return np.where(_over_channels(gone, pictures), means, pictures)
 
 
+def given_background(batch: Batch) -> Fill:
+    """Return the imputation by ``batch.truth["background"]``, (N, ...) of the inputs' shape."""
+    values = np.asarray(batch.truth["background"])
+    return lambda pictures, gone, keys: np.where(_over_channels(gone, pictures), values, pictures)
+
+
 def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
     """Return inputs with removed positions set to those of the blurred input."""
     return np.where(_over_channels(gone, pictures), _soft(pictures), pictures)

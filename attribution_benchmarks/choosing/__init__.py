@@ -1,0 +1,1 @@
+"""Choose a method for a model and inputs without ground truth: scores, a verdict, a page."""

@@ -1,0 +1,131 @@
+r"""Say which attribution method to use for a model, from pictures or arrays without ground truth.
+
+    python -m attribution_benchmarks.choosing --model=DIR --images=photos/
+    python -m attribution_benchmarks.choosing --model=DIR --images=signals.npy --output_dir=choice
+    python -m attribution_benchmarks.choosing --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
+
+Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
+compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
+rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
+
+Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md). The first page of a
+network of SVEA takes 14 CPU seconds.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import numpy as np
+from absl import flags
+
+from attribution import cli
+from attribution.cli import define_loading_flags, load_flagged_model
+from attribution.errors import BadInput, print_line
+from attribution.files import check_directory
+from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_inputs, read_pictures
+from attribution.reading import read_array
+from attribution_benchmarks.core.progress import Bars
+
+FLAGS = flags.FlagValues()
+define_loading_flags(FLAGS)
+flags.DEFINE_list(
+    "images", [], "images, .npy files of arrays, signals or vectors, or folders of them, by comma", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "masks", [], "images that are bright where a map should be, in the order of --images, or one .npy file of them",
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_list("methods", [], "methods by comma; all that apply when empty", flag_values=FLAGS)
+flags.DEFINE_list(
+    "target", [], "class to explain: one for all or one per input; the predicted when empty", flag_values=FLAGS
+)
+flags.DEFINE_enum(
+    "preprocessing", None, list(PREPROCESSINGS), "how pixels are scaled; when empty, as attribution.explain does",
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_enum(
+    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_float(
+    "background", None, "value of a removed position, as the model takes it; when empty, the input's mean color, and "
+    "for vectors each feature's mean over the inputs", flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
+cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Read the inputs, score, and write the page after each round."""
+    from attribution_benchmarks.choosing import page, scoring
+
+    if not flag_values.images:
+        raise BadInput("--images is empty; name images, .npy files or a folder of them")
+    check_directory("output_dir", flag_values.output_dir)
+    find_files([*flag_values.images, *flag_values.masks])
+    targets = _targets(flag_values.target)
+    model = load_flagged_model(flag_values)
+    name = model.explained_input(None)
+    read = read_inputs(
+        model, name, flag_values.images, limit=flag_values.limit, resize_mode=flag_values.resize_mode,
+        scaling=flag_values.preprocessing or "", note=_note,
+    )  # fmt: skip
+    masks = _masks(flag_values, read.inputs.shape)
+    directory = pathlib.Path(flag_values.output_dir)
+    with Bars() as bars:
+        found = None
+        for found in scoring.rounds(
+            model, read.inputs, targets, masks, flag_values.methods or None, names=read.labels,
+            background=flag_values.background, output_dir=directory,
+            batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
+        ):  # fmt: skip
+            to_come = _to_come(found, len(read.labels))
+            path = page.write(found, directory, to_come, read.preprocessing)
+            if to_come:
+                _note(f"{path} has {len(found.names)} of {len(read.labels)} inputs")
+    assert found is not None
+    for text in found.answer():
+        print_line(text)
+    print_line(f"open {directory / 'index.html'}", file=sys.stderr)
+
+
+def _note(text: str) -> None:
+    print_line(f"note: {text}", file=sys.stderr)
+
+
+def _to_come(found, total: int) -> str:
+    """Return what later rounds add, in words; empty at the end."""
+    if len(found.names) == total and not found.missing:
+        return ""
+    more = f" and {len(found.missing)} more methods" if found.missing else ""
+    return f"{len(found.names)} of {total} inputs are scored; more inputs{more} follow."
+
+
+def _targets(wanted: list[str]) -> list[int] | int | None:
+    """Return the classes that ``--target`` names, None for the predicted ones."""
+    for entry in wanted:
+        if not entry.strip().isdecimal():
+            raise BadInput(f"--target={entry} is not a class; give a number")
+    found = [int(entry) for entry in wanted]
+    return found[0] if len(found) == 1 else found or None
+
+
+def _masks(flag_values: flags.FlagValues, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return the masks, (N, positions...) bool; None without ``--masks``."""
+    if not flag_values.masks:
+        return None
+    files = find_files(flag_values.masks)
+    if files[0].suffix == ".npy":
+        found = np.concatenate([np.atleast_1d(read_array(file)) for file in files]) > 0
+    else:
+        found = read_pictures(files, [*shape[1:-1], 1], flag_values.resize_mode)[..., 0] > 127
+    if len(found) < shape[0]:
+        raise BadInput(f"--masks has {len(found)} masks for {shape[0]} inputs")
+    return found[: shape[0]]
+
+
+if __name__ == "__main__":
+    cli.run(main, FLAGS, __doc__)

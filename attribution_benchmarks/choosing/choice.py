@@ -1,0 +1,184 @@
+"""What is known of the methods of a model after a round, and what it means, in sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribution import METHODS
+from attribution_benchmarks.choosing.verdict import Standing, Verdict
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.metrics.map_values import magnitude, spearman
+from attribution_benchmarks.report.formatting import count_of, enumeration
+from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
+
+_NAMED = 4  # methods in one sentence
+_COMPARED = 16  # inputs whose maps are compared between methods, at most
+WORTH = pathlib.Path(__file__).with_name("worth.json")
+
+
+def _values_of_input(batch: Batch, seed: int) -> np.ndarray:
+    return magnitude(batch.pictures, batch)
+
+
+INPUT_VALUES = Control("input_values", "Size of the input", "the absolute values of the input itself", _values_of_input)
+_RIVALS = {control.name: control.title for control in (UNIFORM, RANDOM, EDGE_DETECTOR, INPUT_VALUES)} | {
+    RANDOM_WEIGHTS.name: "its own map on shuffled weights",
+    WRONG_CLASS.name: "its own map of another class",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What is known of the methods after a round.
+
+    Attributes
+    ----------
+    model
+        Name of the model.
+    verdict
+        The methods' standings.
+    scores
+        Metric of masks -> method -> mean and interval; empty without masks.
+    passes
+        Method -> passes of an input; estimated where they are many, see ``attribution.trial.Trial``.
+    refused
+        Method -> why it cannot explain the model.
+    missing
+        Methods that later rounds score.
+    notes
+        What could not be tested, in sentences.
+    inputs, names, targets
+        The scored inputs, (N, ...), their N names, and the (N,) explained classes.
+    maps
+        Directory of the maps, METHOD/INPUT.npy.
+    """
+
+    model: str
+    verdict: Verdict
+    scores: Mapping[str, Mapping[str, Estimate]]
+    passes: Mapping[str, int]
+    refused: Mapping[str, str]
+    missing: Sequence[str]
+    notes: Sequence[str]
+    inputs: np.ndarray
+    names: Sequence[str]
+    targets: np.ndarray
+    maps: pathlib.Path
+    _held: Any = None  # a temporary directory that ends with the last choice
+
+    def title(self, method: str) -> str:
+        """Return the printed name of a method or of a rival."""
+        if method in METHODS:
+            return METHODS[method].title
+        return _RIVALS.get(method, method.rpartition(":")[2])
+
+    def read_maps(self, method: str, count: int) -> np.ndarray:
+        """Return the maps of the first inputs, (count, positions...) or with channels, float32."""
+        folder = self.maps / method.rpartition(":")[2]
+        return np.stack([np.load(folder / f"{name}.npy") for name in self.names[:count]])
+
+    def nearest(self) -> dict[str, tuple[str, float]]:
+        """Return method -> the other method of the most similar maps, and their mean rank correlation over inputs."""
+        count = min(len(self.names), _COMPARED)
+        maps = {one.method: self.read_maps(one.method, count) for one in self.verdict.standings}
+        places = min((each.ndim for each in maps.values()), default=2)
+        flat = {name: _summed(each, places).reshape(count, -1) for name, each in maps.items()}
+        found = {}
+        for name, values in flat.items():
+            others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
+            if others:
+                nearest = max(others, key=others.__getitem__)
+                found[name] = nearest, others[nearest]
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.answer())
+
+    def answer(self) -> list[str]:
+        """Return which method to use and why, in sentences, the most important first."""
+        verdict = self.verdict
+        leader, (baseline, floor) = verdict.standings[0], self._best_baseline()
+        beside = f"{shown(leader.agreement)} on {count_of(verdict.inputs, 'input')}; {baseline} has {floor.value:.2f}"
+        if not verdict.tested:
+            return [
+                f"A first look: {self.title(leader.method)} has the highest agreement with the network, {beside}.",
+                f"Nothing was tested: that takes {MIN_INPUTS} inputs on which removed positions change the score.",
+            ]
+        if verdict.best is None:
+            return [
+                "Rely on none of these maps: no method is shown to be better than maps without the network and than "
+                "its own maps on shuffled weights and of another class.",
+                f"The highest agreement is that of {self.title(leader.method)}, {beside}.",
+            ]
+        return [*self._recommendation(verdict.best, f"{baseline} has {floor.value:.2f}"), *self._warnings()]
+
+    def _recommendation(self, best: Standing, beside: str) -> Iterator[str]:
+        """Yield the best method, those that are as good, and the cheapest of them."""
+        inputs = count_of(self.verdict.inputs, "input")
+        yield (
+            f"Take {self.title(best.method)}: its maps agree best with what the network does when positions are "
+            f"removed, {shown(best.agreement)} on {inputs}, of at most 1; {beside}."
+        )
+        equal = [best, *self.verdict.as_good]
+        if len(equal) > 1:
+            names = enumeration(map(self.title, (one.method for one in equal[1:])), _NAMED)
+            yield f"As good on these inputs, as far as they can tell: {names}."
+            cheapest = min(equal, key=lambda one: self.passes[one.method])
+            if self.passes[cheapest.method] < self.passes[best.method] / 2:
+                few, many = self.passes[cheapest.method], self.passes[best.method]
+                yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield which methods are not shown to use the network, its weights or the class."""
+        for rival, text in (
+            ("random_weights", "Not shown to depend on what the network has learned"),
+            ("wrong_class", "Not shown to depend on the class"),
+        ):
+            names = [self.title(one.method) for one in self.verdict.standings if rival in one.unbeaten]
+            if names:
+                yield f"{text}: {enumeration(names, _NAMED)}."
+
+    def limits(self) -> list[str]:
+        """Return what cannot be known without ground truth, in sentences."""
+        texts = [
+            "Agreement is measured by replacing positions by other values, such as the input's mean color, which the "
+            "network was not trained on. Another background may give another order (--background). Methods that remove "
+            "positions themselves, such as KernelSHAP and LIME, are near to it by definition.",
+            "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
+            "reasons: the scores are about maps and network, not about the world.",
+        ]
+        return [*self.notes, *texts, *_measured_worth()]
+
+    def _best_baseline(self) -> tuple[str, Estimate]:
+        """Return the title and the agreement of the best map without the network."""
+        name, found = max(self.verdict.baselines.items(), key=lambda item: np.nan_to_num(item[1].value, nan=-1.0))
+        return f"the best map without the network ({self.title(name)})", found
+
+
+def _summed(maps: np.ndarray, axes: int) -> np.ndarray:
+    return maps.sum(axis=-1) if maps.ndim > axes else maps
+
+
+def shown(found: Estimate) -> str:
+    """Return a mean with its interval."""
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _measured_worth() -> list[str]:
+    """Return how well the same procedure did where the truth is known; nothing where that was not measured."""
+    if not WORTH.is_file():
+        return []
+    found = json.loads(WORTH.read_text(encoding="utf-8"))
+    return [
+        f"Where the truth is known, on {count_of(found['networks'], 'network')} of this project's benchmarks, the same "
+        f"procedure reached {found['chosen']:.0%} of the way from an average method to the best one. Always taking the "
+        f"method that is best on the other benchmarks reached {found['fixed']:.0%}."
+    ]

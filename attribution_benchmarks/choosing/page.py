@@ -1,0 +1,135 @@
+"""What a choice says: in sentences, and as one HTML page with the maps of the inputs."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import io
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from attribution import plotting
+from attribution.files import atomic_write
+from attribution_benchmarks.choosing.choice import Choice, shown
+from attribution_benchmarks.core.tables import number
+from attribution_benchmarks.stats.statistics import Estimate
+
+_HERE = pathlib.Path(__file__).parent
+_SHOWN = 4  # inputs whose maps are drawn
+_COLUMNS = 4  # methods in one figure
+
+
+def write(choice: Choice, directory: pathlib.Path, to_come: str = "", preprocessing: Any = None) -> pathlib.Path:
+    """Write the page and the scores; return the page's path.
+
+    Parameters
+    ----------
+    choice
+        What the page shows.
+    directory
+        Where ``index.html`` and ``choice.json`` are written.
+    to_come
+        What later rounds add, in words; the page reloads itself where it is given.
+    preprocessing
+        Of pictures, to show them in their colors; see ``attribution.plot``.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(_HERE),
+    )  # fmt: skip
+    text = environment.get_template("page.html.jinja").render(
+        choice=choice, answer=choice.answer(), limits=choice.limits(), rows=list(_rows(choice)), to_come=to_come,
+        baselines=[(choice.title(name), *_bar(found)) for name, found in choice.verdict.baselines.items()],
+        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing)),
+        masks={name: _MASKS[name] for name in choice.scores},
+    )  # fmt: skip
+    atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
+    atomic_write(directory / "index.html", text)
+    return directory / "index.html"
+
+
+_MASKS = {"attribution_localisation": "mass", "iou_at_area": "IoU", "pointing_game": "pointing game"}
+
+
+def as_json(choice: Choice) -> dict[str, Any]:
+    """Return the standings as plain JSON, NaN as null."""
+
+    def plain(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    return {
+        "model": choice.model,
+        "inputs": list(choice.names),
+        "best": choice.verdict.best.method if choice.verdict.best else None,
+        "as_good": [one.method for one in choice.verdict.as_good],
+        "methods": [
+            {
+                "method": one.method,
+                **{
+                    name: plain(value) for name, value in zip(("agreement", "low", "high"), one.agreement, strict=False)
+                },
+                "recommended": one.recommended,
+                "rivals": {
+                    rival: {"difference": plain(difference), "p_value": plain(p_value)}
+                    for rival, (difference, p_value) in one.rivals.items()
+                },
+                "passes": choice.passes[one.method],
+                **{metric: plain(found[one.method].value) for metric, found in choice.scores.items()},
+            }
+            for one in choice.verdict.standings
+        ],
+        "baselines": {name: plain(found.value) for name, found in choice.verdict.baselines.items()},
+        "refused": dict(choice.refused),
+    }
+
+
+def _bar(found: Estimate) -> tuple[str, float]:
+    """Return the numbers of an estimate and the length of its bar in percent."""
+    return shown(found), round(100 * max(float(np.nan_to_num(found.value)), 0.0), 1)
+
+
+def _rows(choice: Choice) -> Iterator[dict[str, Any]]:
+    """Yield the lines of the table."""
+    nearest = choice.nearest()
+    for one in choice.verdict.standings:
+        numbers, length = _bar(one.agreement)
+        other, similarity = nearest.get(one.method, ("", math.nan))
+        yield {
+            "title": choice.title(one.method), "name": one.method, "numbers": numbers, "length": length,
+            "mark": "best" if one is choice.verdict.best else "as good" if one.as_good else "",
+            "recommended": one.recommended,
+            "unbeaten": [choice.title(rival) for rival in one.unbeaten] if choice.verdict.tested else [],
+            "passes": choice.passes[one.method],
+            "nearest": f"{choice.title(other)}, {similarity:.2f}" if other else "–",
+            "masks": [number(found[one.method].value, 2) for found in choice.scores.values()],
+        }  # fmt: skip
+
+
+def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return reasons with the names of the methods that have them."""
+    by_reason = collections.defaultdict(list)
+    for name, reason in refused.items():
+        by_reason[reason.replace(name, "it")].append(name)
+    return [(", ".join(names), reason) for reason, names in by_reason.items()]
+
+
+def _figures(choice: Choice, preprocessing: Any) -> Iterator[tuple[str, str]]:
+    """Yield the titles of a few methods and their maps of the first inputs, as a PNG in a data address."""
+    count = min(len(choice.names), _SHOWN)
+    inputs = np.asarray(choice.inputs[:count])
+    titles = [f"{name}\nclass {target}" for name, target in zip(choice.names, choice.targets[:count], strict=False)]
+    methods = [one.method for one in choice.verdict.standings]
+    for start in range(0, len(methods), _COLUMNS):
+        some = methods[start : start + _COLUMNS]
+        maps = {choice.title(name): choice.read_maps(name, count) for name in some}
+        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing)
+        content = io.BytesIO()
+        figure.savefig(content, format="png", dpi=90)
+        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -1,0 +1,265 @@
+"""Score the methods that apply to a model on a user's own inputs, in rounds of more and more inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import attribution
+from attribution import METHODS
+from attribution.errors import BadInput, MissedSum, listed
+from attribution.model.batching import checked_targets
+from attribution.remote_files import origin
+from attribution.trial import Trial, try_method
+from attribution_benchmarks.choosing import verdict as verdicts
+from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice
+from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, Run, evaluated, named, prepare
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.progress import Progress, ignored
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, with_shuffled_weights
+from attribution_benchmarks.core.settings import ExampleSettings
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.stats.statistics import Estimate
+
+RANDOM_NETWORKS = 2  # of shuffled weights
+WITH_MASKS = ("attribution_localisation", "iou_at_area", "pointing_game")
+_ROUNDS = (4, 16, 64)  # inputs of the first rounds
+_CHEAP = 64  # passes of an input up to which a method is in the very first round
+
+
+def rounds(
+    model: Any,
+    inputs: np.ndarray,
+    targets: npt.ArrayLike | None = None,
+    masks: np.ndarray | None = None,
+    methods: Sequence[MethodLike] | Mapping[str, MethodLike] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    background: npt.ArrayLike | None = None,
+    output_dir: str | os.PathLike[str] | None = None,
+    batch_size: int = 8,
+    seed: int = 0,
+    progress: Progress = ignored,
+) -> Iterator[Choice]:
+    """Yield what is known after each round: first cheap methods on few inputs, at last all methods on all inputs.
+
+    Parameters
+    ----------
+    model, inputs, targets, masks, methods
+        As of ``attribution_benchmarks.choose``.
+    names
+        N names of the inputs; numbers where None.
+    background
+        Values of a removed position, a number or an array of an input's shape. Where None, the input's mean color, and
+        for vectors each feature's mean over the inputs.
+    output_dir
+        Directory of the maps and the scores, so that a second call resumes; a temporary one where None.
+    batch_size, seed
+        Inputs in one pass, and the seed of random numbers.
+    progress
+        Called with each ``core.progress.Step``.
+    """
+    loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
+    examples = _examples(loaded, inputs, targets, masks, names, background)
+    held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
+    directory = pathlib.Path(held.name if held else str(output_dir))
+    chosen = named(methods if methods is not None else _default_methods())
+    first = np.asarray(examples.inputs)[:1]
+    trials = {name: _tried(method, loaded, first) for name, method in chosen.items()}
+    applying = {name: chosen[name] for name, trial in trials.items() if trial.applies}
+    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
+    if not applying:
+        raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
+    controls, notes = _controls(loaded, examples, seed)
+    scorer = _Scorer(loaded, examples, controls, directory, ExampleSettings(batch_size=batch_size, seed=seed))
+    total = len(examples.names)
+    cheap = {name: method for name, method in applying.items() if trials[name].passes <= _CHEAP} or applying
+    schedule = [(cheap, min(_ROUNDS[0], total))] if len(cheap) < len(applying) else []
+    schedule += [(applying, count) for count in sorted({min(each, total) for each in (*_ROUNDS, total)})]
+    for some, count in schedule:
+        found = scorer.scored(some, count, progress)
+        yield Choice(
+            model=scorer.name,
+            verdict=found.verdict,
+            scores=found.scores,
+            passes={name: trials[name].passes for name in some},
+            refused=refused,
+            missing=[name for name in applying if name not in some],
+            notes=notes,
+            inputs=examples.inputs[:count],
+            names=examples.names[:count],
+            targets=found.targets,
+            maps=directory / "maps",
+            _held=held,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """What one round found."""
+
+    verdict: verdicts.Verdict
+    scores: Mapping[str, Mapping[str, Estimate]]
+    targets: np.ndarray
+
+
+class _Scorer:
+    """Scores methods on the first of some inputs; numbers of earlier rounds are stored."""
+
+    def __init__(
+        self, model: Any, examples: Examples, controls: Sequence[Control], directory: pathlib.Path,
+        settings: ExampleSettings,
+    ):  # fmt: skip
+        self._model, self._examples, self._controls, self._directory = model, examples, controls, directory
+        self._settings = settings.replaced(save_maps=str(directory / "maps"), random_networks=RANDOM_NETWORKS)
+        self._metrics = [*verdicts.METRICS, *(WITH_MASKS if examples.masks else ())]
+        path = pathlib.Path(origin(model.path))
+        self.name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
+
+    def scored(self, methods: Mapping[str, MethodLike], count: int, progress: Progress) -> _Found:
+        """Return the verdict on the first ``count`` inputs."""
+        benchmark = Benchmark(
+            name="own", title=self.name, controls=tuple(self._controls), examples=_none,
+            evaluation=functools.partial(self._evaluation, count),
+        )  # fmt: skip
+        store = ScoreStore(self._directory / "scores")
+        run = prepare(benchmark, methods, self._settings, metrics=self._metrics, store=store, progress=progress)
+        with contextlib.closing(store):
+            section = evaluated(self._evaluation(count, run)).section
+        by_metric = {group.where["metric"]: group for group in section.input_scores}
+        sources = section.results[0].sources
+        values = {
+            source: verdicts.agreement(*(by_metric[metric].values[source.name] for metric in verdicts.METRICS))
+            for source in sources
+        }
+        alone = [source for source in sources if source.method and not source.control]
+        scores = {
+            metric: {
+                source.method: verdicts.mean_where_defined(by_metric[metric].values[source.name], (0.0, 1.0))
+                for source in alone
+            }
+            for metric in self._metrics
+            if metric in WITH_MASKS
+        }
+        found = verdicts.verdict(
+            {source.method: values[source] for source in alone},
+            {source.method: _own(source.method, values) for source in alone},
+            {source.control: value for source, value in values.items() if not source.method},
+        )
+        return _Found(found, scores, self._targets(count))
+
+    def _evaluation(self, count: int, run: Run) -> ExampleEvaluation:
+        left = self._examples.without(range(count, len(self._examples.names)))
+        return ExampleEvaluation(run, {self.name: self._model}, left)
+
+    def _targets(self, count: int) -> np.ndarray:
+        """Return the explained classes of the first inputs, (count,)."""
+        if self._examples.targets is not None:
+            return np.asarray(self._examples.targets[:count])
+        scores = self._model.scores(self._examples.inputs[:count], self._settings.batch_size)
+        return np.asarray(scores.argmax(axis=1))
+
+
+def _none(count: int, seed: int) -> Examples:
+    """Stand for the inputs, which are given."""
+    raise AssertionError("the inputs are given")
+
+
+def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return condition -> (N,) agreement of a method's own maps under it, the mean over random networks."""
+    under: dict[str, list[np.ndarray]] = {}
+    for source, found in values.items():
+        if source.method == method and source.control:
+            under.setdefault(source.kind.control, []).append(found)
+    return {condition: np.mean(each, axis=0) for condition, each in under.items()}
+
+
+def _default_methods() -> list[str]:
+    return [name for name, method in METHODS.items() if not method.library and method.family != "random"]
+
+
+def _tried(method: MethodLike, model: Any, first: np.ndarray) -> Trial:
+    """Return whether a method applies to the first input, and its passes: counted, or estimated where they are many."""
+    trial = try_method(method, model, model.feed(first))
+    if not trial.applies or trial.passes > _CHEAP:
+        return trial
+    before = _passes(model)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissedSum)
+            attribution.explain(method, model, first)
+    except BadInput as error:
+        return Trial(False, str(error))
+    return dataclasses.replace(trial, passes=_passes(model) - before)
+
+
+def _passes(model: Any) -> int:
+    return int(model.counts["forward"] + model.counts["backward"])
+
+
+def _examples(
+    model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None, background: Any
+) -> Examples:
+    """Return checked inputs."""
+    if len(model.inputs) > 1:
+        raise BadInput(f"the model has the inputs {listed(model.inputs)}; methods are chosen for models with one input")
+    ((name, spec),) = model.inputs.items()
+    if not spec.dtype.is_floating:
+        raise BadInput(f"input '{name}' has {spec.dtype.name} values, such as tokens, of which no mean can be removed")
+    if model.has_channels_first(name):
+        raise BadInput(f"input '{name}' has its channels first; methods are chosen for models with channels last")
+    inputs = model.feed(np.asarray(inputs))[name]
+    if not len(inputs):
+        raise BadInput("inputs are empty; at least one is needed")
+    if names and len(set(names)) < len(names):
+        raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
+    if targets is not None:
+        targets = checked_targets(targets, len(inputs), model.num_classes)
+    if background is None and inputs.ndim == 2:
+        background = inputs.mean(axis=0)  # the features of a table have no common mean
+    truth = {} if background is None else {"background": _as_inputs(background, inputs)}
+    given = {} if masks is None else {"masks": np.asarray(masks, bool)}
+    return Examples(inputs, given, targets, truth, tuple(names or ()))
+
+
+def _as_inputs(background: Any, inputs: np.ndarray) -> np.ndarray:
+    """Return a background for each input."""
+    values = np.asarray(background, inputs.dtype)
+    try:
+        return np.broadcast_to(values, inputs.shape)
+    except ValueError:
+        shape = inputs.shape[1:]
+        raise BadInput(f"the background has the shape {values.shape}; a number or {shape} is needed") from None
+
+
+def _controls(model: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:
+    """Return the rivals of a method, and notes on those that a model does not allow."""
+    pictures = np.ndim(examples.inputs) == 4
+    controls, notes = [UNIFORM, RANDOM, EDGE_DETECTOR if pictures else INPUT_VALUES], []
+    try:
+        if not has_variables(model.path):
+            raise BadInput("the file has no variables that could be shuffled")
+        other = with_shuffled_weights(model.path, seed, model.score)
+        if (list(other.inputs), other.logits) != (list(model.inputs), model.logits):
+            raise BadInput("the model was loaded with options that choose of its file")
+        controls.append(RANDOM_WEIGHTS)
+    except BadInput as error:
+        notes.append(f"Not tested: whether maps depend on the weights of the network; {error}.")
+    if model.num_classes > 1:
+        controls.append(WRONG_CLASS)
+    else:
+        notes.append("Not tested: whether maps depend on the class; the model has one.")
+    return controls, notes

@@ -1,0 +1,218 @@
+"""From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
+
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import attribution
+import attribution_benchmarks
+from attribution import cli
+from attribution.errors import BadInput
+from attribution_benchmarks.choosing import __main__ as command
+from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing.choice import Choice
+
+INPUTS = 12
+
+
+def ignorant(queries):
+    """Do not ask the network."""
+    return abs(queries.inputs)
+
+
+METHODS = {"gradient_x_input": "gradient_x_input", "gradient": "gradient", "ignorant": ignorant}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((6, 6, 1))
+    model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Flatten()(inputs)))
+    path = tmp_path_factory.mktemp("choosing") / "linear"
+    model.export(path, verbose=False)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """Pictures whose mean is 0, so that a removed position is 0."""
+    drawn = np.random.default_rng(0).normal(size=(INPUTS, 6, 6, 1)).astype(np.float32)
+    return drawn - drawn.mean(axis=(1, 2, 3), keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def chosen(network, pictures, tmp_path_factory):
+    """The choice, and the directory of its page."""
+    directory = tmp_path_factory.mktemp("choice")
+    masks = np.zeros((INPUTS, 6, 6), bool)
+    masks[:, :3] = True
+    return (
+        attribution_benchmarks.choose(network, pictures, masks=masks, methods=METHODS, output_dir=directory),
+        directory,
+    )
+
+
+def test_the_exact_map_has_an_agreement_of_one_and_is_taken(chosen):
+    found, _ = chosen
+    standings = {one.method: one for one in found.verdict.standings}
+    np.testing.assert_allclose(standings["gradient_x_input"].agreement.value, 1, atol=1e-5)
+    assert found.verdict.best is standings["gradient_x_input"] and not found.verdict.as_good
+    assert str(found).startswith("Take Gradient x Input: ") and "on 12 inputs" in str(found)
+
+
+def test_a_method_that_does_not_ask_the_network_is_named(chosen):
+    found, _ = chosen
+    ignorant = next(one for one in found.verdict.standings if one.method == "ignorant")
+    assert not ignorant.recommended and {"random_weights", "wrong_class"} <= {*ignorant.unbeaten}
+    assert re.search(r"Not shown to depend on what the network has learned: .*ignorant", str(found))
+
+
+def test_mass_on_masks_is_that_of_the_maps(chosen, pictures):
+    found, _ = chosen
+    maps = np.abs(found.read_maps("gradient_x_input", INPUTS)[..., 0])
+    expected = (maps[:, :3].sum(axis=(1, 2)) / maps.sum(axis=(1, 2))).mean()
+    np.testing.assert_allclose(found.scores["attribution_localisation"]["gradient_x_input"].value, expected, rtol=1e-5)
+
+
+def test_the_page_answers_first_and_shows_every_map(chosen):
+    found, directory = chosen
+    text = (directory / "index.html").read_text(encoding="utf-8")
+    places = [text.index(part) for part in ("Take Gradient x Input", "<h2>Methods</h2>", "<h2>Maps</h2>")]
+    assert places == sorted(places)
+    assert text.count("data:image/png;base64,") == 1 and "http-equiv" not in text
+    saved = json.loads((directory / "choice.json").read_text(encoding="utf-8"))
+    assert saved["best"] == "gradient_x_input" and len(saved["methods"]) == 3 == len(found.verdict.standings)
+
+
+def test_a_second_run_computes_nothing_again_and_writes_the_same(chosen, network, pictures, monkeypatch):
+    _, directory = chosen
+    before = (directory / "choice.json").read_bytes()
+    masks = np.zeros((INPUTS, 6, 6), bool)
+    masks[:, :3] = True
+    model = attribution.load_model(network)
+    explained = []
+    monkeypatch.setattr(
+        scoring.ExampleEvaluation, "explainer", _counted(scoring.ExampleEvaluation.explainer, explained)
+    )
+    attribution_benchmarks.choose(
+        model, pictures, masks=masks, methods=["gradient_x_input", "gradient"], output_dir=directory
+    )
+    assert explained and not any(explained)  # methods of this file may change, so that theirs are not stored
+    assert json.loads(before)["methods"][0] == json.loads((directory / "choice.json").read_bytes())["methods"][0]
+
+
+def _counted(original, explained):
+    """Return a function that counts what explainers explain."""
+
+    def explainer(*arguments, **options):
+        made = original(*arguments, **options)
+        maps = made.maps
+        made.maps = lambda sources, batch: explained.append(len(sources)) or maps(sources, batch)
+        explained.append(0)
+        return made
+
+    return explainer
+
+
+def test_rounds_have_more_and_more_inputs_and_costly_methods_follow(network, pictures):
+    found = list(scoring.rounds(network, pictures, methods=["gradient", "kernel_shap"]))
+    assert [len(one.names) for one in found] == [4, 4, 12]
+    assert found[0].missing == ["kernel_shap"] and not found[1].missing
+    assert "A first look" in str(found[0]) and "Nothing was tested" in str(found[0])
+
+
+def test_a_live_network_and_one_without_variables_are_scored(pictures):
+    inputs = keras.Input((6, 6, 1))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))  # the score of a class is a pixel
+    found = attribution_benchmarks.choose(model, pictures, methods=["gradient_x_input"])
+    assert isinstance(found, Choice) and "no variables" in found.notes[0]
+    assert "random_weights" not in found.verdict.standings[0].rivals
+
+
+def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
+    """The exact contributions of a linear network are then w · (x - mean), of features on other scales."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal([0, 5, 100, -3, 0, 1], [1, 1, 10, 0.1, 2, 1], (12, 6)).astype(np.float32)
+
+    def exact(queries):
+        return queries.input_gradient() * (queries.inputs - rows.mean(axis=0))
+
+    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"])
+    values = {one.method: one.agreement.value for one in found.verdict.standings}
+    assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
+    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
+    assert found.verdict.best.method == "gradient_x_input"
+
+
+def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
+    found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
+    assert "no attention" in found.refused["attention_rollout"]
+    assert "no attention" in page.write(found, tmp_path).read_text(encoding="utf-8")
+    with pytest.raises(BadInput, match="no method applies"):
+        attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
+
+
+def _tokens():
+    inputs = keras.Input((5,), dtype="int32")
+    return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(keras.layers.Embedding(7, 3)(inputs))))
+
+
+def _two_inputs():
+    inputs = [keras.Input((3,), name=name) for name in "ab"]
+    return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Concatenate()(inputs)))
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "options", "message"),
+    [
+        (_tokens, np.ones((3, 5), np.int32), {}, "of which no mean can be removed"),
+        (_two_inputs, np.ones((3, 3), np.float32), {}, "models with one input"),
+        (None, np.ones((0, 6, 6, 1), np.float32), {}, "inputs are empty"),
+        (None, np.ones((2, 6, 6, 1), np.float32), {"names": ["a", "a"]}, "two inputs have one name"),
+        (None, np.ones((2, 6, 6, 1), np.float32), {"targets": 7}, "7"),
+        (None, np.ones((2, 6, 6, 1), np.float32), {"background": [1, 2]}, "the background has the shape"),
+    ],
+)
+def test_what_is_not_defined_is_refused(make, inputs, options, message, network):
+    with pytest.raises(BadInput, match=message):
+        attribution_benchmarks.choose(make() if make else network, inputs, methods=["gradient"], **options)
+
+
+def run(capsys, *arguments):
+    code = cli.execute(command.main, command.FLAGS, command.__doc__, ["choose", *arguments])
+    return code, capsys.readouterr()
+
+
+def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_path, capsys):
+    np.save(tmp_path / "inputs.npy", pictures)
+    np.save(tmp_path / "masks.npy", np.ones((INPUTS, 6, 6), bool))
+    code, said = run(
+        capsys, f"--model={network}", f"--images={tmp_path}/inputs.npy", f"--masks={tmp_path}/masks.npy",
+        "--methods=gradient_x_input,gradient", f"--output_dir={tmp_path}/choice",
+    )  # fmt: skip
+    assert code == 0 and said.out.startswith("Take Gradient x Input: ")
+    assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--images is empty"),
+        (["--images=missing.npy"], "'missing.npy' does not exist"),
+        (["--images={inputs}", "--target=cat"], "--target=cat is not a class"),
+        (["--images={inputs}", "--masks={few}"], "--masks has 2 masks for 12 inputs"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, network, pictures, tmp_path, capsys):
+    np.save(tmp_path / "inputs.npy", pictures)
+    np.save(tmp_path / "few.npy", np.ones((2, 6, 6)))
+    given = [each.format(inputs=tmp_path / "inputs.npy", few=tmp_path / "few.npy") for each in arguments]
+    code, said = run(capsys, f"--model={network}", f"--output_dir={tmp_path}/choice", *given)
+    assert code == 2 and said.out == ""
+    lines = [line for line in said.err.splitlines() if not line.startswith("note")]
+    assert len(lines) == 1 and message in lines[0]
+    assert not (tmp_path / "choice" / "index.html").exists()

@@ -1,0 +1,141 @@
+"""Measure what ``choose`` is worth where the truth is known: attribution_benchmarks/choosing/worth.json.
+
+    python tools/docs/measure_choice.py
+
+A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
+exact Shapley values, SVEA's ROE test, BIM's model contrast. ``choose`` sees the network and the inputs alone, and
+for Shapley values their absent value, 0. What it
+takes is compared with the method of the best mean rank over the cases of the other benchmarks, with the mean over
+methods, which is what a random choice gets, and with the best one. Where it takes none, it gets the mean.
+
+Cost: 30 CPU minutes; written after each case, and resumed there.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+from scipy.stats import rankdata  # noqa: E402
+
+import attribution  # noqa: E402
+from attribution.errors import print_line  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
+from attribution_benchmarks import choose, evaluate  # noqa: E402
+from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
+from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
+from svea import mnist1d  # noqa: E402
+from svea.settings import Settings as SveaSettings  # noqa: E402
+
+INPUTS = 24  # of a case
+EXACT = ("exact", "xai_units", "xai_tris")
+SVEA = ("baseline", "baseline_seed1", "baseline_seed2", "baseline_seed3", "baseline_seed4")
+_Case = tuple[str, Callable[[], dict[str, float]], Callable[[Sequence[str]], Any]]  # name, truth, choice of methods
+
+
+def exact_cases(place: str) -> Iterator[_Case]:
+    """Yield a case of each problem of a benchmark of exact truth."""
+    benchmark = benchmark_named(place)
+    problems = len({name.rpartition("-")[0] for name in benchmark.examples(1, 0).names})
+    examples = benchmark.examples(INPUTS * problems, 0)
+    rows = np.array([name.rpartition("-")[0] for name in examples.names])
+    truth: dict[str, np.ndarray] = {}
+
+    def scores(problem: str) -> dict[str, float]:
+        if not truth:
+            found = evaluate(place, settings=benchmark.settings(num_imgs=INPUTS * problems, random_networks=0))
+            (group,) = (each for each in found.parts[0].input_scores if each.where["metric"] == "distance")
+            truth.update({name: np.asarray(group.values[name]) for name in benchmark.methods})
+        return {name: float(1 - np.nanmean(values[rows == problem])) for name, values in truth.items()}
+
+    for problem in dict.fromkeys(rows):
+        yield (
+            f"{place} {problem}",
+            lambda problem=problem: scores(problem),
+            lambda methods, chosen=rows == problem: choose(
+                benchmark.network, examples.inputs[chosen], examples.targets[chosen], methods=methods, background=0
+            ),
+        )
+
+
+def svea_cases() -> Iterator[_Case]:
+    """Yield a case of each network of SVEA."""
+    signals = mnist1d.load().test.signals[:INPUTS, :, None]
+    methods = [name for name in benchmark_named("svea").methods if name in attribution.METHODS and name != "rise"]
+    for name in SVEA:
+        path = str(ROOT / "saved_models" / "svea" / name)
+        yield (
+            f"svea {name}",
+            lambda path=path: _column(
+                evaluate("svea", methods, SveaSettings(model=path, random_networks=0), metrics=["roe_test"]), methods
+            ),
+            lambda chosen, path=path: choose(path, signals, methods=chosen),
+        )
+
+
+def _column(results: Any, methods: Sequence[str]) -> dict[str, float]:
+    """Return the value of each method in the one column of results."""
+    return {row["method"]: row["value"] for row in results.rows if row["method"] in methods and "of" not in row}
+
+
+def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the shares of the way from the mean to the best method, means over cases."""
+    ranks = {name: _ranks(case["truth"]) for name, case in cases.items()}
+    shares: dict[str, list[float]] = {"chosen": [], "fixed": []}
+    for name, case in cases.items():
+        truth, place = case["truth"], name.split()[0]
+        others = [ranks[other] for other in cases if other.split()[0] != place]
+        known = [method for method in truth if any(method in each for each in others)]
+        means = {method: np.mean([each[method] for each in others if method in each]) for method in known}
+        fixed = min(means, key=means.__getitem__, default="")
+        mean, best = np.mean(list(truth.values())), max(truth.values())
+        taken = {"chosen": truth.get(case["best"], mean), "fixed": truth.get(fixed, mean)}
+        for what, value in taken.items():
+            shares[what].append(float((value - mean) / (best - mean)))
+    return {
+        "networks": len(cases),
+        **{what: float(np.mean(values)) for what, values in shares.items()},
+        "by_benchmark": {
+            place: {
+                what: float(np.mean([v for v, name in zip(values, cases, strict=True) if name.split()[0] == place]))
+                for what, values in shares.items()
+            }
+            for place in dict.fromkeys(name.split()[0] for name in cases)
+        },
+    }
+
+
+def _ranks(truth: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of methods that are better, and half of those that are equal, by method."""
+    ranked = rankdata([-value for value in truth.values()])
+    return dict(zip(truth, ((ranked - 1) / max(len(truth) - 1, 1)).tolist(), strict=True))
+
+
+def main() -> None:
+    """Measure the cases that are missing."""
+    cases = json.loads(WORTH.read_text("utf-8"))["cases"] if WORTH.exists() else {}
+    for name, truth, chosen in [*svea_cases(), *(case for place in EXACT for case in exact_cases(place))]:
+        if name in cases:
+            continue
+        scores = truth()
+        found = chosen(list(scores))
+        scores = {one.method: scores[one.method] for one in found.verdict.standings}
+        best = found.verdict.best
+        cases[name] = {
+            "truth": scores,
+            "best": best.method if best else None,
+            "agreement": {one.method: one.agreement.value for one in found.verdict.standings},
+        }
+        print_line(f"{name}: {cases[name]['best']}, {measured(cases)['chosen']:.2f}")
+        atomic_write(WORTH, json.dumps({**measured(cases), "cases": cases}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
