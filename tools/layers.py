@@ -32,7 +32,7 @@ LAYERS = {
         ("check_method.__main__", "explain.__main__", "export.__main__", "inspect"),
     ),
     "attribution_benchmarks": (
-        ("stats",),
+        ("drawing", "stats"),
         (
             *("core.__init__", "core.batch", "core.bundled_models", "core.controls", "core.examples"),
             *("core.figures", "core.input_scores", "core.manifest"),
@@ -41,7 +41,7 @@ LAYERS = {
         ("beam",),
         ("metrics",),
         ("core",),
-        ("exact", "serving"),
+        ("exact", "parts", "serving"),
         ("report",),
         ("api",),
         ("__init__",),
