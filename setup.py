@@ -17,6 +17,7 @@ SHIPPED_MODELS = (
     "bim",
     "clevr_xai",
     "exact",
+    "parts",
 )  # folders of saved_models; what is exported for servers stays behind
 
 
@@ -74,6 +75,7 @@ setup(
         "": ["py.typed", "*_card.md"],
         "attribution_benchmarks.report": ["templates/*"],
         "attribution_benchmarks.exact": ["*.toml"],
+        "attribution_benchmarks.parts": ["*.toml"],
         "attribution_benchmarks.metrics": ["cards.json"],
         "bim": ["report.toml"],
         "svea": ["report.toml"],

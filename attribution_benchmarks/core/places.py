@@ -13,5 +13,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
         "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
         "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
+        "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
     }
 )
