@@ -137,14 +137,17 @@ def figures(network, scenes: Scenes) -> dict[str, float]:
     }
 
 
-def export(network, directory: pathlib.Path, card: str) -> None:
+def export(network, architecture: str, directory: pathlib.Path, card: str) -> None:
     """Write the SavedModel and its card."""
     import tensorflow as tf
+
+    alone = built(architecture)  # without the state of the optimizer
+    alone.set_weights(network.get_weights())
 
     class Network(tf.Module):
         def __init__(self):
             super().__init__()
-            self.network = network
+            self.network = alone
 
         @tf.function(input_signature=[tf.TensorSpec([None, objects.SIDE, objects.SIDE, 3], tf.float32, name="image")])
         def serve(self, image):
@@ -190,7 +193,7 @@ def main(flag_values: flags.FlagValues) -> None:
         network = built(architecture)
         train(network, scenes, seed)
         found = {split: figures(network, Scenes(split, HELD_OUT)) for split in ("choice", "test")}
-        export(network, place, card(place.name, seed, found, time.process_time() - started))
+        export(network, architecture, place, card(place.name, seed, found, time.process_time() - started))
         print_line(f"{place.name}: {found}")
 
 

@@ -48,7 +48,7 @@ LAYERS = {
         ("cli",),
         (
             *("__main__", "check_metric", "core.evaluate", "exact.evaluate", "exact.meta_evaluation"),
-            *("report.reproduce", "serving.serve"),
+            *("parts.evaluate", "report.reproduce", "serving.serve"),
         ),
     ),
     "bim": (

@@ -242,6 +242,7 @@ _DEFINED = _Parts(
     controls=(UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES),
     methods=METHODS,
     settings=Settings,
+    command="attribution_benchmarks.parts.evaluate",
     evaluation=Evaluation.load,
     examples=examples,
     network=str(default_model("parts/plain_seed0")),
