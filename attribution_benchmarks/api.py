@@ -129,8 +129,8 @@ def score(
     methods
         One method or several, as of ``evaluate``.
     benchmarks
-        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris"), or ``"file.py:NAME"`` of
-        custom ones.
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris",
+        "parts"), or ``"file.py:NAME"`` of custom ones.
     model
         Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is
         listed in ``Results.skipped``.

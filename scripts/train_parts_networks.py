@@ -147,11 +147,11 @@ def export(network, architecture: str, directory: pathlib.Path, card: str) -> No
     class Network(tf.Module):
         def __init__(self):
             super().__init__()
-            self.network = alone
+            self.weights = [weight.value for weight in alone.weights]  # Keras's layers would double the file
 
         @tf.function(input_signature=[tf.TensorSpec([None, objects.SIDE, objects.SIDE, 3], tf.float32, name="image")])
         def serve(self, image):
-            return {"logits": self.network(image, training=False)}
+            return {"logits": alone(image, training=False)}
 
     module = Network()
     atomic_write(directory / "MODEL_CARD.md", card)

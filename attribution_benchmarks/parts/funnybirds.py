@@ -49,11 +49,15 @@ def examples(count: int, seed: int, data_dir: str) -> Examples:
     objects = [len(re.findall(r"\d+", str(_background(row)))) for row in rows]
     maps = [_rgb(folder / "test_part_map" / f"{name}.png") for name in names]
     regions = np.stack([_regions(one, max(objects)) for one in maps])
+    whole = np.asarray(regions[:, : len(PARTS)].any(axis=1))
     sufficient = _sufficient_sets(classes)
     pairs = [_shared_pairs(classes, label) for label in labels]
     return Examples(
         np.stack([_rgb(folder / "test" / f"{name}.png") for name in names]).astype(np.float32) / 255,
-        masks={"parts": regions[:, : len(PARTS)].any(axis=1), **{p: regions[:, i] for i, p in enumerate(PARTS)}},
+        masks={
+            "parts": whole,
+            **{p: regions[:, i] for i, p in enumerate(PARTS)},
+        },
         targets=labels,
         truth={
             "regions": regions,

@@ -33,7 +33,7 @@ def _weights(players: int) -> Array:
     size = members.sum(axis=1)
     chance = [math.factorial(s) * math.factorial(players - s - 1) / math.factorial(players) for s in range(players)]
     with_i, without_i = np.array([0.0, *chance]), np.array([*chance, 0.0])
-    return np.where(members.T, with_i[size], -without_i[size])
+    return np.asarray(np.where(members.T, with_i[size], -without_i[size]))
 
 
 def _players(worth: npt.ArrayLike) -> int:
