@@ -17,6 +17,7 @@ SHIPPED_MODELS = (
     "bim",
     "clevr_xai",
     "exact",
+    "parts",
 )  # folders of saved_models; what is exported for servers stays behind
 
 
@@ -75,6 +76,7 @@ setup(
         "attribution_benchmarks.choosing": ["page.html.jinja", "worth.json"],
         "attribution_benchmarks.report": ["templates/*"],
         "attribution_benchmarks.exact": ["*.toml"],
+        "attribution_benchmarks.parts": ["*.toml"],
         "attribution_benchmarks.metrics": ["cards.json"],
         "bim": ["report.toml"],
         "svea": ["report.toml"],

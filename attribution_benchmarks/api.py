@@ -185,7 +185,7 @@ def score(
     methods
         One method or several, as of ``evaluate``.
     benchmarks
-        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences"), or
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts"), or
         ``"file.py:NAME"`` of custom ones.
     model
         Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is

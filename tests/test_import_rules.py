@@ -12,6 +12,7 @@ _FRAMEWORK = {f"attribution_benchmarks/{name}" for name in ("beam", "core", "met
 _COMMANDS = {*_FRAMEWORK, "attribution_benchmarks/cli"}
 ALLOWED = {
     "attribution": set(),
+    "attribution_benchmarks/drawing": set(),
     "attribution_benchmarks/stats": {"attribution"},
     "attribution_benchmarks/serving": {"attribution", "attribution_benchmarks/core"},
     "attribution_benchmarks/beam": {"attribution", *_FRAMEWORK},
@@ -19,9 +20,10 @@ ALLOWED = {
     "attribution_benchmarks/metrics": {"attribution", *_FRAMEWORK},
     "attribution_benchmarks/cli": {"attribution", *_FRAMEWORK},
     "attribution_benchmarks/exact": {"attribution", *_COMMANDS},
+    "attribution_benchmarks/parts": {"attribution", "attribution_benchmarks/drawing", *_COMMANDS},
     "attribution_benchmarks/report": {"attribution", *_COMMANDS},
     "svea": {"attribution", *_COMMANDS},
-    "bim": {"attribution", *_COMMANDS},
+    "bim": {"attribution", "attribution_benchmarks/drawing", *_COMMANDS},
     "clevr_xai": {"attribution", *_COMMANDS},
 }
 OURS = set(ALLOWED) | {"attribution_benchmarks", "research", "scripts", "tools", "tests"}

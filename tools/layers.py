@@ -32,7 +32,7 @@ LAYERS = {
         ("check_method.__main__", "explain.__main__", "export.__main__", "inspect"),
     ),
     "attribution_benchmarks": (
-        ("stats",),
+        ("drawing", "stats"),
         (
             *("core.__init__", "core.batch", "core.bundled_models", "core.controls", "core.examples"),
             *("core.figures", "core.input_scores", "core.manifest"),
@@ -41,14 +41,14 @@ LAYERS = {
         ("beam",),
         ("metrics",),
         ("core",),
-        ("exact", "serving"),
+        ("exact", "parts", "serving"),
         ("report",),
         ("api",),
         ("__init__",),
         ("cli",),
         (
             *("__main__", "check_metric", "core.evaluate", "exact.evaluate", "exact.meta_evaluation"),
-            *("report.reproduce", "serving.serve"),
+            *("parts.evaluate", "report.reproduce", "serving.serve"),
         ),
     ),
     "bim": (

@@ -14,5 +14,6 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
         "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
         "sequences": "attribution_benchmarks.exact.sequences:BENCHMARK",
+        "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
     }
 )

@@ -13,7 +13,7 @@ from attribution_benchmarks.core.places import BENCHMARKS
 
 # The default of a report. Methods of layers do not apply to vectors: with exact truth among the columns, no class
 # activation map would be common to all, and rankings would be compared without them.
-REPORTED = ("svea", "bim", "clevr_xai")
+REPORTED = ("svea", "bim", "clevr_xai", "parts")
 _HERE = pathlib.Path(__file__).resolve().parents[2]  # where our packages are, in a checkout or in an installation
 
 

@@ -6,8 +6,6 @@ which is also the baseline of the methods here.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -18,39 +16,11 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
 from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import ratio, spearman
+from attribution_benchmarks.stats.coalitions import MOST_FEATURES as MOST_FEATURES
+from attribution_benchmarks.stats.coalitions import coalitions, shapley_values
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
 _NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0
-MOST_FEATURES = 12  # 4,096 coalitions
-
-
-def coalitions(features: int) -> np.ndarray:
-    """Return all subsets of some features, (2^features, features) bool; row r holds the features of r's binary digits.
-
-    Raises ``ValueError`` for more than twelve features.
-    """
-    if not 1 <= features <= MOST_FEATURES:
-        raise ValueError(f"{features} features have too many coalitions to count; at most {MOST_FEATURES} are counted")
-    return (np.arange(2**features)[:, np.newaxis] >> np.arange(features)) & 1 == 1
-
-
-@functools.cache
-def _weights(features: int) -> np.ndarray:
-    """Return the matrix from the worth of all coalitions to Shapley values, (features, 2^features) float64.
-
-    φ_i = Σ_S |S|! (d - |S| - 1)! / d! (v(S ∪ i) - v(S)).
-    """
-    members = coalitions(features)
-    size = members.sum(axis=1)
-    chance = [math.factorial(s) * math.factorial(features - s - 1) / math.factorial(features) for s in range(features)]
-    with_i, without_i = np.array([0.0, *chance]), np.array([*chance, 0.0])
-    return np.where(members.T, with_i[size], -without_i[size])
-
-
-def shapley_values(worth: np.ndarray) -> np.ndarray:
-    """Return Shapley values, (N, features) float64, of the worth of all coalitions, (N, 2^features)."""
-    features = int(np.log2(np.shape(worth)[1]))
-    return np.asarray(worth, np.float64) @ _weights(features).T
 
 
 def shapley_values_of_network(
@@ -70,7 +40,7 @@ def shapley_values_of_outputs(inputs: np.ndarray, scores: Callable[[np.ndarray],
     members = coalitions(inputs.shape[1])
     parts = (inputs[:, np.newaxis] * members[np.newaxis]).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
     worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
-    return np.moveaxis(worth, 2, 1) @ _weights(inputs.shape[1]).T
+    return shapley_values(np.moveaxis(worth, 2, 1))
 
 
 @memoize_last

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bim.synthetic.canvas import Canvas
+from attribution_benchmarks.drawing.canvas import Canvas
 
 
 def _shade(rng, colour, spread: float = 18.0) -> np.ndarray:

@@ -141,4 +141,8 @@ def _points(points) -> np.ndarray:
 def _colour(colour) -> tuple[int, int, int]:
     """Return a colour as three integers of 0 to 255."""
     red, green, blue = colour
-    return tuple(min(255, max(0, int(value))) for value in (red, green, blue))
+    return _byte(red), _byte(green), _byte(blue)
+
+
+def _byte(value: float) -> int:
+    return min(255, max(0, int(value)))

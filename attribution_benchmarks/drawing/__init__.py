@@ -1,0 +1,1 @@
+"""Drawing of synthetic images: shapes in unit coordinates, palettes and light; shared by the benchmarks."""

@@ -1,0 +1,253 @@
+"""Parts: does a map give each part of an object the importance that it has to the network? It is counted exactly.
+
+Networks recognize drawn objects from the variants of five parts, and were trained with random parts missing. So each of
+the 32 sets of parts is an ordinary input, and the exact Shapley values of the parts are counted. The question and the
+protocol are those of FunnyBirds (Hesse et al., ICCV 2023); the drawings, classes and networks are the project's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import attribution
+from attribution.errors import BadInput
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.bundled_models import default_model, models_folder
+from attribution_benchmarks.core.controls import (
+    CENTRE_PRIOR,
+    EDGE_DETECTOR,
+    GROUND_TRUTH,
+    RANDOM,
+    UNIFORM,
+    Control,
+)
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
+from attribution_benchmarks.core.evaluator import Results
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.report_text import ReportText
+from attribution_benchmarks.core.settings import ExampleSettings, inherited, setting
+from attribution_benchmarks.parts import funnybirds, objects
+from attribution_benchmarks.parts.classes import CLASSES, PARTS, shared_pairs, sufficient_sets
+from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_scores, tuned
+from attribution_benchmarks.parts.truth import SETS, exact_values, findings, scores_of_interventions
+
+_MOST = 400  # test images
+METHODS = (
+    "gradient", "gradient_x_input", "integrated_gradients", "expected_gradients", "smoothgrad", "guided_backprop",
+    "deconvnet", "lrp_epsilon", "lrp_alpha1beta0", "deeplift", "grad_cam", "grad_cam_plus_plus", "score_cam",
+    "guided_grad_cam", "occlusion", "rise",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(ExampleSettings):
+    """One network, or the authors' images."""
+
+    random_networks: int = inherited(ExampleSettings, "random_networks", 0)
+    data_dir: str = setting("", "directory of the FunnyBirds data set; the project's drawings when empty")
+
+
+def examples(count: int, seed: int) -> Examples:
+    """Draw test images, at most 400; classes, and plain and busy grounds, take turns."""
+    drawings = [objects.draw("test", number, seed) for number in range(min(count, _MOST))]
+    masks = np.stack([objects.masks_of(one) for one in drawings])
+    layers = {name: masks[:, number] for number, name in enumerate(objects.LAYERS)}
+    background = masks[:, : objects.BACKGROUND_OBJECTS]
+    regions = np.concatenate([np.stack([layers[part] for part in PARTS], axis=1), background], axis=1)
+    variants, labels = (np.stack([getattr(one, name) for one in drawings]) for name in ("variants", "label"))
+    pairs = [
+        shared_pairs(one, int(label)) or ((-1, np.zeros(5, bool)),) * 2
+        for one, label in zip(variants, labels, strict=True)
+    ]
+    whole = np.ones((1, len(objects.LAYERS)), bool)
+    return Examples(
+        np.concatenate([objects.images_of(one, whole) for one in drawings]),
+        masks={
+            "parts": np.asarray(regions[:, : len(PARTS)].any(axis=1)),
+            **{name: layers[name] for name in (*PARTS, "body")},
+            "background objects": np.asarray(background.any(axis=1)),
+        },
+        targets=labels,
+        truth={
+            "regions": regions,
+            "there": np.asarray(background.any(axis=(2, 3))),
+            "sufficient": sufficient_sets(variants),
+            "pair": np.array([[number for number, _ in pair] for pair in pairs]),
+            "pair_parts": np.array([[shared for _, shared in pair] for pair in pairs]),
+        },
+        names=[f"{tuple(CLASSES)[one.label]}-{number:03d}" for number, one in enumerate(drawings)],
+    )
+
+
+def _exact_maps(batch: Batch, seed: int) -> np.ndarray:
+    """Return maps whose sum over each part is its exact Shapley value, (N, H, W)."""
+    regions = np.asarray(batch.truth["regions"])[:, : len(PARTS)]
+    sizes = np.maximum(regions.sum(axis=(2, 3)), 1)
+    return np.einsum("np,nphw->nhw", exact_values(batch) / sizes, regions)
+
+
+EXACT_VALUES = Control(
+    "exact_values",
+    "Exact Shapley values",
+    "the exact value of each part, spread over its pixels: what a metric gives to the truth",
+    _exact_maps,
+    oracle=True,
+)
+
+
+class Evaluation(ExampleEvaluation):
+    """The truth is that of the explained network, so it is counted when the network is known."""
+
+    @classmethod
+    def load(cls, run: Run) -> Evaluation:
+        """Load the network and the images, and compute the network's scores of all sets of parts."""
+        settings: Any = run.settings
+        if settings.data_dir:
+            read = functools.partial(funnybirds.examples, data_dir=settings.data_dir)
+            run = dataclasses.replace(run, benchmark=dataclasses.replace(run.benchmark, examples=read))
+        loaded = super().load(run)
+        models = loaded.models or {"": attribution.load_model(settings.model or run.benchmark.network)}
+        (model,) = models.values()
+        if settings.data_dir:
+            images = funnybirds.interventions(loaded.data, settings.data_dir)
+        else:
+            numbers = (int(name.rpartition("-")[2]) for name in loaded.data.names)
+            images = (objects.interventions(objects.draw("test", number, settings.seed)) for number in numbers)
+        scored = scores_of_interventions(images, functools.partial(model.scores, batch_size=64), len(SETS))
+        return cls(run, loaded.models, dataclasses.replace(loaded.data, truth={**loaded.data.truth, **scored}))
+
+    def heading(self, results: Results) -> list[str]:
+        """Return the number of inputs, and facts about the network."""
+        data = self.data
+        return [*super().heading(results), *findings(Batch(data.inputs, data.names, data.targets, truth=data.truth))]
+
+    def input_scores(self, results: Results) -> list[InputScores]:
+        """Return each input's value; by the checks, at the threshold that is best on the other half of the inputs."""
+        found = super().input_scores(results)
+        if not CHECKS.keys() <= self.run.metrics.keys():
+            return found
+        fitted = {source.name: cross_fitted(self._curves(results, source)) for source in results.sources}
+        return [
+            dataclasses.replace(group, values={name: fitted[name][group.where["metric"]] for name in group.values})
+            if group.where["metric"] in CHECKS
+            else group
+            for group in found
+        ]
+
+    def _curves(self, results: Results, source: MapSource) -> dict[str, np.ndarray]:
+        measures = {name: self.run.metrics[name].measure for name in CHECKS}
+        return {name: results.numbers(source, measure)[:, 1:] for name, measure in measures.items() if measure}
+
+    def rows(self, results: Results, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
+        """Return the scores with the published mean scores, at thresholds of other inputs and tuned on the tests."""
+        found = super().rows(results, scores)
+        known = {(row["method"], row["metric"]): row["value"] for row in found}
+        if not {*CHECKS, "single_deletion", "target_sensitivity"} <= self.run.metrics.keys():
+            return found
+        more = []
+        for source in results.sources:
+            if source.method and source.control:
+                continue
+            curves = self._curves(results, source)
+            best = tuned(curves)
+            on_tests = {name: float(np.nanmean(curve[:, best])) for name, curve in curves.items()}
+            others = [known.get((source.name, name), np.nan) for name in ("single_deletion", "target_sensitivity")]
+            at_other = mean_scores({name: known[source.name, name] for name in CHECKS}, *others)
+            tuned_scores = mean_scores(on_tests, *others)
+            values = {
+                **at_other,
+                **{f"{name}_tuned": tuned_scores[name] for name in ("completeness", "mean_score")},
+                "tuning": tuned_scores["completeness"] - at_other["completeness"],
+            }
+            more += [_row(source, name, value) for name, value in values.items()]
+        return found + more
+
+    def table(self, results: Results, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
+        """Return the scores, and below them the published mean scores."""
+        first = super().table(results, rows, markdown)
+        cells = {(row["method"], row["metric"]): row["value"] for row in rows}
+        names = [row["method"] for row in rows if row["metric"] == "tuning"]
+        if not names:
+            return first
+        titles = self.titles([results])
+        body = [[titles[name], *(tables.number(cells[name, each], 3) for each in SUMMARY)] for name in names]
+        make = tables.markdown_table if markdown else tables.text_table
+        return f"{first}\n{make(['protocol', *SUMMARY.values()], body)}"
+
+
+SUMMARY = {
+    "completeness": "completeness",
+    "correctness": "correctness",
+    "contrastivity": "contrastivity",
+    "mean_score": "mean score",
+    "completeness_tuned": "completeness, tuned on tests",
+    "mean_score_tuned": "mean score, tuned on tests",
+    "tuning": "worth of tuning",
+}
+
+
+def _row(source: MapSource, metric: str, value: float) -> dict[str, Any]:
+    ends = {"low": float("nan"), "high": float("nan"), "n": 0}
+    return {"method": source.name, "metric": metric, "value": value, **ends, "paper": None,
+            "kind": tables.row_kind(source)}  # fmt: skip
+
+
+class _Parts(Benchmark):
+    def check(self, settings: Any, metrics: Mapping[str, Any], names: Sequence[str]) -> None:
+        """Refuse the authors' images without a network for them."""
+        super().check(settings, metrics, names)
+        if settings.data_dir and not settings.model and not settings.precomputed_maps:
+            raise BadInput("--data_dir needs --model, a network of the FunnyBirds classes")
+
+
+def networks() -> list[pathlib.Path]:
+    """Return the directories of the trained networks, by seed and then by architecture."""
+    found = sorted((models_folder() / "parts").glob("*_seed*"), key=lambda path: (path.name[-1], path.name))
+    return found
+
+
+def report_tasks(quick: bool, seed: int, share: float) -> list[ReportTask]:
+    """Return the task of the report, whose further networks are the other trained ones."""
+    count = 30 if quick else max(30, round(share * _MOST / 2))
+    settings = Settings(num_imgs=count, seed=seed)
+    further = tuple(dataclasses.replace(settings, model=str(path)) for path in networks()[1:])
+    return [
+        ReportTask(
+            BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _REPORTED, f"{count} images.", pictures=False,
+            metrics=BENCHMARK.default_metrics, random_networks=False, networks=further,
+            cost=20 if quick else 90 * share,
+        )
+    ]  # fmt: skip
+
+
+_REPORTED = (  # besides the cheap methods of all benchmarks
+    "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "guided_backprop", "lrp_alpha1beta0",
+    "grad_cam", "score_cam",
+)  # fmt: skip
+_DEFINED = _Parts(
+    name="parts",
+    title="Parts",
+    report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
+    metrics=METRICS,
+    controls=(UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES),
+    methods=METHODS,
+    settings=Settings,
+    command="attribution_benchmarks.parts.evaluate",
+    evaluation=Evaluation.load,
+    examples=examples,
+    network=str(default_model("parts/plain_seed0")),
+    report_tasks=report_tasks,
+)
+_COLUMNS = ("shapley_correlation", "top_part")
+BENCHMARK: Benchmark = dataclasses.replace(
+    _DEFINED, columns=tuple(_DEFINED.column(metric) for metric in METRICS if metric.name in _COLUMNS)
+)

@@ -1,0 +1,339 @@
+"""Metrics of maps that are summed over parts: agreement with the exact values, and the protocol of FunnyBirds.
+
+Hesse, Schaub-Meyer and Roth, "FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI
+Methods", ICCV 2023. A part's importance is the sum of the signed map over its pixels, which their protocol dilates by
+5 x 5. A part is important at a threshold t if its importance exceeds t times the sum of the whole map.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
+from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops, ratio
+from attribution_benchmarks.parts.truth import (
+    INFLUENCE,
+    SETS,
+    exact_values,
+    is_correct,
+    set_number,
+    single_drops,
+    without_influence,
+)
+
+THRESHOLDS = np.linspace(0.01, 0.50, 80)
+_PARTS = SETS.shape[1]
+_DILATION = 5
+_SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
+_FUNNYBIRDS = "Hesse et al., FunnyBirds, ICCV 2023"
+
+
+@memoize_last
+def _regions(batch: Batch, dilated: bool) -> np.ndarray:
+    """Return the pixels of parts and background objects, (N, regions, H, W) bool."""
+    regions = np.asarray(batch.truth["regions"])
+    if not dilated:
+        return regions
+    from scipy.ndimage import maximum_filter
+
+    return maximum_filter(regions, (1, 1, _DILATION, _DILATION))
+
+
+def region_sums(maps: np.ndarray, batch: Batch, dilated: bool) -> np.ndarray:
+    """Return the sums of signed maps over parts and background objects, (N, regions) float64."""
+    return np.asarray(np.einsum("nhw,nrhw->nr", evidence(maps, batch), _regions(batch, dilated)))
+
+
+def pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the linear correlation of (N, parts) values, (N,); 0 where the first is constant, NaN the second."""
+    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
+    size = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    found = ratio((first * second).sum(axis=1), size, 0.0)
+    return np.where((second**2).sum(axis=1) > 0, found, np.nan)
+
+
+def sign_agreement(sums: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return the share of the parts of influence whose sign is that of the exact value, (N,).
+
+    Parts count whose exact value is at least five per cent of the largest.
+    """
+    counts = np.abs(exact) >= INFLUENCE * np.abs(exact).max(axis=1, keepdims=True)
+    return ratio((counts & (np.sign(sums) == np.sign(exact))).sum(axis=1), counts.sum(axis=1))
+
+
+def top_part(sums: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return whether a map has its largest sum on the part of the largest exact value, (N,); ties count in part."""
+    highest = sums == sums.max(axis=1, keepdims=True)
+    hit = np.take_along_axis(highest, exact.argmax(axis=1)[:, np.newaxis], axis=1)[:, 0]
+    return hit / highest.sum(axis=1)
+
+
+def _agreement(
+    maps: np.ndarray, batch: Batch, scores: Any, compare: Callable, dilated: bool, probability: bool = False
+):
+    return compare(region_sums(maps, batch, dilated)[:, :_PARTS], exact_values(batch, probability))
+
+
+def share_outside(maps: np.ndarray, batch: Batch, scores: Any, dilated: bool) -> np.ndarray:
+    """Return the share of a map's magnitude outside of all parts, (N,)."""
+    values = np.abs(evidence(maps, batch))
+    outside = ~_regions(batch, dilated)[:, :_PARTS].any(axis=1)
+    return ratio(flat(values * outside).sum(axis=1), flat(values).sum(axis=1))
+
+
+def important_regions(maps: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return which parts and background objects are important at each of ``THRESHOLDS``, (N, 80, regions) bool."""
+    total = flat(evidence(maps, batch)).sum(axis=1)
+    return region_sums(maps, batch, True)[:, np.newaxis] > (total[:, np.newaxis] * THRESHOLDS)[..., np.newaxis]
+
+
+def data_check(important: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return the largest share of a minimal sufficient set that is important, (N, thresholds); NaN if misclassified."""
+    found = np.einsum("ntp,sp->nts", important[..., :_PARTS].astype(float), SETS) / np.maximum(SETS.sum(axis=1), 1)
+    found = np.where(np.asarray(batch.truth["sufficient"])[:, np.newaxis], found, 0.0).max(axis=2)
+    return _of_correct(found, batch)
+
+
+def preservation_check(important: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return whether the important parts alone have the same prediction, (N, thresholds); NaN if misclassified."""
+    return _of_correct(_prediction(important[..., :_PARTS], batch) == _targets(batch), batch)
+
+
+def deletion_check(important: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return whether the prediction changes without the important parts, (N, thresholds); NaN if misclassified."""
+    return _of_correct(_prediction(~important[..., :_PARTS], batch) != _targets(batch), batch)
+
+
+def distractibility(important: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return 1 minus the share of regions without influence that are important, (N, thresholds); NaN without such."""
+    irrelevant = without_influence(batch)[:, np.newaxis]
+    count = np.broadcast_to(irrelevant.sum(axis=2), important.shape[:2])
+    return 1 - ratio((important & irrelevant).sum(axis=2), count)
+
+
+def _prediction(present: np.ndarray, batch: Batch) -> np.ndarray:
+    predicted = np.asarray(batch.truth["worth"]).argmax(axis=2)
+    return np.take_along_axis(predicted, set_number(present), axis=1)
+
+
+def _targets(batch: Batch) -> np.ndarray:
+    return np.asarray(batch.targets)[:, np.newaxis]
+
+
+def _of_correct(found: np.ndarray, batch: Batch) -> np.ndarray:
+    return np.where(is_correct(batch)[:, np.newaxis], found, np.nan)
+
+
+CHECKS: dict[str, Callable[[np.ndarray, Batch], np.ndarray]] = {
+    "data_check": data_check,
+    "preservation_check": preservation_check,
+    "deletion_check": deletion_check,
+    "distractibility": distractibility,
+}
+
+
+def _at_thresholds(maps: np.ndarray, batch: Batch, scores: Any, check: Callable) -> np.ndarray:
+    """Return the mean over the thresholds, then the value at each, (N, 81)."""
+    found = check(important_regions(maps, batch), batch)
+    return np.concatenate([found.mean(axis=1, keepdims=True), found], axis=1)
+
+
+def _sum_of_checks(curves: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """Return what the published protocol maximizes over thresholds, (thresholds,)."""
+    means = {name: np.nanmean(curve[rows], axis=0) for name, curve in curves.items()}
+    distracted = means.pop("distractibility")
+    return np.asarray(sum(means.values()) / 3 + distracted)
+
+
+def tuned(curves: Mapping[str, np.ndarray]) -> int:
+    """Return the number of the threshold that is best on all inputs, of the curves of ``CHECKS``, (N, thresholds)."""
+    return int(_sum_of_checks(curves, np.ones(len(curves["distractibility"]), bool)).argmax())
+
+
+def cross_fitted(curves: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return each input's value at the threshold that is best on the other half of the inputs, (N,) by check."""
+    count = len(curves["distractibility"])
+    half = np.random.default_rng(seed).permutation(count) % 2 == 1
+    chosen = np.where(half, _sum_of_checks(curves, ~half).argmax(), _sum_of_checks(curves, half).argmax())
+    return {name: curve[np.arange(count), chosen] for name, curve in curves.items()}
+
+
+def mean_scores(checks: Mapping[str, float], single_deletion: float, target_sensitivity: float) -> dict[str, float]:
+    """Return the published summary: completeness, correctness, contrastivity and their mean.
+
+    Completeness is the mean of two numbers: the mean of the three checks, and distractibility.
+    """
+    three = (checks["data_check"] + checks["preservation_check"] + checks["deletion_check"]) / 3
+    found = {
+        "completeness": (three + checks["distractibility"]) / 2,
+        "correctness": single_deletion,
+        "contrastivity": target_sensitivity,
+    }
+    return {**found, "mean_score": sum(found.values()) / 3}
+
+
+def single_deletion(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
+    """Return Spearman's correlation of a map's sums with the drops without each part, mapped to 0 to 1, (N,)."""
+    return (1 + rank_of_drops(region_sums(maps, batch, True)[:, :_PARTS], single_drops(batch))) / 2
+
+
+def target_sensitivity(maps: np.ndarray, batch: Batch, explain: Any) -> np.ndarray:
+    """Return how often a class's shared parts get more in its own map than in another class's, (N,) of 0, 0.5 or 1.
+
+    NaN for images without two classes that share two parts each, and where removing a class's shared parts does not
+    lower its score more than removing the other's.
+    """
+    found = np.full(len(batch), np.nan)
+    rows = np.flatnonzero(_behaves(batch))
+    if not len(rows):
+        return found
+    some = batch.take(rows)
+    classes, shared = np.asarray(some.truth["pair"]), np.asarray(some.truth["pair_parts"])
+    sums = []
+    for place in range(2):
+        changed = Batch(some.inputs, some.seeds, classes[:, place], masks=some.masks, truth=some.truth)
+        sums.append(region_sums(explain(changed), some, True)[:, :_PARTS])
+    more = [(shared[:, place] * (sums[place] - sums[1 - place])).sum(axis=1) > 0 for place in range(2)]
+    found[rows] = np.mean(more, axis=0)
+    return found
+
+
+def _behaves(batch: Batch) -> np.ndarray:
+    """Return whether the network's scores of the two other classes depend on their shared parts, (N,) bool."""
+    pair, shared = np.asarray(batch.truth["pair"]), np.asarray(batch.truth["pair_parts"])
+    known = pair[:, 0] >= 0
+    worth = np.asarray(batch.truth["worth"])
+    rows = np.arange(len(worth))
+    without = [set_number(~shared[:, place]) for place in range(2)]
+    first, second = ([worth[rows, sets, pair[:, place]] for sets in without] for place in range(2))
+    return known & (first[0] < first[1]) & (second[1] < second[0])
+
+
+_ABOUT_DILATION = " The parts' pixels are dilated by 5 x 5, because thin parts lose mass at their edges."
+
+
+def _of_truth(name: str, compare: Callable, title: str, about: str, **described: Any) -> list[Metric]:
+    """Return a metric of agreement with the exact values, without and with dilation."""
+    return [
+        of_maps(
+            name + "_dilated" * dilated,
+            functools.partial(_agreement, compare=compare, dilated=dilated),
+            title=title + ", dilated" * dilated,
+            about=about + _ABOUT_DILATION * dilated,
+            source=_SHAPLEY,
+            masks=True,
+            cost="32 passes an input, the same for all maps",
+            **described,
+        )
+        for dilated in (False, True)
+    ]
+
+
+SHAPLEY_CORRELATION, *_DILATED = _of_truth(
+    "shapley_correlation",
+    pearson,
+    "Shapley correlation",
+    "Correlation of a map's sums over the five parts with their exact Shapley values. Between -1 and 1; more is "
+    "better.",
+    bounds=(-1.0, 1.0),
+    chance="0",
+)
+_OF_TRUTH = (
+    SHAPLEY_CORRELATION,
+    *_DILATED,
+    *_of_truth(
+        "sign_agreement",
+        sign_agreement,
+        "Sign agreement",
+        "Share of the parts of influence whose sum has the sign of the exact Shapley value. Between 0 and 1; more is "
+        "better.",
+        bounds=(0.0, 1.0),
+        chance="0.5",
+    ),
+    *_of_truth(
+        "top_part",
+        top_part,
+        "Top part",
+        "Share of images whose largest sum is on the part of the largest exact Shapley value. More is better.",
+        bounds=(0.0, 1.0),
+        chance="0.2",
+    ),
+    of_maps(
+        "probability_correlation",
+        functools.partial(_agreement, compare=pearson, dilated=False, probability=True),
+        title="Correlation, probability",
+        about="The same as the Shapley correlation, with the exact values of the class's probability in place of its "
+        "logit. Between -1 and 1; more is better.",
+        source=_SHAPLEY,
+        masks=True,
+        bounds=(-1.0, 1.0),
+    ),
+    *(
+        of_maps(
+            "share_outside" + "_dilated" * dilated,
+            functools.partial(share_outside, dilated=dilated),
+            title="Outside" + ", dilated" * dilated,
+            better="less",
+            about="Share of a map's magnitude outside of all parts, such as on the body and on the background. Less is "
+            "better." + _ABOUT_DILATION * dilated,
+            masks=True,
+            bounds=(0.0, 1.0),
+        )
+        for dilated in (False, True)
+    ),
+)
+_TITLES = {
+    "data_check": ("Data check", "The largest share of a minimal sufficient set of parts that a map finds important."),
+    "preservation_check": ("Preservation", "Share of images whose prediction stays with the important parts alone."),
+    "deletion_check": ("Deletion", "Share of images whose prediction changes without the important parts."),
+    "distractibility": (
+        "Distractibility",
+        "1 minus the share of the parts and background objects without influence that a map finds important.",
+    ),
+}
+_OF_PROTOCOL = (
+    *(
+        Metric(
+            name,
+            _TITLES[name][0],
+            about=f"{_TITLES[name][1]} Each image's threshold is the best one on the other half of the images. Between "
+            "0 and 1; more is better.",
+            source=_FUNNYBIRDS,
+            masks=True,
+            bounds=(0.0, 1.0),
+            measure=PerSampleMetric(
+                name, functools.partial(_at_thresholds, check=check), width=1 + len(THRESHOLDS), digits=6
+            ),
+        )
+        for name, check in CHECKS.items()
+    ),
+    of_maps(
+        "single_deletion",
+        single_deletion,
+        title="Single deletion",
+        about="Spearman's correlation of a map's sums with the drops of the score without one part each, mapped to 0 "
+        "to 1. More is better.",
+        source=_FUNNYBIRDS,
+        masks=True,
+        bounds=(0.0, 1.0),
+        chance="0.5",
+    ),
+    Metric(
+        "target_sensitivity",
+        "Target sensitivity",
+        about="How often the parts that another class shares with the object get more in the map of this class than in "
+        "that of a third class. Between 0 and 1; more is better.",
+        source=_FUNNYBIRDS,
+        masks=True,
+        bounds=(0.0, 1.0),
+        chance="0.5",
+        cost="two more maps of an input",
+        measure=PerSampleMetric("target_sensitivity", target_sensitivity, of_controls=False, needs_explainer=True),
+    ),
+)
+METRICS = (*_OF_TRUTH, *_OF_PROTOCOL)
