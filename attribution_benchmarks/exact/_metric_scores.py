@@ -7,7 +7,7 @@ import functools
 import json
 import pathlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +21,15 @@ from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.exact.definition import METHODS
-from attribution_benchmarks.exact.known_networks import GRADES, KINDS, ExactExplain, KnownNetwork, corrupted
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, ROWS, ExactExplain, KnownNetwork, corrupted
 from attribution_benchmarks.exact.metrics import distance
-from attribution_benchmarks.metrics.map_values import flat
+from attribution_benchmarks.metrics.localisation import shared_with_highest
+from attribution_benchmarks.metrics.map_values import flat, ratio
+from attribution_benchmarks.stats import correlation
 
 MAPS = (("noise", 0.0), *((kind, grade) for kind in KINDS for grade in GRADES))  # the first is the truth
 REPEATS = 2  # seeds of a metric
 _DIGITS = 6  # of a score; a smaller difference is rounding in single precision
-_ROWS = 4096  # of one request
 
 
 class _KnownMap(NamedTuple):
@@ -46,7 +47,7 @@ class KnownMaps(NamedTuple):
 
 
 class TrueErrors(NamedTuple):
-    """Distances from the truth, (N, maps) in [0, 1], of ``KnownMaps``."""
+    """Errors of ``KnownMaps`` by each of ``ERRORS``, (errors, N, maps)."""
 
     of_corruptions: np.ndarray
     of_methods: np.ndarray
@@ -77,7 +78,7 @@ def known_maps(network: KnownNetwork) -> KnownMaps:
 @functools.lru_cache(maxsize=1)
 def _explainer(model: Any) -> Explainer:
     """Return what explains the networks of one model, so that its methods are compiled once."""
-    return Explainer(model, {name: attribution.METHODS[name] for name in METHODS}, batch_size=_ROWS)
+    return Explainer(model, {name: attribution.METHODS[name] for name in METHODS}, batch_size=ROWS)
 
 
 class _MethodExplain:
@@ -106,36 +107,87 @@ def first_inputs(network: KnownNetwork, maps: KnownMaps, count: int) -> tuple[Kn
     return part, KnownMaps(*([_KnownMap(one.values[:count], one.explain) for one in each] for each in maps))
 
 
+def _one_minus(correlation_of: Callable[..., Any], maps: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return 1 - correlation of each map with its truth, (N,) in [0, 2]; 1 where one of both is constant."""
+    return np.asarray(1 - np.nan_to_num(correlation_of(maps, truth)))
+
+
+def _pearson(maps: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    first, second = (each - each.mean(axis=1, keepdims=True) for each in (maps, truth))
+    norm = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    rounding = 1e-9 * np.linalg.norm(maps, axis=1) * np.linalg.norm(truth, axis=1)
+    return ratio((first * second).sum(axis=1), np.where(norm > rounding, norm, 0.0))
+
+
+def _missed(maps: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return the share of the truth's highest quarter of magnitudes that is not in the map's, (N,) in [0, 1]."""
+    found = np.abs(truth)
+    counts = np.minimum((found > 0).sum(axis=1), truth.shape[1] // 4)
+    least = np.take_along_axis(-np.sort(-found, axis=1), np.maximum(counts - 1, 0)[:, np.newaxis], axis=1)
+    return 1 - ratio(shared_with_highest(np.abs(maps), found >= least, counts), counts)
+
+
+ERRORS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "distance": distance,
+    "1 - Pearson": functools.partial(_one_minus, _pearson),
+    "1 - Spearman": functools.partial(_one_minus, correlation.spearman),
+    "top-k": _missed,
+}
+
+
 def true_errors(network: KnownNetwork, maps: KnownMaps) -> TrueErrors:
-    """Return the distances of all maps from the truth."""
+    """Return the errors of all maps: each input's maps against the truth that its corrupted maps were made of.
+
+    NaN for a map of zeros, which some metrics score as a uniform map, and others not at all.
+    """
     truth = flat(network.exact(network.batch)[0])
+
+    def errors(maps: np.ndarray) -> list[np.ndarray]:
+        return [np.where(maps.any(axis=1), error(maps, truth), np.nan) for error in ERRORS.values()]
+
+    values = ([errors(flat(each.values).astype(np.float64)) for each in part] for part in maps)
     return TrueErrors(
-        *(
-            _rounded(np.stack([distance(flat(each.values).astype(np.float64), truth) for each in part], axis=1))
-            for part in maps
-        )
+        *(np.stack([_rounded(np.stack(each, axis=1)) for each in zip(*part, strict=True)]) for part in values)
     )
 
 
-def measure(metric: Metric, network: KnownNetwork, maps: KnownMaps) -> Measured | None:
-    """Return the scores of all maps; None where the metric is not defined."""
-    try:
-        repeats = np.stack([_scores(metric, network, maps.of_corruptions, repeat) for repeat in range(REPEATS)])
-        of_methods = _scores(metric, network, maps.of_methods, 0)
-    except BadInput:
-        return None
-    sign = 1 if metric.better == "more" else -1
-    return Measured(sign * repeats, sign * of_methods, *_cost(metric, network, maps.of_corruptions[0]))
+def measure(metrics: Mapping[str, Metric], network: KnownNetwork, maps: KnownMaps) -> dict[str, Measured]:
+    """Return the scores of all maps by each metric that is defined on a network."""
+    metrics = dict(metrics)
+    repeats = [_scores(metrics, network, maps.of_corruptions, repeat) for repeat in range(REPEATS)]
+    of_methods = _scores(metrics, network, maps.of_methods, 0)
+    return {
+        name: Measured(
+            sign * np.stack([one[name] for one in repeats]),
+            sign * of_methods[name],
+            *_cost(metric, network, maps.of_corruptions[0]),
+        )
+        for name, metric in metrics.items()
+        for sign in [1 if metric.better == "more" else -1]
+    }
 
 
-def _scores(metric: Metric, network: KnownNetwork, maps: Sequence[_KnownMap], repeat: int) -> np.ndarray:
-    """Return the scores of some maps, (N, maps) float64, rounded."""
-    assert metric.measure is not None
-    batch, found = batch_for(metric, network, repeat), []
+def _scores(
+    metrics: dict[str, Metric], network: KnownNetwork, maps: Sequence[_KnownMap], repeat: int
+) -> dict[str, np.ndarray]:
+    """Return the scores of some maps by each metric, (N, maps) float64, rounded; remove metrics that are not defined.
+
+    One map after the other is measured by all metrics, which share what they compute of it.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    batches: dict[bool, Batch] = {}
     for one in maps:
-        queries = one.explain if metric.measure.needs_explainer else network.scores
-        found.append(metric.measure.compute(one.values, batch, queries)[:, 0])
-    return _rounded(np.stack(found, axis=1))
+        for name, metric in [*metrics.items()]:
+            assert metric.measure is not None
+            explains = metric.measure.needs_explainer
+            batch = batches.setdefault(explains, batch_for(metric, network, repeat))
+            try:
+                scores = metric.measure.compute(one.values, batch, one.explain if explains else network.scores)[:, 0]
+            except BadInput:
+                del metrics[name]
+            else:
+                found.setdefault(name, []).append(scores)
+    return {name: _rounded(np.stack(found[name], axis=1)) for name in metrics}
 
 
 def batch_for(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:

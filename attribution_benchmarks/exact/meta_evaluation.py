@@ -1,26 +1,31 @@
-"""Measure which metrics tell a right map from a wrong one, on networks whose truth is known.
+"""Measure which metrics tell a right map from a wrong one, on sampled networks whose truth is known.
 
     python -m attribution_benchmarks.exact.meta_evaluation --output_dir=meta
-    python -m attribution_benchmarks.exact.meta_evaluation --metrics=insertion,my_metric.py:MINE --inputs=5
+    python -m attribution_benchmarks.exact.meta_evaluation --metrics=insertion,my_metric.py:MINE --networks=3
     python -m attribution_benchmarks.exact.meta_evaluation --metrics=deletion,quantus:PixelFlipping --inputs=1
 
-Each exact map is corrupted in known grades (``exact.known_networks``). A metric that measures whether a map is right
-ranks the corrupted maps of an input by their true error. The rank correlation of the two is computed for each input, so
-that easy and difficult inputs do not matter. docs/which_metric.md has the results.
+Networks come from the generators of ``exact.sampled_networks``. Exact maps with several values of absent positions are
+corrupted in known grades (``exact.known_networks``). A metric that measures whether a map is right ranks the corrupted
+maps of an input by their true error. The rank correlation of the two is computed for each input, so that easy and
+difficult inputs do not matter, for each truth and each measure of the error. docs/which_metric.md has the results.
 
-Quantus scores maps and changed inputs one by one. ``--quantus_inputs=2`` adds its metrics that compare with ours
-(``QUANTUS``), on the first two inputs of each network.
+Other values of ``--seed`` give other networks, inputs and corruptions. Quantus scores maps and changed inputs one by
+one. ``--quantus_networks=3`` adds its metrics that compare with ours (``QUANTUS``), on one input of the first three
+networks of each generator.
 
-Cost: 21 CPU minutes on one core for all metrics and seven inputs of each of 24 networks, with two inputs of each by the
-metrics of Quantus.
+Cost: about 20 CPU minutes on one core for all metrics, ten networks of each generator and two inputs of each.
 A stopped run with the same ``--output_dir`` resumes after the last network that it completed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,7 +38,9 @@ from attribution.errors import print_text
 from attribution.files import atomic_write, check_directory
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from attribution_benchmarks.core.metric import Metric, of_maps
+from attribution_benchmarks.core.tables import markdown_table
 from attribution_benchmarks.exact._metric_scores import (
+    ERRORS,
     MAPS,
     KnownMaps,
     Measured,
@@ -46,24 +53,31 @@ from attribution_benchmarks.exact._metric_scores import (
     true_errors,
     write_measured,
 )
-from attribution_benchmarks.exact.known_networks import GRADES, KINDS, KnownNetwork, known_networks
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS, KnownNetwork
 from attribution_benchmarks.exact.metrics import OVERALL
+from attribution_benchmarks.exact.sampled_networks import GENERATORS, TRUTHS, generator_of, sampled_networks
 from attribution_benchmarks.metrics.faithfulness import SUBSET, SUBSETS
+from attribution_benchmarks.metrics.map_values import ratio
 from attribution_benchmarks.metrics.of_libraries import quantus_metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 from attribution_benchmarks.stats import correlation, statistics
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("metrics", [], "metrics by name, or file.py:NAME; all when empty", flag_values=FLAGS)
-flags.DEFINE_integer("inputs", 10, "inputs of each network", 1, 100, flag_values=FLAGS)
+flags.DEFINE_integer("networks", 10, "networks of each generator, at least two", 2, flag_values=FLAGS)
+flags.DEFINE_integer("inputs", 2, "inputs of each network", 1, 100, flag_values=FLAGS)
 flags.DEFINE_integer(
-    "quantus_inputs", 0, "inputs of each network for the metrics of Quantus that compare with ours; 0 for none", 0, 100,
+    "quantus_networks", 0, "networks of each generator for the metrics of Quantus that compare with ours", 0,
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string(
     "output_dir", "", "directory for which_metric.json, .md and .png, and for the networks completed", flag_values=FLAGS
 )
-flags.DEFINE_integer("seed", 0, "of the inputs and of the bootstrap", flag_values=FLAGS)
+flags.DEFINE_integer("seed", 0, "of networks, inputs and corruptions", flag_values=FLAGS)
+
+CELLS = tuple(itertools.product(TRUTHS, ERRORS))
+SPLITS = 50  # of generators and corruptions in halves
+_FEWEST = 4  # metrics, for a correlation over them
 
 
 CONTROLS = {  # of the meta-evaluation itself
@@ -104,254 +118,45 @@ def quantus_metrics(positions: int) -> dict[str, Metric]:
 
 
 def agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Spearman's correlation of each row, (N,), over the columns in which both (N, maps) scores are known.
+    """Return Spearman's correlation over the last axis, where both (..., maps) scores are known; they broadcast.
 
-    0 where the first are equal and rank nothing, NaN where the second are equal and there is nothing to rank.
+    0 where the first are equal and rank nothing, NaN where the second are equal and there is nothing to rank, or fewer
+    than three are known.
     """
-    found = np.full(len(first), np.nan)
-    for row, (one, other) in enumerate(zip(first, second, strict=True)):
-        known = np.isfinite(one) & np.isfinite(other)
-        if known.sum() > 2 and np.ptp(other[known]) > 0:
-            found[row] = np.nan_to_num(correlation.spearman(one[known], other[known]))
-    return found
+    from scipy.stats import rankdata
+
+    first, second = np.broadcast_arrays(first, second)
+    known = np.isfinite(first) & np.isfinite(second)
+    count = known.sum(axis=-1, keepdims=True)
+    # Unknown ones come last, so that they do not change the ranks of the others.
+    ranks = (np.where(known, rankdata(np.where(known, each, np.inf), axis=-1), 0.0) for each in (first, second))
+    ours, theirs = (np.where(known, each - each.sum(-1, keepdims=True) / np.maximum(count, 1), 0.0) for each in ranks)
+    norms = [np.linalg.norm(each, axis=-1) for each in (ours, theirs)]
+    found = ratio((ours * theirs).sum(axis=-1), norms[0] * norms[1], 0.0)
+    return np.where((count[..., 0] > 2) & (norms[1] > 0), found, np.nan)
 
 
-def _differ(first: np.ndarray, second: np.ndarray) -> bool:
-    return not np.array_equal(first, second, equal_nan=True)
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """All that was measured on one network."""
+
+    name: str
+    truths: np.ndarray  # (N,) of ``TRUTHS``, of each input
+    errors: TrueErrors
+    measured: Mapping[str, Measured]  # metric -> scores of all inputs, or of the first ones
 
 
-def _wins(scores: np.ndarray, kind: str) -> np.ndarray:
-    """Return whether the truth has the better score than a map of grade 1, (N,): 1, 0, or 0.5 for equal scores."""
-    truth, other = scores[:, 0], scores[:, MAPS.index((kind, GRADES[-1]))]
-    return np.where(np.isfinite(truth - other), (truth > other) + (truth == other) / 2, np.nan)
+def score(
+    metrics: Mapping[str, Metric], network: KnownNetwork, quantus: bool = False, folder: pathlib.Path | None = None
+) -> Scored:
+    """Return the scores of metrics on a network, and of those of ``QUANTUS`` on one input.
 
-
-def _summary(
-    measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], seed: int = 0
-) -> dict[str, dict]:
-    """Return the figures of each metric on a group of networks, metric -> ``_figures``.
-
-    ``measured`` is metric -> network -> scores, perhaps of the first inputs of a network only, without the networks on
-    which the metric is not defined; ``errors`` is network -> true errors; ``seed`` is that of the bootstrap.
-    """
-    found = {metric: _figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
-    found = {metric: row for metric, row in found.items() if row}
-    for metric in QUANTUS.keys() & found.keys():
-        found[metric].update(_beside_ours(measured, errors, metric))
-    if found.keys() - CONTROLS.keys() - QUANTUS.keys():
-        _add_ranks(found, seed)
-    return found
-
-
-def _figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, Any]:
-    """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
-    first = {name: one.of_corruptions[0] for name, one in of_networks.items()}
-    every = np.concatenate(list(first.values()))
-    agreements = {name: agreement(each, -errors[name].of_corruptions[: len(each)]) for name, each in first.items()}
-    correlated = _estimate(agreements)
-    if correlated is None or not _differ(every, every[:, :1] + 0 * every):
-        return {}
-    return {
-        "correlation": correlated,
-        "by_network": {name: round(float(np.nanmean(column)), 4) for name, column in agreements.items()
-                       if np.isfinite(column).any()},
-        "truth": float(np.nanmean(every[:, 0])),
-        "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
-        "methods": _estimate({name: agreement(one.of_methods, -errors[name].of_methods[: len(one.of_methods)])
-                             for name, one in of_networks.items()}),
-        **_figures_of_use(of_networks),
-        **_figures_of_kinds(first, {name: one.of_corruptions for name, one in errors.items()}),
-    }  # fmt: skip
-
-
-def _beside_ours(
-    measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], name: str
-) -> dict[str, Any]:
-    """Return our counterpart of a metric of Quantus, both correlations on the same maps, and theirs minus ours.
-
-    A map that one of the two does not score, as Quantus does not score a map of zeros, counts for neither.
-    """
-    ours = QUANTUS[name].ours
-    first, second = {}, {}
-    for network, one in measured.get(name, {}).items():
-        if other := measured.get(ours, {}).get(network):
-            scores = one.of_corruptions[0], other.of_corruptions[0][: len(one.of_corruptions[0])]
-            both, error = np.isfinite(scores[0] + scores[1]), -errors[network].of_corruptions[: len(scores[0])]
-            first[network], second[network] = (agreement(np.where(both, each, np.nan), error) for each in scores)
-    if not first:
-        return {}
-    differences = {network: first[network] - second[network] for network in first}
-    return {
-        "ours": ours, "of_quantus": _estimate(first), "of_ours": _estimate(second),
-        "difference": _estimate(differences, bounds=(-2.0, 2.0)),
-    }  # fmt: skip
-
-
-def _figures_of_use(of_networks: Mapping[str, Measured]) -> dict[str, Any]:
-    """Return the retest reliability and the cost of a metric."""
-    measured = of_networks.values()
-    return {
-        "retest": _estimate({name: agreement(*one.of_corruptions) for name, one in of_networks.items()}),
-        "deterministic": not any(_differ(*one.of_corruptions) for one in measured),
-        "passes": float(np.mean([one.passes for one in measured])),
-        "explanations": float(np.mean([one.explanations for one in measured])),
-    }
-
-
-def _figures_of_kinds(
-    scores: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray]
-) -> dict[str, dict[str, list[float] | None]]:
-    """Return the correlation within the grades of each corruption, and the share of maps that the truth beats."""
-    found: dict[str, dict[str, list[float] | None]] = {"by_kind": {}, "wins": {}}
-    for kind in KINDS:
-        places = [0, *(place for place, (one, _) in enumerate(MAPS) if one == kind and place)]
-        within = {name: agreement(one[:, places], -errors[name][: len(one), places]) for name, one in scores.items()}
-        found["by_kind"][kind] = _estimate(within)
-        found["wins"][kind] = _estimate({name: _wins(one, kind) for name, one in scores.items()})
-    return found
-
-
-def _estimate(of_inputs: Mapping[str, np.ndarray], bounds: tuple[float, float] = (-1.0, 1.0)) -> list[float] | None:
-    """Return the mean of one value for each input of some networks as [value, low, high, inputs, networks].
-
-    The ends are those of a 95 % interval over networks. None where all values are NaN.
-    """
-    values = np.concatenate(list(of_inputs.values()))
-    names = np.repeat(list(of_inputs), [len(column) for column in of_inputs.values()])
-    known = np.isfinite(values)
-    if not known.any():
-        return None
-    found = statistics.mean_interval(values[known], clusters=names[known], bounds=bounds)
-    return [*(round(float(each), 4) for each in found[:3]), found.n, len(set(names[known]))]
-
-
-def _add_ranks(rows: dict[str, dict], seed: int) -> None:
-    """Add each metric's rank by its correlation, with a 95 % interval over networks, and its chance to be the first.
-
-    A network on which a metric is not defined does not count for it. Controls are not ranked, nor are the metrics of
-    Quantus, whose inputs are fewer.
-    """
-    ranked = [name for name in rows if name not in CONTROLS and name not in QUANTUS]
-    networks = sorted({network for name in ranked for network in rows[name]["by_network"]})
-    means = np.array([[rows[name]["by_network"].get(network, np.nan) for name in ranked] for network in networks])
-    drawn = np.nan_to_num(statistics.bootstrap_means(means, seed=seed), nan=-np.inf)
-    ranks = 1 + (drawn[:, np.newaxis, :] > drawn[:, :, np.newaxis]).sum(axis=2)
-    place = 1 + np.argsort([-rows[name]["correlation"][0] for name in ranked]).argsort()
-    for column, name in enumerate(ranked):
-        low, high = np.quantile(ranks[:, column], (0.025, 0.975), method="inverted_cdf")
-        rows[name]["rank"] = [int(place[column]), int(low), int(high), round(float((ranks[:, column] == 1).mean()), 3)]
-
-
-def table(rows: Mapping[str, Mapping]) -> list[str]:
-    """Return the Markdown table of one group of networks, from ``run``, the best metric first."""
-    heads = (
-        "rank", "metric", "corrupted exact maps", "maps of methods", "inputs", "retest", "passes", "maps", "right map",
-        "random map",
-    )  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---:|---:|---:|---:|---:|---:|"]
-    for name in sorted(rows, key=lambda name: -rows[name]["correlation"][0]):
-        row, sign = rows[name], 1 if rows[name]["better"] == "more" else -1
-        place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else "control" if name in CONTROLS else "–"
-        cells = (
-            place, f"`{name}`", shown(row["correlation"]), shown(row["methods"]), str(row["correlation"][3]),
-            retest(row), f"{row['passes']:.3g}", f"{row['explanations']:.3g}", f"{sign * row['truth'] + 0:.3g}",
-            f"{sign * row['chance'] + 0:.3g}",
-        )  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def retest(row: Mapping[str, Any]) -> str:
-    """Return the retest reliability of a metric, "0.85"; "1" for a metric without random numbers."""
-    return "1" if row["deterministic"] else shown(row["retest"], interval=False)
-
-
-def shown(found: Sequence[float] | None, interval: bool = True) -> str:
-    """Return an estimate as "0.85 (0.71 to 0.96)"; empty where there is none."""
-    if found is None:
-        return ""
-    value, low, high = (f"{round(each, 2) + 0.0:.2f}" for each in found[:3])  # no negative zero
-    return f"{value} ({low} to {high})" if interval else value
-
-
-def _draw(found: Mapping[str, Mapping[str, Mapping]]) -> Any:
-    """Return the figure: correlations with intervals, and for each corruption whether a metric sees it."""
-    from matplotlib.figure import Figure
-
-    best: dict[str, float] = {}
-    for name, row in ((name, row) for rows in found.values() for name, row in rows.items()):
-        best[name] = max(row["correlation"][0], best.get(name, -1.0))
-    names = sorted(best, key=lambda name: best[name])
-    figure = Figure(figsize=(13, 1.6 + 0.24 * len(names)), layout="constrained")
-    axes = figure.subplots(1, 1 + len(found), sharey=True, width_ratios=[1.3, *[1] * len(found)])
-    _draw_correlations(axes[0], names, found)
-    for axis, group in zip(axes[1:], found, strict=True):
-        image = _draw_kinds(axis, names, found[group])
-        axis.set_title(f"By corruption, {group}")
-    figure.colorbar(image, ax=axes[-1], label="rank correlation", aspect=40)
-    return figure
-
-
-def _draw_correlations(axis: Any, names: Sequence[str], found: Mapping[str, Mapping[str, Mapping]]) -> None:
-    """Draw each metric's correlation with its interval, one color for each group of networks."""
-    for group, color, offset in zip(found, ("tab:blue", "tab:orange"), (-0.14, 0.14), strict=False):
-        drawn = [(place + offset, found[group][name]) for place, name in enumerate(names) if name in found[group]]
-        places = [place for place, _ in drawn]
-        values, lows, highs = np.array([row["correlation"][:3] for _, row in drawn]).T
-        axis.hlines(places, lows, highs, color=color, linewidth=1.4)
-        axis.plot(values, places, "o", color=color, markersize=4, label=group)
-    axis.axvline(0, color="gray", linewidth=0.8)
-    axis.set(yticks=range(len(names)), yticklabels=names, xlim=(-1, 1.02), ylim=(-0.7, len(names) - 0.3),
-             title="Rank correlation with the true error")  # fmt: skip
-    axis.legend(loc="lower right", frameon=False)
-    axis.grid(axis="y", linewidth=0.3)
-
-
-def _draw_kinds(axis: Any, names: Sequence[str], rows: Mapping[str, Mapping]) -> Any:
-    """Draw the correlation within each kind of corruption as colors with numbers; return matplotlib's image."""
-    seen = np.full((len(names), len(KINDS)), np.nan)
-    for place, name in enumerate(names):
-        if name in rows:
-            seen[place] = [(rows[name]["by_kind"][kind] or [np.nan])[0] for kind in KINDS]
-    image = axis.imshow(seen, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    axis.set_xticks(range(len(KINDS)), [kind.replace("_", " ") for kind in KINDS], rotation=40, ha="right")
-    for row, column in np.argwhere(np.isfinite(seen)):
-        value = seen[row, column].round(1) + 0.0  # no negative zero
-        color = "white" if abs(value) > 0.6 else "black"
-        axis.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=color)
-    return image
-
-
-def run(
-    metrics: Mapping[str, Metric],
-    networks: Iterable[KnownNetwork],
-    seed: int = 0,
-    quantus_inputs: int = 0,
-    folder: pathlib.Path | None = None,
-) -> dict[str, dict[str, dict]]:
-    """Measure metrics on networks, and return the ``_summary`` of each group of networks.
-
-    ``quantus_inputs`` is the number of inputs of each network for the metrics of ``QUANTUS``, 0 for none of them.
     ``folder`` is where the scores of each network are kept, for a run that is stopped.
     """
-    measured: dict[str, dict[str, dict[str, Measured]]] = {}
-    by_group: dict[str, dict[str, Metric]] = {}
-    errors = {}
-    for network in tqdm.tqdm(list(networks), unit="network"):
-        maps = known_maps(network)
-        errors[network.name] = true_errors(network, maps)
-        theirs = quantus_metrics(int(np.prod(network.batch.pictures.shape[1:]))) if quantus_inputs else {}
-        found = _scored(metrics, network, maps, folder)
-        found |= _scored(theirs, *first_inputs(network, maps, quantus_inputs), folder)
-        by_group[network.group] = {**metrics, **theirs}
-        of_group = measured.setdefault(network.group, {name: {} for name in by_group[network.group]})
-        for name, one in found.items():
-            of_group[name][network.name] = one
-    summaries = {group: _summary(of_group, errors, seed) for group, of_group in measured.items()}
-    for group, rows in summaries.items():
-        for name, row in rows.items():
-            row["called"], row["better"] = by_group[group][name].name, by_group[group][name].better
-    return summaries
+    maps = known_maps(network)
+    theirs = quantus_metrics(int(np.prod(network.batch.pictures.shape[1:]))) if quantus else {}
+    found = _scored(metrics, network, maps, folder) | _scored(theirs, *first_inputs(network, maps, 1), folder)
+    return Scored(network.name, np.asarray(network.batch.truth["truth"]), true_errors(network, maps), found)
 
 
 def _scored(
@@ -359,7 +164,7 @@ def _scored(
 ) -> dict[str, Measured]:
     """Return the scores of each metric that is defined on a network; from ``folder`` where they are there."""
     if folder is None or not metrics:
-        return {name: one for name, metric in metrics.items() if (one := measure(metric, network, maps))}
+        return measure(metrics, network, maps)
     key = _key(metrics, network)
     file = folder / f"{network.name.replace('/', '-')}-{key[:12]}.json"
     found = read_measured(file, key)
@@ -380,32 +185,313 @@ def _function(metric: Metric) -> Any:
     return metric.measure.function
 
 
+def _mean(values: Any) -> float | None:
+    """Return the mean of what is known, to four digits; None where nothing is."""
+    values = np.asarray(values, np.float64)
+    return round(float(np.nanmean(values)), 4) + 0.0 if np.isfinite(values).any() else None
+
+
+def _by_cell(one: Measured, network: Scored) -> dict[str, float | None]:
+    """Return the mean agreement with each truth and error, "zero, distance" -> value."""
+    scores = one.of_corruptions[0]
+    found = agreement(scores, -network.errors.of_corruptions[:, : len(scores)])
+    truths = network.truths[: len(scores)]
+    places = {error: place for place, error in enumerate(ERRORS)}
+    return {f"{truth}, {error}": _mean(found[places[error], truths == truth]) for truth, error in CELLS}
+
+
+def _by_kind(one: Measured, network: Scored) -> dict[str, float | None]:
+    """Return the mean agreement with the distance within the grades of each corruption."""
+    scores, found = one.of_corruptions[0], {}
+    for kind in KINDS:
+        places = [0, *(place for place, (each, _) in enumerate(MAPS) if each == kind and place)]
+        found[kind] = _mean(agreement(scores[:, places], -network.errors.of_corruptions[0, : len(scores), places].T))
+    return found
+
+
+def summary(networks: Sequence[Scored], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return what docs/which_metric.json holds of networks: the figures of each metric that varies on one of them."""
+    networks = [_without_constants(one) for one in networks]
+    rows = {name: _figures(name, networks) for name in dict.fromkeys(name for one in networks for name in one.measured)}
+    for name, row in rows.items():
+        metric = metrics.get(name) or quantus_metrics(1)[name]
+        row["better"] = metric.better
+    return {"networks": [one.name for one in networks], "metrics": rows, "halves": halves(networks, rows)}
+
+
+def _without_constants(one: Scored) -> Scored:
+    """Return the scores of a network without metrics that never vary between its maps, as blur does not on vectors."""
+    varying = {
+        name: each
+        for name, each in one.measured.items()
+        if (
+            np.nanmax(each.of_corruptions, 2, initial=-np.inf) > np.nanmin(each.of_corruptions, 2, initial=np.inf)
+        ).any()
+    }
+    return dataclasses.replace(one, measured=varying)
+
+
+def _figures(name: str, networks: Sequence[Scored]) -> dict[str, Any]:
+    """Return the figures of one metric.
+
+    Lists have one entry a network, None where the metric is not defined.
+    """
+    known = [(one.measured[name], one) for one in networks if name in one.measured]
+    every = np.concatenate([one.of_corruptions[0] for one, _ in known])
+    cells = [_by_cell(one.measured[name], one) if name in one.measured else {} for one in networks]
+    kinds = [_by_kind(*each) for each in known]
+    of_methods = [agreement(one.of_methods, -each.errors.of_methods[0, : len(one.of_methods)]) for one, each in known]
+    return {
+        "agreement": {", ".join(cell): [each.get(", ".join(cell)) for each in cells] for cell in CELLS},
+        "by_kind": {kind: _mean([np.nan if each[kind] is None else each[kind] for each in kinds]) for kind in KINDS},
+        "methods": [_mean(each) for each in of_methods],
+        "retest": _mean(np.concatenate([agreement(*one.of_corruptions) for one, _ in known])),
+        "deterministic": not any(_differ(*one.of_corruptions) for one, _ in known),
+        "passes": float(np.mean([one.passes for one, _ in known])),
+        "explanations": float(np.mean([one.explanations for one, _ in known])),
+        "truth": float(np.nanmean(every[:, 0])),
+        "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
+        **(_beside_ours(name, networks) if name in QUANTUS else {}),
+    }
+
+
+def _differ(first: np.ndarray, second: np.ndarray) -> bool:
+    return not np.array_equal(first, second, equal_nan=True)
+
+
+def _beside_ours(name: str, networks: Sequence[Scored]) -> dict[str, Any]:
+    """Return the agreement with the distance of a metric of Quantus and of ours, on the maps that both score."""
+    ours = QUANTUS[name].ours
+    found: dict[str, Any] = {"ours": ours, "of_quantus": [], "of_ours": []}
+    for one in networks:
+        if name in one.measured and ours in one.measured:
+            first = one.measured[name].of_corruptions[0]
+            second = one.measured[ours].of_corruptions[0][: len(first)]
+            errors = np.where(np.isfinite(first + second), -one.errors.of_corruptions[0, : len(first)], np.nan)
+            found["of_quantus"].append(_mean(agreement(first, errors)))
+            found["of_ours"].append(_mean(agreement(second, errors)))
+    return found
+
+
+def halves(networks: Sequence[Scored], names: Iterable[str], seed: int = 0) -> dict[str, dict[str, list[float]]]:
+    """Return how well the order of metrics on one half predicts the order on the other half.
+
+    What is split -> error -> [mean, low, high] of Spearman's correlation over metrics: the mean of ``SPLITS`` splits,
+    and their 2.5 and 97.5 % quantiles. The metrics are those that are defined on every network. The halves of "both"
+    have neither generators nor corruptions in common, but for the exact maps.
+    """
+    names = [name for name in ranked(names) if all(name in one.measured for one in networks)]
+    if len(names) < _FEWEST or len({generator_of(one.name) for one in networks}) < 2:
+        return {}
+    scores = np.stack([np.concatenate([one.measured[name].of_corruptions[0] for one in networks]) for name in names])
+    errors = np.concatenate([one.errors.of_corruptions for one in networks], axis=1)
+    origin = np.repeat([generator_of(one.name) for one in networks], [len(one.truths) for one in networks])
+    kinds, draw = np.array([kind for kind, _ in MAPS]), np.random.default_rng(seed)
+    found: dict[str, list] = {"generators": [], "corruptions": [], "both": []}
+    every = _by_input(scores, errors, kinds == kinds)
+    for _ in range(SPLITS):
+        rows, columns = (np.isin(each, draw.permutation(np.unique(each))[::2]) for each in (origin, kinds))
+        half, other = (_by_input(scores, errors, each) for each in (columns, ~columns))
+        for split, first, second in (
+            ("generators", every[..., rows], every[..., ~rows]),
+            ("corruptions", half, other),
+            ("both", half[..., rows], other[..., ~rows]),
+        ):
+            found[split].append(correlation.spearman(*(np.nanmean(each, axis=2) for each in (first, second))))
+    return {
+        split: {error: [round(float(each), 3) for each in (column.mean(), *np.quantile(column, (0.025, 0.975)))]
+                for error, column in zip(ERRORS, np.array(values).T, strict=True)}
+        for split, values in found.items()
+    }  # fmt: skip
+
+
+def _by_input(scores: np.ndarray, errors: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the agreement of metrics with errors, (errors, metrics, inputs), over some maps and the exact one."""
+    columns = columns | (np.arange(len(columns)) == 0)
+    return agreement(scores[..., columns], -errors[:, np.newaxis, :, columns])
+
+
+def ranked(names: Iterable[str]) -> list[str]:
+    """Return the metrics that are ranked: no controls, and none of Quantus, whose inputs are fewer."""
+    return [name for name in names if name not in CONTROLS and name not in QUANTUS]
+
+
+def agreements(record: Mapping[str, Any], names: Iterable[str]) -> np.ndarray:
+    """Return the agreement of metrics by truth and error, and network, (metrics, cells, networks); NaN for none."""
+    keys, rows = [", ".join(cell) for cell in CELLS], record["metrics"]
+    return np.array([[rows[name]["agreement"][key] for key in keys] for name in names], np.float64)
+
+
+def ranks(record: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the rank of each metric by each truth and error, (cells,): one more than are better on shared networks."""
+    names = ranked(record["metrics"])
+    values = agreements(record, names)
+    with warnings.catch_warnings(action="ignore"):  # no shared network
+        better = np.array([np.nanmean(values - one, axis=2) > 0 for one in values])
+    return dict(zip(names, 1 + better.sum(axis=1), strict=True))
+
+
+def verdicts(differences: np.ndarray) -> np.ndarray:
+    """Return 1, -1 or 0 where the 95 % interval of a mean is above, below or around 0; (...) of (..., networks)."""
+    columns = differences.reshape(-1, differences.shape[-1]).T
+    low, high = statistics.means(columns).intervals()
+    return ((low > 0).astype(int) - (high < 0)).reshape(differences.shape[:-1])
+
+
+def compared(record: Mapping[str, Any]) -> dict[tuple[str, str], np.ndarray]:
+    """Return the verdicts of the first minus the second metric by truth and error, (cells,), of all ranked pairs."""
+    names = ranked(record["metrics"])
+    values, pairs = agreements(record, names), np.array(list(itertools.permutations(range(len(names)), 2)))
+    found = verdicts(values[pairs[:, 0]] - values[pairs[:, 1]])
+    return {(names[first], names[second]): each for (first, second), each in zip(pairs, found, strict=True)}
+
+
+def estimate(values: Any, bounds: tuple[float, float] = (-1.0, 1.0)) -> Sequence[float] | None:
+    """Return the mean of one number a network with its 95 % interval over networks; None where nothing is known."""
+    values = np.asarray(values, np.float64)
+    return (
+        statistics.mean_interval(values[np.isfinite(values)], bounds=bounds)[:3] if np.isfinite(values).any() else None
+    )
+
+
+def by_error(record: Mapping[str, Any], name: str) -> np.ndarray:
+    """Return the agreement of a metric, averaged over truths, (errors, networks)."""
+    values = agreements(record, [name])[0].reshape(len(TRUTHS), len(ERRORS), -1)
+    with warnings.catch_warnings(action="ignore"):
+        return np.asarray(np.nanmean(values, axis=0))
+
+
+def table(record: Mapping[str, Any]) -> str:
+    """Return the Markdown table of metrics, from ``run``, the best mean rank first."""
+    heads = [
+        "rank",
+        "metric",
+        "above",
+        *ERRORS,
+        "maps of methods",
+        "retest",
+        "passes",
+        "maps",
+        "right map",
+        "random map",
+    ]
+    places, pairs, body = ranks(record), compared(record), []
+    for name in ordered(record):
+        row, sign = record["metrics"][name], 1 if record["metrics"][name]["better"] == "more" else -1
+        place, above = "control" if name in CONTROLS else "–", ""
+        if name in places:
+            place = f"{np.median(places[name]):.0f} ({places[name].min()}–{places[name].max()})"
+            above = str(sum((each > 0).all() for (first, _), each in pairs.items() if first == name))
+        first, *others = (estimate(values) for values in by_error(record, name))
+        body.append([
+            place, f"`{name}`", above, shown(first), *(shown(each, interval=False) for each in others),
+            shown(estimate(row["methods"])), retest(row), f"{row['passes']:.3g}", f"{row['explanations']:.3g}",
+            f"{sign * row['truth'] + 0:.3g}", f"{sign * row['chance'] + 0:.3g}",
+        ])  # fmt: skip
+    return markdown_table(heads, body)
+
+
+def ordered(record: Mapping[str, Any]) -> list[str]:
+    """Return all metrics, those that are ranked by their mean rank, others by their mean agreement among them."""
+    places, rows = ranks(record), record["metrics"]
+    means = {name: np.nanmean(agreements(record, [name])) for name in rows}
+    first = sorted(places, key=lambda name: places[name].mean())
+    for name in sorted(rows.keys() - places.keys(), key=means.__getitem__):
+        first.insert(next((i for i, each in enumerate(first) if means[each] < means[name]), len(first)), name)
+    return first
+
+
+def retest(row: Mapping[str, Any]) -> str:
+    """Return the retest reliability of a metric, "0.85"; "1" for a metric without random numbers."""
+    return "1" if row["deterministic"] else f"{row['retest']:.2f}"
+
+
+def shown(found: Sequence[float] | None, interval: bool = True) -> str:
+    """Return an estimate as "0.85 (0.71 to 0.96)"; empty where there is none."""
+    if found is None:
+        return ""
+    value, low, high = (f"{round(each, 2) + 0.0:.2f}" for each in found[:3])  # no negative zero
+    return f"{value} ({low} to {high})" if interval else value
+
+
+def _draw(record: Mapping[str, Any]) -> Any:
+    """Return the figure: agreement by measure of the error, by generator and truth, and by corruption."""
+    from matplotlib.figure import Figure
+
+    names = ordered(record)[::-1]
+    figure = Figure(figsize=(15, 1.8 + 0.24 * len(names)), layout="constrained")
+    columns = len(GENERATORS) + len(TRUTHS)
+    axes = figure.subplots(1, 3, sharey=True, width_ratios=[8, columns, len(KINDS)])
+    for place, name in enumerate(names):
+        cells = agreements(record, [name])[0]
+        cells = np.nanmean(cells[np.isfinite(cells).any(axis=1)], axis=1)
+        axes[0].hlines(place, cells.min(), cells.max(), color="lightgray", linewidth=4)
+    for error, marker, values in zip(
+        ERRORS, "osd^", np.array([by_error(record, name) for name in names]).swapaxes(0, 1), strict=True
+    ):
+        axes[0].plot(np.nanmean(values, axis=1), range(len(names)), marker, markersize=4, label=error)
+    axes[0].axvline(0, color="gray", linewidth=0.8)
+    axes[0].set(yticks=range(len(names)), yticklabels=names, xlim=(-0.6, 1.02), ylim=(-0.7, len(names) - 0.3),
+                title="Rank correlation with the true error")  # fmt: skip
+    axes[0].legend(loc="upper center", bbox_to_anchor=(0.2, -0.03), ncol=2, frameon=False)
+    axes[0].grid(axis="y", linewidth=0.3)
+    origin = np.array([generator_of(network) for network in record["networks"]])
+    reference = agreements(record, names)[:, :: len(ERRORS)]  # by the distance, (metrics, truths, networks)
+    with warnings.catch_warnings(action="ignore"):
+        parts = [np.nanmean(reference[..., origin == generator], axis=(1, 2)) for generator in GENERATORS]
+        parts += list(np.nanmean(reference, axis=2).T)
+    kinds = [[record["metrics"][name]["by_kind"][kind] for kind in KINDS] for name in names]
+    _heat(axes[1], np.stack(parts, axis=1), [*GENERATORS, *(f"truth: {truth}" for truth in TRUTHS)])
+    image = _heat(axes[2], np.array(kinds, np.float64), list(KINDS))
+    axes[1].set_title("By generator and truth (distance)")
+    axes[2].set_title("Within the grades of one corruption (distance)")
+    figure.colorbar(image, ax=axes[-1], label="rank correlation", aspect=40)
+    return figure
+
+
+def _heat(axis: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
+    """Draw numbers, (metrics, columns), with their colors; return matplotlib's image."""
+    image = axis.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+    axis.set_xticks(range(len(columns)), [each.replace("_", " ") for each in columns], rotation=40, ha="right")
+    for row, column in np.argwhere(np.isfinite(values)):
+        value = values[row, column].round(1) + 0.0  # no negative zero
+        color = "white" if abs(value) > 0.6 else "black"
+        axis.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=color)
+    return image
+
+
+def as_json(record: Mapping[str, Any]) -> str:
+    """Return a record with one line for each list."""
+    return re.sub(r"\n {4,}(?=[^\n]*)", " ", json.dumps(record, indent=1)) + "\n"
+
+
 def chosen(names: Sequence[str]) -> dict[str, Metric]:
     """Return the metrics of some names, all when empty, with those of ``CONTROLS``."""
     return {**select_metrics(names or METRIC_REGISTRY, {}), **CONTROLS}
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Measure, print the tables, and write the files of ``--output_dir``."""
+    """Measure, print the table, and write the files of ``--output_dir``."""
     check_directory("output_dir", flag_values.output_dir)
     metrics = chosen(flag_values.metrics)
     folder = pathlib.Path(flag_values.output_dir) if flag_values.output_dir else None
-    networks = known_networks(flag_values.inputs, flag_values.seed)
-    found = run(metrics, networks, flag_values.seed, flag_values.quantus_inputs, folder and folder / "networks")
-    text = "\n\n".join("\n".join([f"## {group}", "", *table(rows)]) for group, rows in found.items())
-    print_text(text + "\n")
+    networks = sampled_networks(flag_values.networks, flag_values.inputs, flag_values.seed)
+    total = len(GENERATORS) * flag_values.networks
+    scored = []
+    for place, network in enumerate(tqdm.tqdm(networks, unit="network", total=total)):
+        quantus = place % flag_values.networks < flag_values.quantus_networks
+        scored.append(score(metrics, network, quantus, folder and folder / "networks"))
+    record = {name: flag_values[name].value for name in ("seed", "inputs", "quantus_networks")} | summary(
+        scored, metrics
+    )
+    text = table(record)
+    print_text(text)
     if folder:
         from attribution_benchmarks.core.figures import save_figure
 
-        record = {
-            "inputs_per_network": flag_values.inputs,
-            "quantus_inputs": flag_values.quantus_inputs,
-            "seed": flag_values.seed,
-            "groups": found,
-        }
-        atomic_write(folder / "which_metric.json", json.dumps(record, indent=1) + "\n")
-        atomic_write(folder / "which_metric.md", text + "\n")
-        save_figure(_draw(found), folder, "which_metric")
+        atomic_write(folder / "which_metric.json", as_json(record))
+        atomic_write(folder / "which_metric.md", text)
+        save_figure(_draw(record), folder, "which_metric")
 
 
 if __name__ == "__main__":

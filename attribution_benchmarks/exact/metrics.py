@@ -35,10 +35,16 @@ def shapley_values_of_network(
     return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
 
 
-def shapley_values_of_outputs(inputs: np.ndarray, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return the Shapley values of all outputs, (N, outputs, features) float64; see ``shapley_values_of_network``."""
+def shapley_values_of_outputs(
+    inputs: np.ndarray, scores: Callable[[np.ndarray], np.ndarray], absent: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Return the Shapley values of all outputs, (N, outputs, features) float64; see ``shapley_values_of_network``.
+
+    ``absent`` are the values of absent features, which broadcast to (N, features).
+    """
     members = coalitions(inputs.shape[1])
-    parts = (inputs[:, np.newaxis] * members[np.newaxis]).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
+    others = np.broadcast_to(absent, inputs.shape)[:, np.newaxis]
+    parts = np.where(members, inputs[:, np.newaxis], others).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
     worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
     return shapley_values(np.moveaxis(worth, 2, 1))
 

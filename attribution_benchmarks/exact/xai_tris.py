@@ -13,7 +13,6 @@ coalitions of its own pixels, at most 4,096. Absent pixels are zero.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 from typing import cast
 
@@ -21,7 +20,6 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.files import find_saved_model
-from attribution.methods.perturbation import positions
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control
@@ -123,38 +121,41 @@ class HiddenUnits:
         found: np.ndarray = np.maximum(flat @ self.weights + self.biases, 0) @ self.outputs + self.constant
         return found
 
-    def shapley_values(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Return the exact Shapley values of each input's target, of the shape of the inputs, float64."""
+    def shapley_values(
+        self,
+        inputs: np.ndarray,
+        targets: np.ndarray,
+        absent: np.ndarray | float = 0.0,
+        spread: np.ndarray | float = 0.0,
+    ) -> np.ndarray:
+        """Return the exact Shapley values of each input's target, of the shape of the inputs, float64.
+
+        Absent values are ``absent``, which broadcasts to the inputs. Where ``spread``, (N,), is above 0, they are
+        independent normal variables of these means and this standard deviation, over which units are averaged in
+        closed form.
+        """
         flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
-        found = np.zeros(flat.shape)
-        for unit in range(len(self.biases)):
-            scale = self.outputs[unit, targets]
-            if len(rows := np.flatnonzero(scale)):
-                read, values = self._of_unit(unit, flat, rows)
-                found[np.ix_(rows, read)] += scale[rows, np.newaxis] * values
+        others = np.broadcast_to(absent, np.shape(inputs)).reshape(flat.shape)
+        spreads, found = np.broadcast_to(spread, len(flat))[:, np.newaxis], np.zeros(flat.shape)
+        for unit in range(self.weights.shape[1]):
+            read, scale = np.flatnonzero(self.weights[:, unit]), self.outputs[unit, targets]
+            rows = np.flatnonzero(scale)
+            if len(read) and len(rows):
+                weights, members = self.weights[read, unit], coalitions(len(read))
+                base, parts = (values[np.ix_(rows, read)] * weights for values in (others, flat))
+                sums = base.sum(axis=1, keepdims=True) + (parts - base) @ members.T + self.biases[unit]
+                worth = _mean_of_rectified(sums, spreads[rows] * np.sqrt(~members @ weights**2))
+                found[np.ix_(rows, read)] += scale[rows, np.newaxis] * shapley_values(worth)
         return found.reshape(np.shape(inputs))
 
-    def shapley_values_of_outputs(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the exact Shapley values of all outputs, (N, classes, ...) float64, of inputs (N, ...)."""
-        flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
-        found = np.zeros((len(flat), self.outputs.shape[1], flat.shape[1]))
-        for unit, scales in enumerate(self.outputs):
-            read, values = self._of_unit(unit, flat, np.arange(len(flat)))
-            found[:, :, read] += scales[:, np.newaxis] * values[:, np.newaxis]
-        return found.reshape((len(flat), -1, *np.shape(inputs)[1:]))
 
-    def _of_unit(self, unit: int, flat: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the inputs that a unit reads, and their Shapley values for it, (rows, inputs read)."""
-        read = np.flatnonzero(self.weights[:, unit])
-        if not len(read):
-            return read, np.zeros((len(rows), 0))
-        parts = flat[np.ix_(rows, read)] * self.weights[read, unit]
-        return read, shapley_values(np.maximum(parts @ _members(len(read)) + self.biases[unit], 0))
+def _mean_of_rectified(means: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+    """Return the mean of relu(z) for normal z of some means and standard deviations, which broadcast."""
+    from scipy.special import ndtr
 
-
-@functools.cache
-def _members(features: int) -> np.ndarray:
-    return coalitions(features).T
+    z = np.divide(means, spreads, out=np.zeros(np.broadcast(means, spreads).shape), where=spreads > 0)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return np.where(spreads > 0, means * ndtr(z) + spreads * density, np.maximum(means, 0))
 
 
 def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
@@ -244,8 +245,8 @@ def _mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarra
 
 
 def _exact_values(batch: Batch, seed: int) -> np.ndarray:
-    """Return the exact Shapley values as maps, (N, positions...)."""
-    return np.reshape(batch.truth["shapley"], (len(batch), *positions(batch.pictures.shape)))
+    """Return the exact Shapley values as maps, (N, 8, 8)."""
+    return np.asarray(batch.truth["shapley"])[..., 0]
 
 
 EXACT_VALUES = Control(

@@ -42,8 +42,8 @@ METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics 
 
 def main() -> None:
     """Write the pages."""
-    groups = json.loads(RELIABILITY.read_text(encoding="utf-8"))["groups"]
-    for name, text in (("methods", methods_page()), ("metrics", metrics_page(groups))):
+    measured = json.loads(RELIABILITY.read_text(encoding="utf-8"))["metrics"]
+    for name, text in (("methods", methods_page()), ("metrics", metrics_page(measured))):
         atomic_write(ROOT / "docs" / f"{name}.md", text)
 
 
@@ -80,17 +80,17 @@ def _section(method: Method) -> str:
     return "".join([f"\n## {method.name}\n\n{summary}\n\n", *lines])
 
 
-def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
+def metrics_page(measured: Mapping[str, Mapping]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     libraries = metrics.of_libraries
-    header = ["name", "metric", "better", "range", "cost", "retest, images", "retest, vectors"]
+    header = ["name", "metric", "better", "range", "cost", "retest"]
     text = METRICS_TEMPLATE.read_text("utf-8")
     for name, value in {
         "example": EXAMPLE,
         "quantus": _quoted(libraries.QUANTUS_NAMES),
         "xplique": _quoted(libraries.XPLIQUE_NAMES),
         "xplique_install": libraries.XPLIQUE_INSTALL,
-        "table": _table(header, [_row(metric, groups) for metric in METRIC_REGISTRY.values()]),
+        "table": _table(header, [_row(metric, measured) for metric in METRIC_REGISTRY.values()]),
         "invariances": _invariances(),
         "values": _values(),
     }.items():
@@ -98,11 +98,9 @@ def metrics_page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
     return re.sub(r"^{metrics of: (.+)}$", _sheets, text, flags=re.MULTILINE)
 
 
-def _row(metric: Metric, groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
-    measured = (groups[group].get(metric.name) for group in ("images", "vectors"))
-    link = f"[`{metric.name}`](#{metric.name})"
-    return [link, metric.title, metric.better, _range(metric), metric.cost,
-            *(retest(row) if row else "" for row in measured)]  # fmt: skip
+def _row(metric: Metric, measured: Mapping[str, Mapping]) -> list[str]:
+    again = retest(measured[metric.name]) if metric.name in measured else ""
+    return [f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost, again]
 
 
 def _shown_cards() -> dict[str, Card]:

@@ -1,10 +1,15 @@
-"""Write docs/which_metric.md from docs/which_metric.json and which_metric_template.md.
+"""Write docs/which_metric.md from docs/which_metric.json, which_metric_other_seeds.json and which_metric_template.md.
 
-    python -m attribution_benchmarks.exact.meta_evaluation --inputs=7 --quantus_inputs=2 --output_dir=meta
+    python -m attribution_benchmarks.exact.meta_evaluation --quantus_networks=3 --output_dir=meta
+    python -m attribution_benchmarks.exact.meta_evaluation --seed=1 --networks=3 --inputs=1 --output_dir=other_seeds
     cp meta/which_metric.json docs/ && cp meta/which_metric.png docs/pictures/
+    cp other_seeds/which_metric.json docs/which_metric_other_seeds.json
     python tools/docs/document_which_metric.py
 
-Cost: seconds; the first command 21 CPU minutes on one core.
+A statement on the page is a comparison that is evaluated on the figures of both runs. One that holds for every truth
+and every error, in both, is a finding; what others depend on is printed.
+
+Cost: seconds; the first command about 20 CPU minutes on one core, the second a few.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -23,92 +30,300 @@ from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
 from attribution_benchmarks.exact.known_networks import GRADES, KINDS  # noqa: E402
-from attribution_benchmarks.exact.meta_evaluation import CONTROLS, QUANTUS, shown, table  # noqa: E402
-from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
+from attribution_benchmarks.exact.meta_evaluation import (  # noqa: E402
+    CELLS,
+    CONTROLS,
+    ERRORS,
+    QUANTUS,
+    SPLITS,
+    TRUTHS,
+    agreements,
+    by_error,
+    compared,
+    estimate,
+    ranked,
+    ranks,
+    shown,
+    table,
+    verdicts,
+)
+from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of  # noqa: E402
+from attribution_benchmarks.metrics.cards import SAME, cards  # noqa: E402
+from attribution_benchmarks.stats import correlation  # noqa: E402
 
-_WITHIN = 3  # rank of a metric that is named first
-FIGURES = ROOT / "docs" / "which_metric.json"
+RECORDS = tuple(ROOT / "docs" / f"which_metric{part}.json" for part in ("", "_other_seeds"))
 TEMPLATE = ROOT / "tools" / "docs" / "which_metric_template.md"
+_NAMED = 3  # metrics of the summary
+FAMILIES = {
+    "correlations over random sets": ("sensitivity_n", "faithfulness_correlation", "mu_fidelity"),
+    "curves of removal": ("insertion", "deletion", "insertion_deletion", "selectivity", "irof", "sufficiency"),
+    "curves with blur": ("insertion_blur", "deletion_blur", "insertion_deletion_blur"),
+    "curves with ROAD's imputation": ("insertion_road", "deletion_road", "insertion_deletion_road"),
+    "curves with the mean color": ("insertion", "deletion", "insertion_deletion"),
+    "overlaps with a mask of the evidence": (
+        "pointing_game", "roc_auc", "average_precision", "iou_at_area", "attribution_localisation",
+        "top_k_intersection", "focus",
+    ),
+    "sparseness and complexity": ("sparseness", "complexity", "effective_complexity"),
+    "stability under noise": ("max_sensitivity", "avg_sensitivity", "local_lipschitz"),
+    "checks with random weights": ("randomisation", "randomisation_ssim", "randomisation_independent"),
+}  # fmt: skip
+_BLACK, _MEAN = "quantus:FaithfulnessCorrelation", "quantus:FaithfulnessCorrelation?perturb_baseline=mean"
+STATEMENTS = (  # the first is above the second; a family, a metric, or "chance", which is 0
+    ("correlations over random sets", "curves of removal"),
+    ("infidelity", "correlations over random sets"),
+    ("infidelity", "curves of removal"),
+    ("correlations over random sets", "overlaps with a mask of the evidence"),
+    ("curves of removal", "overlaps with a mask of the evidence"),
+    ("curves with the mean color", "curves with blur"),
+    ("curves with the mean color", "curves with ROAD's imputation"),
+    ("curves of removal", "completeness"),
+    ("completeness", "sparseness and complexity"),
+    ("overlaps with a mask of the evidence", "sparseness and complexity"),
+    ("curves of removal", "sparseness and complexity"),
+    ("curves of removal", "checks with random weights"),
+    ("curves of removal", "stability under noise"),
+    ("curves of removal", "monotonicity"),
+    ("sparseness and complexity", "checks with random weights"),
+    ("sparseness and complexity", "stability under noise"),
+    ("sparseness and complexity", "chance"),
+    ("checks with random weights", "chance"),
+    ("chance", "stability under noise"),
+    ("monotonicity", "chance"),
+    (_MEAN, _BLACK),
+)
+
+
+class Statement(NamedTuple):
+    """A comparison of two families on one run."""
+
+    first: str
+    second: str
+    verdicts: np.ndarray  # (cells,) 1, -1 or 0
+    means: np.ndarray  # (cells,) of the differences over networks; NaN where it was not measured
+    generators: int  # of which the mean difference is above 0
+    of: int
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the first is above the second by every truth and error that was measured."""
+        return bool((self.verdicts[np.isfinite(self.means)] > 0).all())
 
 
 def main() -> None:
     """Write the page."""
-    atomic_write(ROOT / "docs" / "which_metric.md", page(json.loads(FIGURES.read_text(encoding="utf-8"))))
+    atomic_write(ROOT / "docs" / "which_metric.md", page(*records()))
 
 
-def page(record: Mapping) -> str:
+def records() -> list[dict[str, Any]]:
+    """Return the record of the run, and that of the run with other seeds."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in RECORDS]
+
+
+def page(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the page as Markdown."""
-    groups = record["groups"]
-    images, vectors = groups["images"], groups["vectors"]
-    counts = [rows["distance"]["correlation"][3:] for rows in groups.values()]
-    sets = "faithfulness_correlation"
+    both = [(one, statement(other, *names)) for names in STATEMENTS if (one := statement(record, *names))]
+    found = [pair for pair in both if all(each is None or each.holds for each in pair)]
     return TEMPLATE.read_text(encoding="utf-8").format(
-        best=" and ".join(f"`{name}`" for name in best(groups)),
-        within=_WITHIN,
-        inputs=sum(count for count, _ in counts),
-        networks=sum(count for _, count in counts),
+        networks=len(record["networks"]),
+        other_networks=len(other["networks"]),
+        generators=markdown_table(["generator", "networks"], [[f"`{name}`", of[0]] for name, of in GENERATORS.items()]),
+        generator_count=len(GENERATORS),
+        truths="; ".join(f"**{name}**: {about}" for name, about in TRUTHS.items()),
+        inputs=record["inputs"],
+        other_inputs=other["inputs"],
         kinds=len(KINDS),
         kinds_about="; ".join(KINDS.values()),
         grades=len(GRADES),
         maps=1 + len(KINDS) * len(GRADES),
         methods=len(METHODS),
-        images={name: cells(row) for name, row in images.items()},
-        vectors={name: cells(row) for name, row in vectors.items()},
-        above_curves=shown(difference(images, sets, "insertion_deletion")),
-        above_road=shown(difference(images, sets, "insertion_deletion_road")),
-        above_deletion=shown(difference(images, "sensitivity_n", "deletion")),
-        above_randomisation=shown(difference(vectors, "sparseness", "randomisation")),
-        images_table="\n".join(table(images)),
-        vectors_table="\n".join(table(vectors)),
-        quantus_inputs=record["quantus_inputs"],
-        quantus=beside(groups),
-        transfer_images=f"{transfer(images):.2f}",
-        transfer_vectors=f"{transfer(vectors):.2f}",
-        command="python -m attribution_benchmarks.exact.meta_evaluation "
-        f"--inputs={record['inputs_per_network']} --quantus_inputs={record['quantus_inputs']} --output_dir=meta",
+        cells=len(CELLS),
+        short=in_short(record),
+        findings="\n".join(f"{number}. {finding(*pair)}" for number, pair in enumerate(found, 1)),
+        depends="\n".join(f"- {depends(*pair)}" for pair in both if pair not in found),
+        best=best(record),
+        halves=halves(record),
+        replication=replication(record, other),
+        table=table(record),
+        quantus=beside(record),
+        quantus_networks=max(len(row.get("of_quantus", ())) for row in record["metrics"].values()),
+        splits=SPLITS,
+        transfer=f"{transfer(record):.2f}",
+    )  # fmt: skip
+
+
+def statement(record: Mapping[str, Any], first: str, second: str) -> Statement | None:
+    """Return a comparison on a run; None where it lacks the metrics."""
+    try:
+        differences = _values(record, first) - _values(record, second)
+    except KeyError:
+        return None
+    origin = np.array([generator_of(name) for name in record["networks"]])
+    with warnings.catch_warnings(action="ignore"):  # no shared network
+        by_generator = np.array([np.nanmean(differences[:, origin == name]) for name in GENERATORS])
+        means = np.nanmean(differences, axis=1)
+    known = by_generator[np.isfinite(by_generator)]
+    return Statement(first, second, verdicts(differences), means, int((known > 0).sum()), len(known))
+
+
+def _values(record: Mapping[str, Any], name: str) -> np.ndarray:
+    """Return the agreement of a family, the mean of its metrics, or of one metric, (cells, networks)."""
+    if name == "chance":
+        return np.zeros((len(CELLS), len(record["networks"])))
+    with warnings.catch_warnings(action="ignore"):  # a network on which none is defined
+        return np.asarray(np.nanmean(agreements(record, FAMILIES.get(name, (name,))), axis=0))
+
+
+def _called(name: str) -> str:
+    return name if name in FAMILIES or name == "chance" else f"`{name}`"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _span(values: np.ndarray) -> str:
+    return f"{np.nanmin(values) + 0:.2f} to {np.nanmax(values) + 0:.2f}"
+
+
+def finding(one: Statement, other: Statement | None) -> str:
+    """Return a statement that holds for every truth and error, with its differences in both runs."""
+    again = f"; with other seeds by {_span(other.means)}" if other else "; not measured with other seeds"
+    return (
+        f"**{_capital(_called(one.first))} above {_called(one.second)}**, by {_span(one.means)}, "
+        f"in {one.generators} of {one.of} generators{again}."
     )
 
 
-def cells(row: Mapping) -> dict[str, str]:
-    """Return the figures of a metric as the text shows them."""
-    estimates = ("correlation", "methods", "retest", "difference")
-    return {key: shown(row.get(key)) for key in estimates} | {
-        "passes": f"{row['passes']:.0f}",
-        "truth": f"{100 * row['truth']:.0f}",
+def depends(one: Statement, other: Statement | None) -> str:
+    """Return by which truths and errors a statement holds, in both runs."""
+    text = f"**{_capital(_called(one.first))} and {_called(one.second)}**: {_where(one)}"
+    return f"{text}. With other seeds: {_where(other)}." if other else f"{text}. Not measured with other seeds."
+
+
+def _where(one: Statement) -> str:
+    """Return by which errors and truths the first is above or below."""
+    words, known = {1: "above", -1: "below", 0: "undecided"}, np.isfinite(one.means)
+    found = {word: (one.verdicts == each) & known for each, word in words.items()}
+    parts = [
+        f"{word} by " + (_cells(chosen) if (chosen != known).any() else "every truth and error")
+        for word, chosen in found.items()
+        if chosen.any()
+    ]
+    return "; ".join(parts)
+
+
+def _cells(chosen: np.ndarray) -> str:
+    """Return the errors of some cells, each with its truths unless all are there."""
+    parts = []
+    for error in ERRORS:
+        truths = [cell[0] for cell, each in zip(CELLS, chosen, strict=True) if each and cell[1] == error]
+        parts += [error if len(truths) == len(TRUTHS) else f"{error} ({', '.join(truths)})"] if truths else []
+    return ", ".join(parts)
+
+
+def in_short(record: Mapping[str, Any]) -> str:
+    """Return which metric is first by each error, which have the best worst ranks, and what these do not see."""
+    names, places = ranked(record["metrics"]), ranks(record)
+    everywhere = [name for name in names if np.isfinite(by_error(record, name)).all()]
+    means = {name: np.nanmean(by_error(record, name), axis=1) for name in everywhere}
+    first = {error: max(everywhere, key=lambda name, at=at: means[name][at]) for at, error in enumerate(ERRORS)}
+    chosen = sorted(places, key=lambda name: (places[name].max(), places[name].mean()))[:_NAMED]
+    blind = [name for name in chosen if cards()[name].changes.get("offset") == SAME]
+    winners = ", ".join(f"`{name}` by {error}" for error, name in first.items())
+    text = f"The measure of the error decides which metric is first: {winners}. " if len(set(first.values())) > 1 else (
+        f"`{first['distance']}` is first by every measure of the error. "
+    )  # fmt: skip
+    text += "The best worst ranks over all truths and errors have " + _listed(
+        f"`{name}` ({places[name].min()} to {places[name].max()})" for name in chosen
+    )
+    return (
+        f"{text}. A constant that is added to a map is not seen by {_listed(f'`{each}`' for each in blind) or 'none'}"
+        + (" of these, so use `infidelity` or `completeness` with them." if blind else " of these.")
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    *before, last = [*names] or [""]
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def best(record: Mapping[str, Any]) -> str:
+    """Return the table of the best metric by truth and error, and of those not below it."""
+    places, pairs, body = ranks(record), compared(record), []
+    for at, cell in enumerate(CELLS):
+        leader = min(places, key=lambda name, at=at: places[name][at])
+        near = [name for name in sorted(places, key=lambda name, at=at: places[name][at]) if name != leader]
+        near = [f"`{name}`" for name in near if pairs[leader, name][at] <= 0]
+        body.append([*cell, f"`{leader}`", ", ".join(near)])
+    return markdown_table(["truth", "error", "best", "not distinguishable from it"], body)
+
+
+def halves(record: Mapping[str, Any]) -> str:
+    """Return the table of how one half predicts the other."""
+    names = {
+        "generators": "other generators, the same corruptions",
+        "corruptions": "other corruptions, the same generators",
+        "both": "other generators and other corruptions",
     }
+    body = [[names[split], *(shown(each) for each in row.values())] for split, row in record["halves"].items()]
+    return markdown_table(["the other half has", *ERRORS], body)
 
 
-def best(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
-    """Return the metrics whose rank is at most ``_WITHIN`` in every group, the one of the best worst rank first."""
-    ranks: dict[str, list[int]] = {}
-    for rows in groups.values():
-        for name, row in rows.items():
-            ranks.setdefault(name, []).append(row["rank"][0] if "rank" in row else len(rows))
-    worst = {name: max(of_groups) for name, of_groups in ranks.items() if len(of_groups) == len(groups)}
-    return sorted((name for name in worst if worst[name] <= _WITHIN), key=worst.__getitem__)
+def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return which pairs of metrics that are ordered by every truth and error are so in the other run, too."""
+    first, second = compared(record), compared(other)
+    pairs = [pair for pair, found in first.items() if (found > 0).all() and pair in second]
+    kept = [pair for pair in pairs if (second[pair] > 0).all()]
+    contradicted = {pair: (second[pair] < 0) for pair in pairs if (second[pair] < 0).any()}
+    signs = {pair: agreements(other, pair) for pair in pairs}
+    same = [pair for pair in pairs if pair not in kept and _same_sign(signs[pair])]
+    rest = [pair for pair in pairs if pair not in kept and pair not in same]
+    shared = [name for name in ranks(record) if name in ranks(other)]
+    order = correlation.spearman(*([ranks(each)[name].mean() for name in shared] for each in (record, other)))
+    text = (
+        f"Of {len(first) // 2} pairs of metrics, {len(pairs)} are ordered by every truth and error. With other seeds "
+        f"{len(kept)} of these are again; {len(same)} have the same direction by every truth and error, but an "
+        f"interval that contains 0; {len(rest)} have the other direction by at least one. "
+    )
+    missing = [f"`{name}`" for name in ranks(record) if name not in ranks(other)]
+    text += (
+        f"{len(contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
+        f"The mean ranks of both runs have a rank correlation of {order:.2f}."
+        + (f" {_listed(missing)}, the slowest, is not in the second run." if missing else "")
+    )
+    lines = [
+        f"- `{a}` above `{b}`: not by {_cells(_means(signs[a, b]) <= 0)}"
+        + (f"; contradicted by {_cells(contradicted[a, b])}" if (a, b) in contradicted else "")
+        for a, b in rest
+    ]
+    return "\n".join([text, *(["", "Those with the other direction:", "", *lines] if lines else [])])
 
 
-def beside(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
+def _means(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.nanmean(values[0] - values[1], axis=1))
+
+
+def _same_sign(values: np.ndarray) -> bool:
+    return bool((_means(values) > 0).all())
+
+
+def beside(record: Mapping[str, Any]) -> str:
     """Return the Markdown table of Quantus's metrics and of the nearest ones here."""
-    body = []
-    for group, rows in groups.items():
-        for row in (rows[name] for name in QUANTUS if name in rows):
-            figures = (shown(row[key]) for key in ("of_quantus", "of_ours", "difference"))
-            body.append([group, f"`{row['called']}`", f"`{row['ours']}`", *figures])
-    return markdown_table(["networks", "Quantus", "ours", "Quantus", "ours", "Quantus - ours"], body).rstrip("\n")
+    rows, body = record["metrics"], []
+    for name in (name for name in QUANTUS if name in rows):
+        theirs, ours = (np.array(rows[name][key], np.float64) for key in ("of_quantus", "of_ours"))
+        figures = (estimate(theirs), estimate(ours), estimate(theirs - ours, bounds=(-2.0, 2.0)))
+        body.append([f"`{name}`", f"`{rows[name]['ours']}`", *map(shown, figures)])
+    return markdown_table(["Quantus", "ours", "Quantus", "ours", "Quantus - ours"], body)
 
 
-def transfer(rows: Mapping[str, Mapping]) -> float:
-    """Return the rank correlation, over metrics, of the correlations on corrupted maps and on maps of methods."""
-    names = [name for name in rows if name not in CONTROLS and rows[name]["methods"]]
-    return float(correlation.spearman(*([rows[name][key][0] for name in names] for key in ("correlation", "methods"))))
-
-
-def difference(rows: Mapping[str, Mapping], first: str, second: str) -> tuple[float, float, float]:
-    """Return the mean difference of two metrics' correlations over networks, with its 95 % interval."""
-    one, other = rows[first]["by_network"], rows[second]["by_network"]
-    shared = [name for name in one if name in other]
-    return statistics.mean_interval(np.array([one[name] - other[name] for name in shared]))[:3]
+def transfer(record: Mapping[str, Any]) -> float:
+    """Return the rank correlation, over metrics, of the agreement on corrupted maps and on maps of methods."""
+    rows = record["metrics"]
+    names: Sequence[str] = [name for name in rows if name not in CONTROLS and name not in QUANTUS]
+    of_methods = [np.nanmean(np.array(rows[name]["methods"], np.float64)) for name in names]
+    return float(correlation.spearman([np.nanmean(by_error(record, name)[0]) for name in names], of_methods))
 
 
 if __name__ == "__main__":

@@ -1,74 +1,97 @@
-"""The page on metrics says what was measured, and its findings follow from the figures."""
+"""The page on metrics says what was measured, and its statements follow from the figures."""
 
-import json
+import copy
+
+import numpy as np
+import pytest
 
 from attribution_benchmarks.exact import meta_evaluation
+from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from tools.docs import document_which_metric
 
-RECORD = json.loads(document_which_metric.FIGURES.read_text())
-IMAGES, VECTORS = (RECORD["groups"][group] for group in ("images", "vectors"))
+RECORD, OTHER = document_which_metric.records()
 PAGE = document_which_metric.ROOT / "docs" / "which_metric.md"
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text() == document_which_metric.page(RECORD), "run python tools/docs/document_which_metric.py"
+    assert PAGE.read_text() == document_which_metric.page(RECORD, OTHER), (
+        "run python tools/docs/document_which_metric.py"
+    )
 
 
-def test_enough_inputs_and_every_metric_were_measured():
-    inputs, networks = (sum(rows["distance"]["correlation"][place] for rows in (IMAGES, VECTORS)) for place in (3, 4))
-    assert inputs >= 150 and networks == 24
-    assert set(METRIC_REGISTRY) - {*IMAGES, *VECTORS} == {"in_domain_deletion"}  # needs a network trained for it
-    assert all(set(meta_evaluation.QUANTUS) <= set(rows) for rows in (IMAGES, VECTORS))
+def test_enough_networks_and_every_metric_were_measured():
+    assert len(RECORD["networks"]) >= 60 and RECORD["seed"] != OTHER["seed"]
+    for record in (RECORD, OTHER):
+        assert {generator_of(name) for name in record["networks"]} == set(GENERATORS)
+    assert set(METRIC_REGISTRY) - set(RECORD["metrics"]) == {"in_domain_deletion"}  # needs a network trained for it
+    assert set(meta_evaluation.QUANTUS) <= set(RECORD["metrics"])
 
 
-def test_controls_are_as_they_must_be():
-    for rows in (IMAGES, VECTORS):
-        assert rows["distance"]["correlation"][:3] == rows["distance"]["methods"][:3] == [1, 1, 1]
-        _, low, high, *_ = rows["random_score"]["correlation"]
-        assert low < 0 < high
+@pytest.mark.parametrize("record", [RECORD, OTHER], ids=["first", "other seeds"])
+def test_controls_are_as_they_must_be(record):
+    for truth in meta_evaluation.TRUTHS:
+        values = np.array(record["metrics"]["distance"]["agreement"][f"{truth}, distance"], float)
+        assert set(values[np.isfinite(values)]) == {1.0}
+    values = meta_evaluation.agreements(record, ["random_score"])[0]
+    assert (np.abs(np.nanmean(values, axis=1)) < 0.1).all()
 
 
-def test_the_first_metrics_are_those_of_random_sets():
-    assert document_which_metric.best(RECORD["groups"]) == ["sensitivity_n", "faithfulness_correlation"]
+def test_a_metric_whose_card_does_not_see_a_constant_does_not_see_offsets():
+    for name in ("sensitivity_n", "faithfulness_correlation", "insertion_deletion"):
+        assert RECORD["metrics"][name]["by_kind"]["offset"] == 0
 
 
-def test_findings_follow_from_the_figures():
-    difference = document_which_metric.difference
-    assert difference(IMAGES, "faithfulness_correlation", "insertion_deletion")[1] > 0
-    assert difference(IMAGES, "faithfulness_correlation", "insertion_deletion_road")[1] > 0
-    assert difference(IMAGES, "sensitivity_n", "deletion")[1] > 0
-    assert IMAGES["deletion"]["retest"][0] >= IMAGES["sensitivity_n"]["retest"][0]
-    assert all(rows["avg_sensitivity"]["methods"][2] < 0 for rows in (IMAGES, VECTORS))
-    assert all(rows["max_sensitivity"]["correlation"][2] < 0 for rows in (IMAGES, VECTORS))
-    assert difference(VECTORS, "sparseness", "randomisation")[1] > 0
-    assert VECTORS["randomisation"]["methods"][1] < 0 < VECTORS["randomisation"]["methods"][2]
-    low, high = IMAGES["completeness"]["methods"][1:3]
-    assert low < IMAGES["faithfulness_correlation"]["methods"][0] < high
-    assert IMAGES["pointing_game"]["correlation"][1] < 0 and IMAGES["pointing_game"]["truth"] < 0.7
-    black, mean = "quantus:FaithfulnessCorrelation", "quantus:FaithfulnessCorrelation?perturb_baseline=mean"
-    for rows in (IMAGES, VECTORS):
-        assert rows[black]["difference"][2] < 0
-        assert abs(rows[mean]["difference"][0]) < 0.1
+def of_pair(values):
+    """Return a record of two metrics, the first of which is above the second by some numbers, (cells, networks)."""
+    keys = [", ".join(cell) for cell in meta_evaluation.CELLS]
+    networks = [f"{name}/0/{number}" for name in GENERATORS for number in range(2)]
+    metrics = {
+        name: {"agreement": {key: list(row) for key, row in zip(keys, of_metric, strict=True)}}
+        for name, of_metric in (("first", values), ("second", np.zeros_like(values)))
+    }
+    return {"networks": networks, "metrics": metrics}
+
+
+def test_a_statement_holds_only_if_it_does_for_every_truth_and_error():
+    values = np.random.default_rng(0).uniform(0.2, 0.4, (12, 12))
+    found = document_which_metric.statement(of_pair(values), "first", "second")
+    assert found.holds and (found.generators, found.of) == (6, 6)
+    assert "**`first` above `second`**, by 0.2" in document_which_metric.finding(found, found)
+    values[5] *= -1
+    found = document_which_metric.statement(of_pair(values), "first", "second")
+    assert not found.holds and found.verdicts.tolist() == [1] * 5 + [-1] + [1] * 6
+    said = document_which_metric.depends(found, None)
+    assert "above by distance, 1 - Pearson (zero, closed form)" in said and "below by 1 - Pearson (mean)" in said
+    values[5] = np.tile([0.1, -0.1], 6)
+    assert "undecided by 1 - Pearson (mean)" in document_which_metric.depends(
+        document_which_metric.statement(of_pair(values), "first", "second"), None
+    )
+
+
+def test_an_order_that_another_run_reverses_is_listed():
+    values = np.random.default_rng(0).uniform(0.2, 0.4, (12, 12))
+    first, other = of_pair(values), of_pair(values)
+    assert "1 are ordered by every truth and error. With other seeds 1 of these" in document_which_metric.replication(
+        first, other
+    )
+    reversed_ = copy.deepcopy(values)
+    reversed_[0] *= -1
+    said = document_which_metric.replication(first, of_pair(reversed_))
+    assert "- `first` above `second`: not by distance (zero); contradicted by distance (zero)" in said
+
+
+def test_findings_hold_in_both_runs_and_all_other_statements_are_on_the_page():
+    text = PAGE.read_text()
+    findings = text.split("## What holds")[1].split("## What depends")[0]
+    for names in document_which_metric.STATEMENTS:
+        both = [document_which_metric.statement(record, *names) for record in (RECORD, OTHER)]
+        assert both[0] is not None
+        holds = all(one.holds for one in both if one)
+        assert (document_which_metric.finding(*both) in findings) == holds
+        assert holds or document_which_metric.depends(*both) in text
 
 
 def test_metrics_that_are_the_same_in_quantus_do_not_differ():
-    """Both are compared on maps that both score, so what one of them does with a map of zeros does not count."""
-    for rows in (IMAGES, VECTORS):
-        assert rows["quantus:Sparseness"]["difference"][:3] == [0, 0, 0]
-        for name in meta_evaluation.QUANTUS:
-            difference = rows[name]["of_quantus"][0] - rows[name]["of_ours"][0]
-            assert abs(rows[name]["difference"][0] - difference) < 2e-4
-
-
-def test_the_recommendation_says_what_the_recommended_metrics_do_not_see():
-    short, limits = PAGE.read_text().split("**In short:**")[1].split("\n\n")[0], PAGE.read_text().split("## Limits")[1]
-    assert "constant" in short and all(name in limits for name in document_which_metric.best(RECORD["groups"]))
-    for name in (*document_which_metric.best(RECORD["groups"]), "mu_fidelity"):
-        assert "onstant added to the map" in METRIC_REGISTRY[name].criticism
-
-
-def test_the_numbers_of_random_sets_give_a_reliable_order():
-    for rows in (IMAGES, VECTORS):
-        for name in ("sensitivity_n", "infidelity"):
-            assert rows[name]["retest"][1] > 0.8
+    row = RECORD["metrics"]["quantus:Sparseness"]
+    assert row["of_quantus"] == row["of_ours"]
