@@ -7,6 +7,7 @@ from tensorflow.compiler.mlir.stablehlo import stablehlo as portable
 from tensorflow.compiler.tf2xla.python import xla
 
 import attribution
+from attribution import cli
 from attribution.errors import BadInput
 from attribution.graph import stablehlo
 from attribution.inspect import __main__ as inspection
@@ -37,8 +38,8 @@ def saved(path, function):
 
 
 def inspected(path, capsys):
-    inspection.FLAGS(["inspect", f"--model={path}", "--notry_methods", "--given="])
-    inspection.main(inspection.FLAGS)
+    command = ["inspect", f"--model={path}", "--notry_methods"]
+    assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
     return capsys.readouterr().out
 
 
