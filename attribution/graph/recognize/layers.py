@@ -52,14 +52,15 @@ def _einsum_of_copies(graph: Graph, node: Any) -> bool:
 
 
 def _resize(graph: Graph, node: Any) -> bool:
-    """Recognize bilinear interpolation, written as a product with a matrix for either axis."""
+    """Recognize bilinear interpolation: a product with a matrix for either axis, or with weights of windows."""
     x, sizes = node, graph.shape(node)
-    for _ in range(2):
-        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)] if x.op == "Einsum" else []
+    while x.op in ("Einsum", "GatherNd", "Transpose"):
+        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)]
         if len(variable) != 1:
             return False
         x = variable[0]
-    if not len(sizes) == len(graph.shape(x)) == 4 or None in sizes[1:3]:
+    given = graph.shape(x)
+    if not len(sizes) == len(given) == 4 or None in sizes[1:3] or sizes[1:3] == given[1:3] or sizes[3] != given[3]:
         return False
 
     def resized(x: Any) -> Any:

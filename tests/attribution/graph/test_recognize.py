@@ -453,6 +453,22 @@ def test_bilinear_interpolation(change):
     assert ("ResizeBilinear" in operations(found)) == (change == 0)
 
 
+@pytest.mark.parametrize("change", [0, 0.01])
+def test_bilinear_interpolation_by_windows(change):
+    """As Keras on PyTorch writes it: two neighbors along either axis, times their weights."""
+    starts = np.array([0, 0, 0, 1, 1, 2, 2, 2])
+    weights = np.stack([resizing(4, 8, change)[starts + step, np.arange(8)] for step in (0, 1)], axis=1)
+    places = np.stack(np.meshgrid(starts, starts, indexing="ij"), -1)[:, :, np.newaxis, np.newaxis]
+    places = places + np.stack(np.meshgrid([0, 1], [0, 1], indexing="ij"), -1)
+
+    def written(x):
+        windows = tf.gather_nd(tf.transpose(x, [1, 2, 0, 3]), places)
+        return tf.transpose(einsum("hawb,hwabnc->whnc", einsum("ha,wb->hawb", weights, weights), windows), [2, 1, 0, 3])
+
+    found = recognize(graph_of(written, (None, 4, 4, 3)), {}, ["scores"])
+    assert ("ResizeBilinear" in operations(found)) == (change == 0)
+
+
 def test_copies_and_rolls():
     def copied(x):
         return tf.broadcast_to(x[:, :, tf.newaxis], tf.stack([tf.shape(x)[0], 4, 2, 6]))
