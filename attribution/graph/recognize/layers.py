@@ -141,17 +141,24 @@ def _roll(graph: Graph, node: Any) -> bool:
 
 
 def _padded_layer(graph: Graph, node: Any) -> bool:
-    """Let a convolution pad as it would by itself, where zeros are added ahead of it."""
-    padding, kernel = graph.inputs(node)
-    if padding.op != "Pad" or node.attr["padding"].s != b"VALID" or node.attr["data_format"].s != b"NHWC":
+    """Let a convolution pad by itself where zeros are added while channels are first, as Keras on PyTorch does.
+
+    Zeros that are added to channels last are a layer before the convolution.
+    """
+    transposed, kernel = graph.inputs(node)
+    order = order_of(graph, transposed)
+    if order != [0, 2, 3, 1] or node.attr["padding"].s != b"VALID":
+        return False
+    padding = graph.up(transposed.input[0])
+    if padding.op != "Pad":
         return False
     x, counts = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1]))
-    wanted = [_own_padding(node, axis, graph.shape(x)[axis], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
+    wanted = [_own_padding(node, axis, graph.shape(x)[axis + 1], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
     same = tf.compat.v1.NodeDef()
     same.CopyFrom(node)
     same.attr["padding"].s = b"SAME"
-    is_own = counts is not None and counts.tolist() == [[0, 0], *wanted, [0, 0]]
-    return is_own and graph.replace(node, lambda *given: again(same, given), [x, kernel])
+    is_own = counts is not None and counts.tolist() == [[0, 0], [0, 0], *wanted]
+    return is_own and graph.replace(node, lambda x, kernel: again(same, [tf.transpose(x, order), kernel]), [x, kernel])
 
 
 def _own_padding(node: Any, axis: int, length: int | None, size: int | None) -> list[int]:
@@ -196,18 +203,26 @@ def _lookup(graph: Graph, node: Any) -> bool:
 
 
 def _row(graph: Graph, node: Any) -> bool:
-    """Look up by the numbers that are given, without clipping those outside the table."""
-    table, places, axis = graph.inputs(node)
+    """Look up by the numbers that are given, in their shape, without clipping those outside the table."""
+    lookup = origin(graph, node, RESHAPES)
+    if lookup.op != "GatherV2":
+        return False
+    table, places, axis = graph.inputs(lookup)
     rows = graph.shape(table)[0] if graph.value(axis) == 0 else None
-    found = [one for one in _whole_numbers_above(graph, places) if graph.shape(one) == graph.shape(places)]
-    if not found or rows is None or not graph.is_equal(found[-1], found[-1], places, tf.identity, whole=rows):
+    sizes, flat = graph.shape(node), [-1 if size is None else size for size in graph.shape(places)]
+    found = [
+        one for one in _whole_numbers_above(graph, places) if [*graph.shape(one), *graph.shape(table)[1:]] == sizes
+    ]
+    if not found or rows is None or flat.count(-1) > 1:
+        return False
+    if not graph.is_equal(found[-1], found[-1], places, lambda at: tf.reshape(at, flat), whole=rows):
         return False
     return graph.replace(node, lambda t, at: tf.gather(t, at), [table, found[-1]])
 
 
 def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
     """Yield nodes of whole numbers from which a node was computed, the nearest first."""
-    while node.op not in ("Placeholder", "Cast"):
+    while node.op != "Placeholder":
         variable = [one for one in graph.inputs(node) if not graph.is_constant(one) and graph.dtype(one).is_integer]
         if not variable:
             return
@@ -215,11 +230,38 @@ def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
         yield node
 
 
+def _bias_of_steps(graph: Graph, node: Any) -> bool:
+    """Add a recurrent cell's bias after its products, as Keras does, where it was added to all steps of the input."""
+    first, second = graph.inputs(node)
+    step, product = (second, first) if first.op == "MatMul" else (first, second)
+    total, moves = step, []
+    while total.op in ("StridedSlice", *RESHAPES):
+        moves.append(total)
+        total = graph.up(total.input[0])
+    if product.op != "MatMul" or total.op != "AddV2" or all(one.op != "StridedSlice" for one in moves):
+        return False
+    x, bias = sorted(graph.inputs(total), key=graph.is_constant)
+    if not graph.is_constant(bias) or graph.is_constant(x) or graph.shape(bias) != graph.shape(node)[-1:]:
+        return False
+
+    def function(x: Any, product: Any, bias: Any, *others: Any) -> Any:
+        given = iter(others)
+        for move in reversed(moves):
+            x = again(move, [x, *(next(given) for _ in move.input[1:])])
+        return x + product + bias
+
+    others = [graph.up(tensor) for move in reversed(moves) for tensor in move.input[1:]]
+    return graph.replace(node, function, [x, product, bias, *others])
+
+
+PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))
+
+
 PRODUCTS: Rules = {"Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize)}
 
 
 LAYERS: Rules = {
-    "Einsum": (_dense,), "SelectV2": (_lookup,), "GatherV2": (_row,),
-    "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "AddV2", "Sub"), (_repeated_constant,)),
-    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,)),
+    "Einsum": (_dense,), "SelectV2": (_lookup,), **dict.fromkeys(("GatherV2", *RESHAPES), (_row,)),
+    "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "Sub"), (_repeated_constant,)),
+    "AddV2": (_repeated_constant, _bias_of_steps),
 }  # fmt: skip
