@@ -230,38 +230,44 @@ def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
         yield node
 
 
-def _bias_of_steps(graph: Graph, node: Any) -> bool:
-    """Add a recurrent cell's bias after its products, as Keras does, where it was added to all steps of the input."""
-    first, second = graph.inputs(node)
-    step, product = (second, first) if first.op == "MatMul" else (first, second)
-    total, moves = step, []
-    while total.op in ("StridedSlice", *RESHAPES):
-        moves.append(total)
-        total = graph.up(total.input[0])
-    if product.op != "MatMul" or total.op != "AddV2" or all(one.op != "StridedSlice" for one in moves):
-        return False
-    x, bias = sorted(graph.inputs(total), key=graph.is_constant)
-    if not graph.is_constant(bias) or graph.is_constant(x) or graph.shape(bias) != graph.shape(node)[-1:]:
-        return False
+def _step_of_a_cell(graph: Graph, node: Any) -> bool:
+    """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
 
-    def function(x: Any, product: Any, bias: Any, *others: Any) -> Any:
-        given = iter(others)
-        for move in reversed(moves):
-            x = again(move, [x, *(next(given) for _ in move.input[1:])])
-        return x + product + bias
+    Keras on PyTorch writes its LSTM so. Its other backends add the bias after both products of a step.
+    """
+    step, recurrent = sorted(graph.inputs(node), key=lambda one: one.op == "MatMul")
+    sliced = origin(graph, step, RESHAPES)
+    total = graph.up(sliced.input[0]) if sliced.op == "StridedSlice" else sliced
+    if (recurrent.op, sliced.op, total.op) != ("MatMul", "StridedSlice", "AddV2"):
+        return False
+    product, bias = sorted(graph.inputs(total), key=graph.is_constant)
+    width = graph.shape(node)[-1:]
+    if product.op != "Einsum" or graph.shape(bias) != width or graph.shape(sliced)[-1:] != width:
+        return False
+    x, kernel = graph.inputs(product)
+    given, weights, output = letters_of(product)
+    if not graph.is_constant(kernel) or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
+        return False
+    sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
 
-    others = [graph.up(tensor) for move in reversed(moves) for tensor in move.input[1:]]
-    return graph.replace(node, function, [x, product, bias, *others])
+    bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
+
+    def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
+        return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
+
+    return all(bound is not None for bound in bounds) and graph.replace(node, cell, [x, kernel, recurrent, bias])
 
 
 PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))
 
 
-PRODUCTS: Rules = {"Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize)}
+PRODUCTS: Rules = {
+    "Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize),
+    "AddV2": (_step_of_a_cell,),
+}
 
 
 LAYERS: Rules = {
     "Einsum": (_dense,), "SelectV2": (_lookup,), **dict.fromkeys(("GatherV2", *RESHAPES), (_row,)),
-    "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "Sub"), (_repeated_constant,)),
-    "AddV2": (_repeated_constant, _bias_of_steps),
+    "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "AddV2", "Sub"), (_repeated_constant,)),
 }  # fmt: skip
