@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, described, listed, shortened
+from attribution.errors import BadInput, listed, shortened
 from attribution.files import find_saved_model
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
@@ -202,18 +202,22 @@ def _translated(
 ) -> tuple[GraphView, str, str, Callable[..., str] | None]:
     """Return a function's graph with its modules translated, and what compares it with the file.
 
-    Where a module cannot be translated, or gives something else then, it stays, and the third value says why.
+    Where a graph in which layers were recognized gives something else, it is used without. Where a module cannot be
+    translated, or gives something else then, it stays, and the third value says why.
     """
     from attribution.model import _module_check  # few files have a module
 
-    try:
-        view, tensor = as_view(translated=True)
-    except Untranslatable as error:
-        return *as_view(translated=False), f"{error} has no translation", None
-    compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
-    if kept := compared():
-        return *as_view(translated=False), kept, None
-    return view, tensor, "", compared
+    kept = ""
+    for recognized in (True, False):
+        try:
+            view, tensor = as_view(translated=True, recognized=recognized)
+        except Untranslatable as error:
+            return *as_view(translated=False), f"{error} has no translation", None
+        compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
+        if not (difference := compared()):
+            return view, tensor, "", compared
+        kept = kept or difference
+    return *as_view(translated=False), kept, None
 
 
 def _as_view(
@@ -225,6 +229,7 @@ def _as_view(
     output: str,
     call: Callable[..., Any],
     translated: bool,
+    recognized: bool = False,
 ) -> tuple[GraphView, str]:
     """Return a function as a pure graph, and the output's name in it.
 
@@ -242,6 +247,8 @@ def _as_view(
         The function from the inputs that stay to that output.
     translated
         Whether modules of JAX and PyTorch become operations of TensorFlow.
+    recognized
+        Whether layers are recognized among these.
     """
     nodes = {name: placeholders[name].op.name for name in specs}
     graph_def, weights, renamed, state = _without_variables(function, constants, translated)
@@ -253,16 +260,17 @@ def _as_view(
         _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
     _check_ranks(path, specs)
     _declare_ranks(pure, specs, placeholders)
-    return GraphView(_recognized(pure, weights, tensor) if translated else pure, weights), tensor
+    return GraphView(_recognized(pure, weights, tensor) if recognized else pure, weights), tensor
 
 
 def _recognized(graph_def: Any, weights: dict[str, Any], output: str) -> Any:
+    """Return a translated graph with its layers recognized, or as it is if it has a form that was not expected."""
     from attribution.graph.recognize import recognize  # few files have a module
 
     try:
         return recognize(graph_def, weights, [output])
-    except (ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
-        raise Untranslatable(f"a form that was not expected ({described(error)})") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError):
+        return graph_def
 
 
 def _has_modules(function: Any) -> bool:

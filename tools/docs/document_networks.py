@@ -1,17 +1,19 @@
 """Explain every family of the zoo by every method, compare with oracles, and write docs/networks.md.
 
-python tools/docs/document_networks.py
+python tools/docs/document_networks.py --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
 
 A stopped run resumes: each family's results are stored in a file of the work folder, a folder for each writer, and are
 reused while neither the package's code nor the zoo's changes. So are the files that Keras writes on JAX and on PyTorch.
+The page is written from docs/networks.json, in which the results of this run replace those of earlier ones.
 
-Cost: 16 CPU seconds for a small family such as `residual` and each of its writers; 285 CPU seconds and 12.4 GiB of
+Cost: 16 CPU seconds for a small family such as `residual`, 8 for each of its writers; 285 CPU seconds and 12.4 GiB of
 memory for VGG16.
 """
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import json
 import os
@@ -32,7 +34,7 @@ from attribution.errors import BadInput, listed  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.fingerprint import code_fingerprint  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from tools.model_zoo import measure, writers  # noqa: E402
+from tools.model_zoo import comparison, measure, writers  # noqa: E402
 from tools.model_zoo.families import FAMILIES, GROUPS  # noqa: E402
 
 FLAGS = flags.FlagValues()
@@ -40,6 +42,8 @@ flags.DEFINE_list("families", [], "names of families; all by default", flag_valu
 flags.DEFINE_string("work_dir", str(ROOT / "data" / "zoo"), "folder of the results", flag_values=FLAGS)
 flags.DEFINE_list("writers", [], "others that write the families: jax, torch; none by default", flag_values=FLAGS)
 flags.DEFINE_string("torch_python", "", "Python that has torch_xla; this one by default", flag_values=FLAGS)
+flags.DEFINE_bool("measure", True, "measure what has no results; else write the page alone", flag_values=FLAGS)
+flags.DEFINE_string("stored", str(ROOT / "docs" / "networks.json"), "file of all results", flag_values=FLAGS)
 flags.DEFINE_string("output", str(ROOT / "docs" / "networks.md"), "file to write", flag_values=FLAGS)
 
 TABLES = {
@@ -61,28 +65,31 @@ TABLES = {
     ),
 }  # fmt: skip
 STATUSES = ("exact", "rounding", "limit", "complete", "rows", "differs", "refused", "crashes")
+OF_WRITERS = ("exact", "differs", "refused", "crashes")
 HEAD = ROOT / "tools" / "docs" / "networks_head.md"
 
 
-def results(names, folder: pathlib.Path, writer: str = "", python: str = "") -> dict[str, dict]:
+def results(names, folder: pathlib.Path, writer: str = "", python: str = "", exact=None) -> dict[str, dict]:
     """Measure families without current results; return the results of all families that have any.
 
     ``folder`` has a file a family. Without names all are measured; ``BadInput`` if there is no such family. ``writer``
-    is a key of ``writers.WRITERS``, or nothing for TensorFlow, and ``python`` an interpreter that has its packages.
+    is a key of ``writers.WRITERS``, or nothing for TensorFlow, ``python`` an interpreter that has its packages, and
+    ``exact`` has the methods to compare by family: those whose maps are exact on TensorFlow's file.
     """
     _check_known(names, FAMILIES, "family", "families")
     _check_known([writer] if writer else [], writers.WRITERS, "writer", "writers")
     kept = folder / writer
     kept.mkdir(parents=True, exist_ok=True)
-    families = {name: one for name, one in FAMILIES.items() if not writer or writers.writable(one)}
+    methods = {name: measure.METHODS if exact is None else exact.get(name, ()) for name in FAMILIES}
+    families = {name: one for name, one in FAMILIES.items() if not writer or (writers.writable(one) and methods[name])}
     for name in names or families:
-        if name in families and _known(kept / f"{name}.json") is None:
+        if name in families and _known(kept / f"{name}.json", methods[name]) is None:
             _print_progress(f"{name}{writer and ' of '}{writer}:", end="")
             started = time.monotonic()
-            found = _measured(families[name], folder, writer, python)
+            found = _measured(families[name], folder, writer, python, methods[name])
             _print_progress(f" ({time.monotonic() - started:.0f} s)")
             atomic_write(kept / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
-    known = {name: _known(kept / f"{name}.json") for name in families}
+    known = {name: _known(kept / f"{name}.json", methods[name]) for name in families}
     return {name: found for name, found in known.items() if found is not None}
 
 
@@ -91,29 +98,72 @@ def _check_known(names, known, what: str, plural: str) -> None:
         raise BadInput(f"no {what} '{unknown[0]}'; the {plural} are {listed(known)}")
 
 
-def _measured(family, folder, writer, python) -> dict:
-    """Return the result of ``measure.measure``, or ``"not_written"``: why the writer does not write the family."""
+def _measured(family, folder, writer, python, methods) -> dict:
+    """Return the result of ``measure`` or ``compare``, or ``"not_written"``: why the writer has no such file."""
     told = {"told": lambda method: _print_progress(f" {method}", end="")}
     if not writer:
         return measure.measure(family, **told)
     files = folder / "files" / family.name
     files.mkdir(parents=True, exist_ok=True)
-    write = functools.partial(writers.write, family, writer, files, python=python)
     try:
-        write()
+        paths = [writers.write(family, one, files, python) for one, python in (("tensorflow", ""), (writer, python))]
     except writers.NotWritten as error:
         return {"not_written": str(error), "methods": {}}
-    return measure.measure(family, written=write, **told)
+    reference = comparison.Explained(family, paths[0])
+    reference.find_layers()
+    return comparison.compare(reference, paths[1], methods, **told)
 
 
-def _known(path: pathlib.Path) -> dict | None:
+def _known(path: pathlib.Path, methods) -> dict | None:
     """Return the results in a file, unless the code has changed since or methods have been added."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    complete = "not_written" in found or set(found["methods"]) >= set(measure.METHODS)
+    complete = "not_written" in found or set(found["methods"]) >= set(methods)
     return found if found.get("code") == _code() and complete else None
+
+
+def exact_methods(results) -> dict[str, list[str]]:
+    """Return by family the methods whose maps are exact."""
+    cells = {name: found["methods"].items() for name, found in results.items()}
+    return {name: [method for method, cell in found if cell["status"] == "exact"] for name, found in cells.items()}
+
+
+def stored(path: pathlib.Path) -> dict[str, dict[str, dict]]:
+    """Return all results that a file has: by writer, TensorFlow's by the key ``""``, and by family."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for found in (one for families in known.values() for one in families.values()):
+        found["methods"] = {name: dataclasses.asdict(measure.Cell(**cell)) for name, cell in found["methods"].items()}
+    return known
+
+
+def store(path: pathlib.Path, known) -> None:
+    """Write all results to a file, without what is empty, a line a family."""
+    lines = []
+    for writer, families in known.items():
+        short = {
+            name: json.dumps(_short(found), ensure_ascii=False, separators=(",", ":"))
+            for name, found in families.items()
+        }
+        lines.append(
+            f"{json.dumps(writer)}: {{\n" + ",\n".join(f'"{name}": {one}' for name, one in short.items()) + "}"
+        )
+    atomic_write(path, "{" + ",\n".join(lines) + "}\n")
+
+
+def _short(found) -> dict:
+    rest = {key: value for key, value in found.items() if key not in ("methods", "code")}
+    kept = ("status", "difference", "in_double", "of_oracle", "note")
+    cells = {
+        name: {key: _rounded(cell[key]) for key in kept if cell[key] not in (None, "")}
+        for name, cell in found["methods"].items()
+    }
+    return rest | {"methods": cells}
+
+
+def _rounded(value):
+    return float(f"{value:.2e}") if isinstance(value, float) else value
 
 
 @functools.cache
@@ -174,28 +224,30 @@ def _writers(results, by_writer) -> list[str]:
         counts = sum((_where_exact(results, found, name, measure.METHODS) for name in found), collections.Counter())
         families = sum("not_written" not in one for one in found.values())
         share = f"{counts['exact'] / max(counts.total(), 1):.1%}"
-        body.append([writers.WRITERS[writer], str(families), *(str(counts[status]) for status in STATUSES), share])
+        body.append([writers.WRITERS[writer], str(families), *(str(counts[status]) for status in OF_WRITERS), share])
     text = (
-        "Keras runs on JAX and on PyTorch, too. The cells that are exact on TensorFlow's file, on the file that it "
-        "writes there with the same weights, compared with the same definitions (PyTorch's have a fixed number of "
-        "rows; networks that TensorFlow alone can write have no other file):"
+        "Keras runs on JAX and on PyTorch, too. Where a map is exact on TensorFlow's file, it is compared with the map "
+        "on the file that Keras writes there with the same weights, at the same layer, to 2e-5 (PyTorch's files have a "
+        "fixed number of rows; networks that TensorFlow alone can write have no other file):"
     )
+    named = [(writers.WRITERS[writer], *one) for writer, found in by_writer.items() for one in found.items()]
     reasons = [
-        f"{writers.WRITERS[writer]} does not write {name}: {measure.in_general(one['not_written'])}."
-        for writer, found in by_writer.items()
-        for name, one in found.items()
-        if "not_written" in one
+        f"{writer} does not write {name}: {measure.in_general(found['not_written'])}."
+        for writer, name, found in named
+        if "not_written" in found
     ]
-    table = markdown_table(["writer", "families", *STATUSES, "exact"], body).rstrip("\n")
+    reasons += [f"{writer} has another default layer in {name}." for writer, name, found in named if found.get("layer")]
+    table = markdown_table(["writer", "families", *OF_WRITERS, "exact"], body).rstrip("\n")
     return ["", text, "", table, *(["", " ".join(reasons)] if reasons else [])]
 
 
 def _where_exact(results, found, name, methods) -> collections.Counter:
     """Count, by status on another writer's file, the methods that are exact on TensorFlow's file of a family."""
-    if name not in results or "not_written" in found.get(name, {"not_written": ""}):
+    if name not in results or name not in found:
         return collections.Counter()
     here, there = results[name]["methods"], found[name]["methods"]
-    return collections.Counter(there[method]["status"] for method in methods if here[method]["status"] == "exact")
+    compared = [method for method in methods if method in there and here[method]["status"] == "exact"]
+    return collections.Counter(there[method]["status"] for method in compared)
 
 
 def _marks(results, by_writer, name, methods) -> str:
@@ -203,7 +255,7 @@ def _marks(results, by_writer, name, methods) -> str:
     marks = []
     for writer, found in by_writer.items():
         counts = _where_exact(results, found, name, methods)
-        if unlike := [f"{counts[status]} {status}" for status in STATUSES[1:] if counts[status]]:
+        if unlike := [f"{counts[status]} {status}" for status in OF_WRITERS[1:] if counts[status]]:
             marks.append(f"; {writers.WRITERS[writer]}: {', '.join(unlike)}")
     return "".join(marks)
 
@@ -256,12 +308,19 @@ def _layer(text) -> str:
 
 
 def main(values):
-    """Measure what is missing and write the page of what is there."""
-    folder = pathlib.Path(values.work_dir)
-    found = results(values.families, folder)
-    python = {"torch": values.torch_python}
-    others = {writer: results(values.families, folder, writer, python.get(writer, "")) for writer in values.writers}
-    pathlib.Path(values.output).write_text(page(found, others), encoding="utf-8")
+    """Measure what is missing, add it to what is stored, and write the page of it."""
+    folder, path = pathlib.Path(values.work_dir), pathlib.Path(values.stored)
+    known = stored(path)
+    if values.measure:
+        known.setdefault("", {}).update(results(values.families, folder))
+        exact, python = exact_methods(known[""]), {"torch": values.torch_python}
+        for writer in values.writers:
+            new = results(values.families, folder, writer, python.get(writer, ""), exact)
+            known.setdefault(writer, {}).update(new)
+        store(path, known)
+    ours = {name: known[""][name] for name in FAMILIES if name in known.get("", {})}
+    others = {writer: known[writer] for writer in writers.WRITERS if writer in known}
+    pathlib.Path(values.output).write_text(page(ours, others), encoding="utf-8")
 
 
 if __name__ == "__main__":

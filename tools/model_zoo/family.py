@@ -104,11 +104,11 @@ class Exported:
         model = self.doubled()
         return keras.Model(model.get_layer(self.inner).output, model.outputs[0]) if self.inner else model
 
-    def doubled(self, weights: list[np.ndarray] | None = None):
-        """Return the network computing in float64, with its weights or, of the same order, others."""
+    def doubled(self):
+        """Return the network computing in float64."""
         import keras
 
-        weights = self.settled().get_weights() if weights is None else weights
+        weights = self.settled().get_weights()
         keras.backend.clear_session()
         with number_format("float64"):
             model = (self.build_in_double or self.build)()

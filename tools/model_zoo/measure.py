@@ -17,11 +17,9 @@ import attribution
 from attribution.check_method import ROW_TOLERANCE, exchanges
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract
-from attribution.model.loader import SavedFile
 from tools.model_zoo import oracles
 from tools.model_zoo.family import Family
 from tools.model_zoo.relevance_oracle import DEFINITIONS
-from tools.model_zoo.writers import NotWritten
 
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5
@@ -97,7 +95,6 @@ def measure(
     methods=METHODS,
     rows: int | None = None,
     told=lambda text: None,
-    written: Callable[[bool], pathlib.Path] | None = None,
 ) -> dict:
     """Write a family's file, explain some inputs by each method, and compare.
 
@@ -109,9 +106,6 @@ def measure(
         Number of inputs; by default 4 of a small network and 2 of a large one.
     told
         Is called with each method's name before it runs.
-    written
-        Function from whether it computes in float64 to the same network's file by another writer. That file is
-        explained then, and compared with what TensorFlow's should give.
 
     Returns
     -------
@@ -123,30 +117,22 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         path, in_double = pathlib.Path(folder) / family.name, pathlib.Path(folder) / f"{family.name}.double"
         family.write(path)
-        explained, renamed, inputs = path, family, family.inputs(rows)
-        if written:
-            explained = written(False)
-            renamed, given = _as_named(family, inputs, path, explained)
-        else:
-            given = inputs
+        inputs = family.inputs(rows)
         try:
-            model = _load(renamed, explained)
+            model = load(family, path)
             targets = (np.arange(rows) % model.num_classes).astype(np.int32)
         except Exception as error:
-            cell = dataclasses.asdict(_failed(error))
+            cell = dataclasses.asdict(failed(error))
             return {"layer": cell["note"], "methods": dict.fromkeys(methods, cell)}
 
         @functools.cache
         def double():
             family.write_in_double(in_double)
-            loaded = _load(renamed, written(True) if written else in_double)
-            return loaded, oracles.Oracle(family, in_double, inputs, targets)
+            return load(family, in_double), oracles.Oracle(family, in_double, inputs, targets)
 
         oracle = functools.cache(lambda: oracles.Oracle(family, path, inputs, targets))
-        subject = Subject(renamed, model, given, targets, oracle, double if family.write_in_double else None)
-        layer, subject.layers = _layers(renamed, model, given, targets)
-        if written:
-            subject.oracle_layers = _layers(family, _load(family, path), inputs, targets)[1]
+        subject = Subject(family, model, inputs, targets, oracle, double if family.write_in_double else None)
+        layer, subject.layers = _layers(family, model, inputs, targets)
         found = {}
         for name in methods:
             told(name)
@@ -156,20 +142,8 @@ def measure(
         return {"layer": layer, "methods": found}
 
 
-def _load(family, path):
+def load(family, path):
     return attribution.load_model(path, score=family.score, **family.load)
-
-
-def _as_named(family, inputs, path, other):
-    """Return a family and its inputs under the names of another writer's file, both in the order of their names."""
-    ours, theirs = (SavedFile(each).signatures["serving_default"] for each in (path, other))
-    names = dict(zip(sorted(ours.inputs), sorted(theirs.inputs), strict=True))
-    outputs = dict(zip(sorted(ours.outputs), sorted(theirs.outputs), strict=True))
-    load = {name: outputs[value] if name == "output" else value for name, value in family.load.items()}
-    explain_input = names.get(family.explain_input, family.explain_input)
-    if isinstance(inputs, dict):
-        inputs = {names[name]: array for name, array in inputs.items()}
-    return dataclasses.replace(family, load=load, explain_input=explain_input), inputs
 
 
 @dataclasses.dataclass
@@ -177,7 +151,7 @@ class Subject:
     """A network with N inputs and target classes, and functions that load the oracles of its file.
 
     Not every family has an oracle, so it is loaded when it is needed. ``double`` returns the same network in float64
-    and its oracle. ``oracle_layers`` are ``layers`` as the oracle's file names them, if it is another.
+    and its oracle.
     """
 
     family: Family
@@ -187,7 +161,6 @@ class Subject:
     oracle: Callable[[], oracles.Oracle]
     double: Callable | None = None
     layers: Mapping[str, tuple[str, tuple[int, ...]]] = dataclasses.field(default_factory=dict)
-    oracle_layers: Mapping[str, tuple[str, tuple[int, ...]]] | None = None
 
     def cell(self, name: str) -> Cell:
         """Return what is known of a method, called with few samples."""
@@ -195,11 +168,11 @@ class Subject:
             options = self._options(name)
             maps = self._maps(self.model, name, options)
             changes = [
-                _difference(self._maps(self.model, name, options, others, order)[kept], maps[kept])
+                difference(self._maps(self.model, name, options, others, order)[kept], maps[kept])
                 for order, others, kept in self.exchanged
             ]
         except Exception as error:
-            return _failed(error)
+            return failed(error)
         if max(changes, default=0) > ROW_TOLERANCE:
             return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
         note = "" if np.abs(maps).max() > 0 else "all zero"
@@ -239,15 +212,12 @@ class Subject:
             maps = self._maps(self.model, name, options)
         expected = self._expected(name, cell.against, options, self.oracle())
         found = _sums(maps) if expected.ndim == 1 else maps
-        cell = dataclasses.replace(cell, difference=_difference(found, expected))
+        cell = dataclasses.replace(cell, difference=difference(found, expected))
         if cell.difference <= TOLERANCE:
             return cell
         if not self.double:
             return dataclasses.replace(cell, status="differs")
-        try:
-            return self._compared_in_double(name, options, cell, found, expected)
-        except (NotWritten, BadInput) as error:
-            return dataclasses.replace(cell, status="differs", note=f"no file in float64: {error}")
+        return self._compared_in_double(name, options, cell, found, expected)
 
     def _missing(self, model, oracle) -> float:
         """Return by how much FullGrad's terms miss the sum of the logits, as a share of the largest of them."""
@@ -267,7 +237,7 @@ class Subject:
         """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
         model, oracle = self.double()
         true = self._expected(name, cell.against, options, oracle)
-        from_true = _difference(found, true)
+        from_true = difference(found, true)
         if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
             return dataclasses.replace(cell, against=f"{cell.against} in float64", difference=from_true)
         maps, note = self._maps(model, name, options), cell.note
@@ -281,8 +251,8 @@ class Subject:
         return dataclasses.replace(
             cell,
             status="rounding" if (np.abs(in_double - true) <= allowed).all() else "differs",
-            in_double=_difference(in_double, true),
-            of_oracle=_difference(expected, true),
+            in_double=difference(in_double, true),
+            of_oracle=difference(expected, true),
             note=note,
         )
 
@@ -319,10 +289,9 @@ class Subject:
     def _expected(self, name, against, options, oracle) -> np.ndarray:
         """Return what an oracle computes of a method: maps, or their sums ``(N,)``."""
         if name in BY_ORACLE:
-            layers = self.layers if self.oracle_layers is None else self.oracle_layers
-            if name in AT_LAYER and name not in layers:
+            if name in AT_LAYER and name not in self.layers:
                 raise oracles.NoOracle("no layer")
-            return oracle.as_map(getattr(oracle, name)(*layers.get(name, ())))
+            return oracle.as_map(getattr(oracle, name)(*self.layers.get(name, ())))
         if against in ("the logit", COMPLETENESS):
             whole = oracle.scores(oracle.values)
             return whole if against == "the logit" else whole - oracle.scores(np.zeros_like(oracle.values))
@@ -340,12 +309,12 @@ def _sums(maps):
     return maps.reshape(len(maps), -1).astype(np.float64).sum(axis=1)
 
 
-def _difference(found, expected) -> float:
+def difference(found, expected) -> float:
     scale = np.abs(expected).max()
     return float(np.abs(found - expected).max() / scale) if scale else float(np.abs(found).max())
 
 
-def _failed(error) -> Cell:
+def failed(error) -> Cell:
     text = " ".join(str(error).split())
     if isinstance(error, BadInput) and not isinstance(error, BrokenContract):
         return Cell("refused", note=text)
@@ -359,7 +328,7 @@ def _layers(family, model, inputs, targets):
     def look(queries):
         name = queries.model.layer(None, family.explain_input)
         found["default"] = name, queries.layer_gradient()[0].shape[1:]
-        few = _narrow_layer(queries, family.explain_input) if found["default"][1][-1] > FEW_CHANNELS else None
+        few = few_channels(queries, family.explain_input, found["default"][1])
         found["few"] = (few, queries.layer_gradient(few)[0].shape[1:]) if few else found["default"]
         return queries.inputs
 
@@ -373,8 +342,10 @@ def _layers(family, model, inputs, targets):
     return f"{short} ({', '.join(map(str, shape))})", layers
 
 
-def _narrow_layer(queries, explain_input):
-    """Return the first layer with positions and few channels behind the input's own."""
+def few_channels(queries, explain_input, shape):
+    """Return the first layer with positions and few channels behind the input's own, if one of a shape has more."""
+    if shape[-1] <= FEW_CHANNELS:
+        return None
     for name in queries.model.layers(explain_input):
         shape = queries.model.graph.shape(name)
         last = shape[-1] if shape.rank else None

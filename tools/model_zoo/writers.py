@@ -1,6 +1,6 @@
 """Write families by Keras on JAX or on PyTorch, with the weights that they have on TensorFlow.
 
-    KERAS_BACKEND=jax python -m tools.model_zoo.writers FAMILY FOLDER [--double]
+    KERAS_BACKEND=jax python -m tools.model_zoo.writers FAMILY FOLDER
 
 does it for one whose weights are in ``FOLDER/weights.npz``; ``write`` starts that process, since Keras reads its
 backend once. PyTorch's files need torch_xla beside Keras and TensorFlow: ``pip install torch==2.9.1 torch_xla==2.9.0``.
@@ -31,7 +31,7 @@ def writable(family: Family) -> bool:
     return isinstance(family.write, Exported)
 
 
-def write(family: Family, writer: str, folder: pathlib.Path, double: bool = False, python: str = "") -> pathlib.Path:
+def write(family: Family, writer: str, folder: pathlib.Path, python: str = "") -> pathlib.Path:
     """Write a family in a process of its own, unless it is there; return the file's path.
 
     Parameters
@@ -40,8 +40,6 @@ def write(family: Family, writer: str, folder: pathlib.Path, double: bool = Fals
         A family that is ``writable``, and a key of ``WRITERS``.
     folder
         Folder of the family's files by its writers; it has the weights, once one was written.
-    double
-        Whether the network computes in float64.
     python
         The interpreter whose packages are used; by default this one.
 
@@ -50,7 +48,7 @@ def write(family: Family, writer: str, folder: pathlib.Path, double: bool = Fals
     NotWritten
         If the process fails; it has the last line that it printed.
     """
-    path = folder / (f"{writer}.double" if double else writer)
+    path = folder / writer
     if (path / "saved_model.pb").exists():
         return path
     weights = folder / "weights.npz"
@@ -58,10 +56,7 @@ def write(family: Family, writer: str, folder: pathlib.Path, double: bool = Fals
         np.savez(weights, *family.write.settled().get_weights())
     command = [python or sys.executable, "-m", "tools.model_zoo.writers", family.name, str(folder)]
     environment = os.environ | {"PYTHONPATH": str(_ROOT), "KERAS_BACKEND": writer, "PJRT_DEVICE": "CPU"}
-    environment |= {"JAX_ENABLE_X64": "1"} if double else {}
-    done = subprocess.run(
-        command + ["--double"] * double, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotWritten(_cause(done.stderr))
     return path
@@ -74,18 +69,16 @@ def _cause(stderr: str) -> str:
     return (errors or lines or [""])[-1]
 
 
-def _write(family: Family, folder: pathlib.Path, double: bool) -> None:
+def _write(family: Family, folder: pathlib.Path) -> None:
     """Write a family on the backend of this process."""
     import keras
 
     writer = keras.backend.backend()
     with np.load(folder / "weights.npz") as file:
         weights = [file[name] for name in file.files]
-    exported = family.write
-    model = exported.doubled(weights) if double else exported.settled()
-    if not double:
-        model.set_weights(weights)
-    path = folder / (f"{writer}.double" if double else writer)
+    model = family.write.settled()
+    model.set_weights(weights)
+    path = folder / writer
     inputs = family.inputs(4 if family.quick else 2)
     if writer == "torch":
         _write_on_torch(model, inputs, path)
@@ -127,9 +120,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--double", action="store_true", help="compute in float64")
     values = parser.parse_args()
-    _write(FAMILIES[values.family], values.folder, values.double)
+    _write(FAMILIES[values.family], values.folder)
 
 
 if __name__ == "__main__":

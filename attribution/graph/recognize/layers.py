@@ -52,14 +52,15 @@ def _einsum_of_copies(graph: Graph, node: Any) -> bool:
 
 
 def _resize(graph: Graph, node: Any) -> bool:
-    """Recognize bilinear interpolation, written as a product with a matrix for either axis."""
+    """Recognize bilinear interpolation: a product with a matrix for either axis, or with weights of windows."""
     x, sizes = node, graph.shape(node)
-    for _ in range(2):
-        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)] if x.op == "Einsum" else []
+    while x.op in ("Einsum", "GatherNd", "Transpose"):
+        variable = [one for one in graph.inputs(x) if not graph.is_constant(one)]
         if len(variable) != 1:
             return False
         x = variable[0]
-    if not len(sizes) == len(graph.shape(x)) == 4 or None in sizes[1:3]:
+    given = graph.shape(x)
+    if not len(sizes) == len(given) == 4 or None in sizes[1:3] or sizes[1:3] == given[1:3] or sizes[3] != given[3]:
         return False
 
     def resized(x: Any) -> Any:
@@ -140,17 +141,24 @@ def _roll(graph: Graph, node: Any) -> bool:
 
 
 def _padded_layer(graph: Graph, node: Any) -> bool:
-    """Let a convolution pad as it would by itself, where zeros are added ahead of it."""
-    padding, kernel = graph.inputs(node)
-    if padding.op != "Pad" or node.attr["padding"].s != b"VALID" or node.attr["data_format"].s != b"NHWC":
+    """Let a convolution pad by itself where zeros are added while channels are first, as Keras on PyTorch does.
+
+    Zeros that are added to channels last are a layer before the convolution.
+    """
+    transposed, kernel = graph.inputs(node)
+    order = order_of(graph, transposed)
+    if order != [0, 2, 3, 1] or node.attr["padding"].s != b"VALID":
+        return False
+    padding = graph.up(transposed.input[0])
+    if padding.op != "Pad":
         return False
     x, counts = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1]))
-    wanted = [_own_padding(node, axis, graph.shape(x)[axis], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
+    wanted = [_own_padding(node, axis, graph.shape(x)[axis + 1], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
     same = tf.compat.v1.NodeDef()
     same.CopyFrom(node)
     same.attr["padding"].s = b"SAME"
-    is_own = counts is not None and counts.tolist() == [[0, 0], *wanted, [0, 0]]
-    return is_own and graph.replace(node, lambda *given: again(same, given), [x, kernel])
+    is_own = counts is not None and counts.tolist() == [[0, 0], [0, 0], *wanted]
+    return is_own and graph.replace(node, lambda x, kernel: again(same, [tf.transpose(x, order), kernel]), [x, kernel])
 
 
 def _own_padding(node: Any, axis: int, length: int | None, size: int | None) -> list[int]:
@@ -195,18 +203,26 @@ def _lookup(graph: Graph, node: Any) -> bool:
 
 
 def _row(graph: Graph, node: Any) -> bool:
-    """Look up by the numbers that are given, without clipping those outside the table."""
-    table, places, axis = graph.inputs(node)
+    """Look up by the numbers that are given, in their shape, without clipping those outside the table."""
+    lookup = origin(graph, node, RESHAPES)
+    if lookup.op != "GatherV2":
+        return False
+    table, places, axis = graph.inputs(lookup)
     rows = graph.shape(table)[0] if graph.value(axis) == 0 else None
-    found = [one for one in _whole_numbers_above(graph, places) if graph.shape(one) == graph.shape(places)]
-    if not found or rows is None or not graph.is_equal(found[-1], found[-1], places, tf.identity, whole=rows):
+    sizes, flat = graph.shape(node), [-1 if size is None else size for size in graph.shape(places)]
+    found = [
+        one for one in _whole_numbers_above(graph, places) if [*graph.shape(one), *graph.shape(table)[1:]] == sizes
+    ]
+    if not found or rows is None or flat.count(-1) > 1:
+        return False
+    if not graph.is_equal(found[-1], found[-1], places, lambda at: tf.reshape(at, flat), whole=rows):
         return False
     return graph.replace(node, lambda t, at: tf.gather(t, at), [table, found[-1]])
 
 
 def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
     """Yield nodes of whole numbers from which a node was computed, the nearest first."""
-    while node.op not in ("Placeholder", "Cast"):
+    while node.op != "Placeholder":
         variable = [one for one in graph.inputs(node) if not graph.is_constant(one) and graph.dtype(one).is_integer]
         if not variable:
             return
@@ -214,11 +230,44 @@ def _whole_numbers_above(graph: Graph, node: Any) -> Iterator[Any]:
         yield node
 
 
-PRODUCTS: Rules = {"Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize)}
+def _step_of_a_cell(graph: Graph, node: Any) -> bool:
+    """Multiply one step alone, where a recurrent cell takes it from a product and bias of all steps.
+
+    Keras on PyTorch writes its LSTM so. Its other backends add the bias after both products of a step.
+    """
+    step, recurrent = sorted(graph.inputs(node), key=lambda one: one.op == "MatMul")
+    sliced = origin(graph, step, RESHAPES)
+    total = graph.up(sliced.input[0]) if sliced.op == "StridedSlice" else sliced
+    if (recurrent.op, sliced.op, total.op) != ("MatMul", "StridedSlice", "AddV2"):
+        return False
+    product, bias = sorted(graph.inputs(total), key=graph.is_constant)
+    width = graph.shape(node)[-1:]
+    if product.op != "Einsum" or graph.shape(bias) != width or graph.shape(sliced)[-1:] != width:
+        return False
+    x, kernel = graph.inputs(product)
+    given, weights, output = letters_of(product)
+    if not graph.is_constant(kernel) or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
+        return False
+    sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
+
+    bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
+
+    def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
+        return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
+
+    return all(bound is not None for bound in bounds) and graph.replace(node, cell, [x, kernel, recurrent, bias])
+
+
+PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))
+
+
+PRODUCTS: Rules = {
+    "Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize),
+    "AddV2": (_step_of_a_cell,),
+}
 
 
 LAYERS: Rules = {
-    "Einsum": (_dense,), "SelectV2": (_lookup,), "GatherV2": (_row,),
+    "Einsum": (_dense,), "SelectV2": (_lookup,), **dict.fromkeys(("GatherV2", *RESHAPES), (_row,)),
     "BroadcastTo": (_tile,), "ConcatV2": (_roll,), **dict.fromkeys(("Mul", "AddV2", "Sub"), (_repeated_constant,)),
-    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,)),
 }  # fmt: skip

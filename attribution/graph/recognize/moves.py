@@ -80,8 +80,7 @@ def _merged_reshape(graph: Graph, node: Any) -> bool:
     source = _unit_reshaped(graph, x)
     if source is None or sizes.count(None) > 1:
         return False
-    same = sizes == graph.shape(source)
-    return graph.replace(node, lambda x: x if same else with_sizes(x, sizes), [source])
+    return graph.replace(node, lambda x: with_sizes(x, sizes), [source])
 
 
 def _softmax_below(graph: Graph, node: Any) -> bool:
@@ -213,12 +212,10 @@ def write_einsum(
     """Let a node be an Einsum of sources, some of them ``reshaped`` to sizes by their places."""
     equation = f"{','.join(map(''.join, inputs))}->{''.join(output)}"
     sizes = graph.shape(node)
-    same = len(output) == len(sizes)
 
     def function(*given: Any) -> Any:
         factors = [with_sizes(x, reshaped[i]) if i in reshaped else x for i, x in enumerate(given)]
-        product = tf.raw_ops.Einsum(inputs=factors, equation=equation)
-        return product if same else with_sizes(product, sizes)
+        return with_sizes(tf.raw_ops.Einsum(inputs=factors, equation=equation), sizes)
 
     return graph.replace(node, function, sources)
 

@@ -65,14 +65,31 @@ def _mean(graph: Graph, node: Any) -> bool:
 
 
 def _variance(graph: Graph, node: Any) -> bool:
-    """Write the mean of squared differences from a mean as normalization does, whose gradient leaves that mean out."""
-    square = graph.up(node.input[0])
-    if square.op not in ("Square", "Mul") or len(set(square.input)) != 1:
+    """Recognize the mean of squared differences from a mean."""
+    x, mean = _difference(graph, _squared(graph, graph.up(node.input[0])))
+    return _write_variance(graph, node, x, mean, node)
+
+
+def _variance_of_squares(graph: Graph, node: Any) -> bool:
+    """Recognize the mean of squares less the square of the mean."""
+    mean_of_squares, square_of_mean = graph.inputs(node)
+    if mean_of_squares.op != "Mean":
         return False
-    x, mean = _difference(graph, graph.up(square.input[0]))
+    x = _squared(graph, graph.up(mean_of_squares.input[0]))
+    return _write_variance(graph, node, x, _squared(graph, square_of_mean), mean_of_squares)
+
+
+def _squared(graph: Graph, node: Any) -> Any:
+    if node.op not in ("Square", "Mul") or len(set(node.input)) != 1:
+        raise Unfit
+    return graph.up(node.input[0])
+
+
+def _write_variance(graph: Graph, node: Any, x: Any, mean: Any, reduced: Any) -> bool:
+    """Write a variance as normalization does, whose gradient leaves the mean out."""
     if mean.op != "Mean" or graph.up(mean.input[0]) is not x or not mean.attr["keep_dims"].b:
         return False
-    axes, keep = graph.axes(node), node.attr["keep_dims"].b
+    axes, keep = graph.axes(reduced), reduced.attr["keep_dims"].b
 
     def variance(x: Any, mean: Any) -> Any:
         return tf.reduce_mean(tf.math.squared_difference(x, tf.stop_gradient(mean)), axes, keepdims=keep)
@@ -159,7 +176,7 @@ SIMPLE: Rules = {
 MEANS: Rules = {**dict.fromkeys(RESHAPES, (_kept_axes,)), "RealDiv": (_mean,), "Mul": (_mean,)}
 
 
-NORMS: Rules = {"Mean": (_variance,), "AddV2": (_batch_norm, _layer_norm)}
+NORMS: Rules = {"Mean": (_variance,), "Sub": (_variance_of_squares,), "AddV2": (_batch_norm, _layer_norm)}
 
 
 SOFTMAXES: Rules = {"RealDiv": (_softmax,), "Sub": (_log_softmax,)}

@@ -156,7 +156,8 @@ class Graph:
             new.input.extend(_renamed(tensor.name, names) for tensor in operation.inputs)
             self.nodes[new.name] = new
             self._specs[new.name] = [tf.TensorSpec(one.shape, one.dtype) for one in operation.outputs]
-            self.variable.add(new.name)
+            if any(node_of(tensor) in self.variable for tensor in new.input):
+                self.variable.add(new.name)
 
     def is_equal(self, source: Any, through: Any, target: Any, function: Callable[[Any], Any], whole: int = 0) -> bool:
         """Return whether a node is a function of the node ``through``, as random numbers at ``source`` show.
@@ -238,6 +239,8 @@ def with_sizes(x: Any, sizes: Sequence[int | None]) -> Any:
     """Return a tensor with other sizes, by an operation that names the axis if it is one of size 1."""
     sizes = list(sizes)
     before = x.shape.as_list()
+    if before == sizes:
+        return x
     for axis in range(max(len(before), len(sizes))):
         if before[axis : axis + 1] == [1] and before[:axis] + before[axis + 1 :] == sizes:
             return tf.squeeze(x, axis)

@@ -435,23 +435,39 @@ def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) 
 
 
 def _gather(operation: Operation, operands: list[Value]) -> Value:
-    """Return rows of a table: slices of full size but on the axes that indices choose from."""
+    """Return rows of a table, or windows of it: slices of full size but on the axes that indices choose from."""
     table, indices, kind = operands[0], operands[1], operation.types[0]
     offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
     last = operation.integers("index_vector_dim", (0,))[0]
-    whole = [axis for axis in range(table.rank) if axis not in axes]
     taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
     if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
         return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
-    _check_rows(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
+    collapsed = operation.integers("collapsed_slice_dims")
+    _check_gather(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
+    whole, windows = ([axis for axis in range(table.rank) if axis not in some] for some in (axes, collapsed))
+    windows = [axis for axis in windows if axis in axes]
     places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    places = _within(places, [table.type.sizes[axis] - 1 for axis in axes])
-    rows = ordered(table.full(), range(table.rank), [*axes, *whole])
-    found = run(_rows if len(axes) == 1 else tf.gather_nd, rows, places)
+    places = _within(places, [table.type.sizes[axis] - taken[axis] for axis in axes])
+    if windows:
+        places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
+    found = run(
+        _rows if len(axes) == 1 else tf.gather_nd, ordered(table.full(), range(table.rank), [*axes, *whole]), places
+    )
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
     known = dict(zip(batch, indices.sizes[:last] + indices.sizes[last + 1 :], strict=True))
     sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
-    return Value(kind, ordered(found, [*batch, *offsets], range(len(kind.sizes))), sizes=sizes)
+    place_of = dict(zip(sorted(windows + whole), offsets, strict=True))
+    axes_found = [*batch, *(place_of[axis] for axis in windows + whole)]
+    return Value(kind, ordered(found, axes_found, range(len(kind.sizes))), sizes=sizes)
+
+
+def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
+    """Return all places ``(..., sizes longer than 1, axes)`` of windows that start at places ``(..., axes)``."""
+    steps = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)
+    steps = steps.reshape([size for size in sizes if size > 1] + [len(sizes)])
+    for _ in range(count):
+        places = run(tf.expand_dims, places, -2)
+    return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
 def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
@@ -478,13 +494,16 @@ def _rows(table: Any, places: Any) -> Any:
     return tf.gather(table, places[..., 0])
 
 
-def _check_rows(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
-    """Refuse to look up anything but whole rows."""
-    sizes = table.sizes
-    collapsed = set(operation.integers("collapsed_slice_dims"))
-    is_whole = all(taken[axis] == (1 if axis in axes else sizes[axis]) for axis in range(table.rank))
-    if "batching" in operation.text or not last or collapsed != set(axes) or not is_whole:
-        raise Untranslatable("stablehlo.gather of other things than rows")
+def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
+    """Refuse what is neither rows nor windows."""
+    collapsed = operation.integers("collapsed_slice_dims")
+    is_known = all(
+        taken[axis] == 1 if axis in collapsed else isinstance(taken[axis], int) and isinstance(table.sizes[axis], int)
+        for axis in axes
+    )
+    is_whole = all(axis in axes or taken[axis] == table.sizes[axis] for axis in range(table.rank))
+    if "batching" in operation.text or not last or not set(collapsed) <= set(axes) or not (is_known and is_whole):
+        raise Untranslatable("stablehlo.gather of other things than rows and windows")
 
 
 def _epsilon(operation: Operation) -> float:

@@ -385,13 +385,43 @@ def test_padding_ahead_of_a_convolution(stride, before, after):
     kernel = weights(3, 3, 2, 4)
 
     def written(x):
-        padded = tf.pad(x, [(0, 0), (before, after), (before, after), (0, 0)])
-        return tf.nn.conv2d(padded, kernel, stride, "VALID")
+        padded = tf.pad(x, [(0, 0), (0, 0), (before, after), (before, after)])
+        return tf.nn.conv2d(tf.transpose(padded, [0, 2, 3, 1]), kernel, stride, "VALID")
+
+    def wanted(x):
+        return tf.nn.conv2d(tf.transpose(x, [0, 2, 3, 1]), kernel, stride, "SAME")
 
     if (stride, before) in [(1, 1), (2, 0)]:
-        check(written, lambda x: tf.nn.conv2d(x, kernel, stride, "SAME"), (None, 8, 8, 2), rtol=1e-5)
+        check(written, wanted, (None, 2, 8, 8), rtol=1e-5)
     else:
-        check_unchanged(written, (None, 8, 8, 2))
+        check_unchanged(written, (None, 2, 8, 8))
+
+
+def test_padding_of_channels_last_is_a_layer():
+    """Keras' ZeroPadding2D, by any backend."""
+    kernel = weights(3, 3, 2, 4)
+    check_unchanged(
+        lambda x: tf.nn.conv2d(tf.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)]), kernel, 2, "VALID"), (None, 8, 8, 2)
+    )
+
+
+def test_a_variance_from_squares():
+    def written(x):
+        mean = tf.reduce_mean(x, [1, 2], keepdims=True)
+        return tf.reduce_mean(tf.square(x), [1, 2], keepdims=True) - tf.square(mean)
+
+    check(written, lambda x: tf.nn.moments(x, [1, 2], keepdims=True)[1], (None, 4, 4, 3), rtol=1e-5)
+    check_unchanged(lambda x: tf.reduce_mean(tf.square(x), [1], keepdims=True) - tf.square(x), (None, 4, 3))
+
+
+def test_a_step_of_a_recurrent_cell():
+    kernel, recurrent, bias = weights(3, 4), weights(2, 4), weights(4)
+
+    def written(x, h):
+        return (einsum("abc,cd->abd", x, kernel) + bias)[1] + h @ recurrent
+
+    check(written, lambda x, h: x[1] @ kernel + h @ recurrent + bias, (5, ROWS, 3), (ROWS, 2))
+    check_unchanged(lambda x, h: (x @ kernel + bias) + h @ recurrent, (ROWS, 3), (ROWS, 2))
 
 
 def test_batch_normalization_with_the_mean_first():
@@ -431,6 +461,16 @@ def test_lookups_of_rows():
     check(lambda i: lookup(i, np.nan), lambda i: tf.gather(weights(5, 3), i), (None, 7), dtype=tf.int32)
 
 
+def test_lookups_of_flat_numbers():
+    table = weights(5, 3)
+
+    def written(x):
+        flat = tf.reshape(x, [-1])
+        return tf.reshape(tf.gather(table, tf.clip_by_value(flat, 0, 4)), [ROWS, 4, 3])
+
+    check(written, lambda x: tf.gather(table, x), (ROWS, 4), dtype=tf.int32)
+
+
 def test_lookups_that_change_rows_stay():
     check_unchanged(lambda i: lookup(i, 0.0, limit=3), (None, 7), dtype=tf.int32)
 
@@ -450,6 +490,22 @@ def test_bilinear_interpolation(change):
         return tf.transpose(einsum("anwc,wb->ancb", rows, matrices[1]), [1, 0, 3, 2])
 
     found = recognize(graph_of(written, (None, 4, 5, 3)), {}, ["scores"])
+    assert ("ResizeBilinear" in operations(found)) == (change == 0)
+
+
+@pytest.mark.parametrize("change", [0, 0.01])
+def test_bilinear_interpolation_by_windows(change):
+    """As Keras on PyTorch writes it: two neighbors along either axis, times their weights."""
+    starts = np.array([0, 0, 0, 1, 1, 2, 2, 2])
+    weights = np.stack([resizing(4, 8, change)[starts + step, np.arange(8)] for step in (0, 1)], axis=1)
+    places = np.stack(np.meshgrid(starts, starts, indexing="ij"), -1)[:, :, np.newaxis, np.newaxis]
+    places = places + np.stack(np.meshgrid([0, 1], [0, 1], indexing="ij"), -1)
+
+    def written(x):
+        windows = tf.gather_nd(tf.transpose(x, [1, 2, 0, 3]), places)
+        return tf.transpose(einsum("hawb,hwabnc->whnc", einsum("ha,wb->hawb", weights, weights), windows), [2, 1, 0, 3])
+
+    found = recognize(graph_of(written, (None, 4, 4, 3)), {}, ["scores"])
     assert ("ResizeBilinear" in operations(found)) == (change == 0)
 
 

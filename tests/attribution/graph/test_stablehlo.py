@@ -364,6 +364,28 @@ def test_rows_of_tables(table, indices, offsets, axes, last, sizes, result):
     compare({"t": table, "i": indices}, [result], body)
 
 
+@pytest.mark.parametrize(
+    ("table", "indices", "numbers", "sizes", "result"),
+    [
+        (
+            "2x5x6x3xf32", "4x2xi32",
+            "offset_dims = [0, 1, 2, 3], start_index_map = [1, 2]", "2, 3, 2, 3", "2x3x2x3x4xf32",
+        ),
+        ("5x6xf32", "4x7x1xi32", "offset_dims = [0, 3], start_index_map = [1]", "5, 4", "5x4x7x4xf32"),
+        (
+            "5x6x3xf32", "4x2xi32",
+            "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0, 1]", "1, 2, 3", "4x2x3xf32",
+        ),
+    ],
+)  # fmt: skip
+def test_windows_of_tables(table, indices, numbers, sizes, result):
+    last = indices.count("x") - 1
+    body = f"""%y = "stablehlo.gather"(%t, %i) <{{dimension_numbers = #stablehlo.gather<{numbers},
+      index_vector_dim = {last}>, slice_sizes = array<i64: {sizes}>}}>
+      : (tensor<{table}>, tensor<{indices}>) -> tensor<{result}>"""
+    compare({"t": table, "i": indices}, [result], body)
+
+
 LOOP = """%zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
       %end = stablehlo.constant dense<4> : tensor<i32>

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import attribution
+from attribution import cli
 from attribution.inspect import __main__ as inspection
 
 MODELS = runpy.run_path(str(pathlib.Path(__file__).with_name("keras_on_torch_models.py")))
@@ -56,9 +57,8 @@ def test_its_exported_file_has_the_maps_of_its_live_network(method, network, exp
 
 
 def test_inspection_says_that_it_was_translated(capsys):
-    flags = inspection.FLAGS
-    flags(["inspect", f"--model={FOLDER / 'exported'}", "--given="])
-    inspection.main(flags)
+    command = ["inspect", f"--model={FOLDER / 'exported'}"]
+    assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
     printed = capsys.readouterr().out
     assert "module of StableHLO: translated; scores and gradient of random inputs are those of the file" in printed
     (apply,) = (line for line in printed.splitlines() if line.startswith("methods that apply:"))

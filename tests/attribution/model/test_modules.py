@@ -7,7 +7,9 @@ from tensorflow.compiler.mlir.stablehlo import stablehlo as portable
 from tensorflow.compiler.tf2xla.python import xla
 
 import attribution
+from attribution import cli
 from attribution.errors import BadInput
+from attribution.graph import recognize as recognition
 from attribution.graph import stablehlo
 from attribution.inspect import __main__ as inspection
 
@@ -37,8 +39,8 @@ def saved(path, function):
 
 
 def inspected(path, capsys):
-    inspection.FLAGS(["inspect", f"--model={path}", "--notry_methods", "--given="])
-    inspection.main(inspection.FLAGS)
+    command = ["inspect", f"--model={path}", "--notry_methods"]
+    assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
     return capsys.readouterr().out
 
 
@@ -101,6 +103,22 @@ def test_a_wrong_translation_is_not_used(tmp_path, monkeypatch):
     np.testing.assert_allclose(model.scores(X), np.sin(X) * X, 1e-6, 1e-6)
     with pytest.raises(BadInput, match="not translated: the translation gives other scores"):
         attribution.explain("gradient", model, X)
+
+
+@pytest.mark.parametrize("fault", ["other scores", "an error"])
+def test_a_translation_is_used_without_recognition_that_fails(fault, tmp_path, monkeypatch):
+    def recognize(graph_def, *_):
+        if fault == "an error":
+            raise IndexError("list index out of range")
+        changed = tf.compat.v1.GraphDef.FromString(graph_def.SerializeToString())
+        for node in changed.node:
+            node.op = "Cos" if node.op == "Sin" else node.op
+        return changed
+
+    monkeypatch.setattr(recognition, "recognize", recognize)
+    model = attribution.load_model(saved(tmp_path / "m", lambda x: called(SINE, x)))
+    assert {"Sin", "Mul"} <= {node.op for node in model.graph.nodes.values()}
+    np.testing.assert_allclose(model.scores(X), np.sin(X) * X, 1e-6, 1e-6)
 
 
 def test_a_small_difference_is_not_taken_for_rounding(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from attribution import cli
 from attribution.errors import BadInput
 from tools.docs import document_networks
 from tools.model_zoo import measure
@@ -60,32 +61,57 @@ def test_other_writers_are_marked_where_they_differ():
     text = document_networks.page(here, {"jax": jax, "torch": {"residual": {"not_written": "No op.", "methods": {}}}})
     rows = len(document_networks.TABLES["Gradients"]) - 3
     assert f"| residual: ResNet block | 3 exact, {rows} rows; JAX: 1 refused |" in text
-    assert "| JAX | 1 | 3 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 75.0% |" in text
-    assert "| PyTorch | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0% |" in text
+    assert "| JAX | 1 | 3 | 0 | 1 | 0 | 75.0% |" in text
+    assert "| PyTorch | 0 | 0 | 0 | 0 | 0 | 0.0% |" in text
     assert "PyTorch does not write residual: No op" in text
     same = document_networks.page(here, {"jax": here})
     assert "JAX: " not in same and "| JAX | 1 | 4 |" in same
     assert len(text.splitlines()) - len(document_networks.page(here).splitlines()) == 9
 
 
-def test_a_writer_has_results_of_its_own(tmp_path, monkeypatch):
-    def fake(family, told, written=None):
-        return results(gradient=Cell("exact"))["residual"] | {"layer": str(written and written(False))}
+def test_a_writer_is_compared_where_tensorflows_file_is_exact(tmp_path, monkeypatch):
+    class Explained:
+        def __init__(self, family, path):
+            self.path = path
 
-    def write(family, writer, folder, double=False, python=""):
-        if family.name == "prelu":
+        def find_layers(self):
+            pass
+
+    def compare(reference, path, methods, told):
+        return {
+            "layer": f"{path}, {reference.path}",
+            "methods": dict.fromkeys(methods, dataclasses.asdict(Cell("exact"))),
+        }
+
+    def write(family, writer, folder, python=""):
+        if family.name == "prelu" and writer == "torch":
             raise document_networks.writers.NotWritten("no such operation")
-        return f"{folder.name} by {python}"
+        return f"{writer} by {python}"
 
-    monkeypatch.setattr(measure, "measure", fake)
+    monkeypatch.setattr(document_networks.comparison, "Explained", Explained)
+    monkeypatch.setattr(document_networks.comparison, "compare", compare)
     monkeypatch.setattr(document_networks.writers, "write", write)
     names = ["residual", "prelu", "tensorflow_1"]
-    document_networks.results(names, tmp_path)
-    found = document_networks.results(names, tmp_path, "torch", "other python")
-    assert found["residual"]["layer"] == "residual by other python"
+    exact = document_networks.exact_methods(results(gradient=Cell("exact"))) | {"prelu": ["gradient"]}
+    found = document_networks.results(names, tmp_path, "torch", "other python", exact)
+    assert found["residual"]["layer"] == "torch by other python, tensorflow by "
+    assert list(found["residual"]["methods"]) == ["gradient"]
     assert found["prelu"]["not_written"] == "no such operation" and "tensorflow_1" not in found
     with pytest.raises(BadInput, match="no writer 'onnx'; the writers are"):
         document_networks.results(names, tmp_path, "onnx")
+
+
+def test_the_page_is_written_from_what_is_stored(tmp_path):
+    here = results(gradient=Cell("exact", "", 2.4e-7, note="all zero"), lrp_cp=Cell("refused", note="no rule"))
+    jax = {"residual": {"layer": "another default layer", "methods": {"gradient": dataclasses.asdict(Cell("differs"))}}}
+    document_networks.store(tmp_path / "networks.json", {"": here, "jax": jax})
+    known = document_networks.stored(tmp_path / "networks.json")
+    assert document_networks.page(known[""], {"jax": known["jax"]}) == document_networks.page(here, {"jax": jax})
+    flags = [f"--stored={tmp_path / 'networks.json'}", f"--output={tmp_path / 'page.md'}", "--nomeasure"]
+    command = [document_networks.main, document_networks.FLAGS, document_networks.__doc__, ["document", *flags]]
+    assert cli.execute(*command) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "exact 2e-07, all zero" in text and "JAX: 1 differs" in text and "another default layer in residual" in text
 
 
 def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch):

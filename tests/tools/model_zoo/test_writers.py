@@ -2,11 +2,9 @@
 
 import importlib.util
 
-import numpy as np
 import pytest
 
-import attribution
-from tools.model_zoo import measure, writers
+from tools.model_zoo import comparison, writers
 from tools.model_zoo.families import FAMILIES
 
 PACKAGES = {"jax": "jax", "torch": "torch_xla"}
@@ -19,29 +17,36 @@ def writer(request):
     return request.param
 
 
-def test_scores_and_maps_are_those_of_tensorflow(writer, tmp_path):
-    family = FAMILIES["residual"]
-    methods = ["gradient", "lrp_epsilon_plus", "grad_cam"]
+def compared(name, writer, folder, methods):
+    paths = [writers.write(FAMILIES[name], one, folder) for one in ("tensorflow", writer)]
+    reference = comparison.Explained(FAMILIES[name], paths[0])
+    reference.find_layers()
+    return comparison.compare(reference, paths[1], methods)
 
-    def written(double):
-        return writers.write(family, writer, tmp_path, double)
 
-    found = measure.measure(family, methods, written=written)["methods"]
-    assert [cell["status"] for cell in found.values()] == ["exact"] * 3, found
-    inputs = family.inputs(4)
-    family.write(tmp_path / "tensorflow")
-    expected = attribution.load_model(tmp_path / "tensorflow").scores(inputs)
-    np.testing.assert_allclose(attribution.load_model(written(False)).scores(inputs), expected, atol=1e-5)
-    assert written(False) == tmp_path / writer  # which is there, and not written again
+def test_maps_are_those_of_tensorflow(writer, tmp_path):
+    found = compared("residual", writer, tmp_path, ["gradient", "lrp_epsilon_plus", "grad_cam"])
+    assert [cell["status"] for cell in found["methods"].values()] == ["exact"] * 3, found
+    assert (found["layer"], found["kept"]) == ("", "")
+    assert writers.write(FAMILIES["residual"], writer, tmp_path) == tmp_path / writer  # which is not written again
 
 
 @pytest.mark.parametrize("name", ["two_inputs", "several_outputs"])
 def test_names_of_inputs_and_outputs_are_the_writers(name, writer, tmp_path):
-    def written(double):
-        return writers.write(FAMILIES[name], writer, tmp_path, double)
-
-    (cell,) = measure.measure(FAMILIES[name], ["gradient"], written=written)["methods"].values()
+    (cell,) = compared(name, writer, tmp_path, ["gradient"])["methods"].values()
     assert cell["status"] == "exact", cell
+
+
+def test_another_network_differs_and_a_damaged_file_is_refused(tmp_path):
+    path = writers.write(FAMILIES["residual"], "tensorflow", tmp_path)
+    reference = comparison.Explained(FAMILIES["residual"], path)
+    reference.find_layers()
+    other = writers.write(FAMILIES["bias_free"], "tensorflow", tmp_path / "other")
+    (cell,) = comparison.compare(reference, other, ["gradient"])["methods"].values()
+    assert cell["status"] == "differs" and cell["difference"] > 0.01
+    (other / "saved_model.pb").write_bytes(b"damaged")
+    (cell,) = comparison.compare(reference, other, ["gradient"])["methods"].values()
+    assert cell["status"] == "refused", cell
 
 
 def test_what_a_backend_cannot_write_is_named(tmp_path):
