@@ -23,6 +23,7 @@ _NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where 
 MOST_FEATURES = 12  # 4,096 coalitions
 
 
+@functools.cache
 def coalitions(features: int) -> np.ndarray:
     """Return all subsets of some features, (2^features, features) bool; row r holds the features of r's binary digits.
 

@@ -13,7 +13,6 @@ coalitions of its own pixels, at most 4,096. Absent pixels are zero.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 from typing import cast
 
@@ -148,12 +147,7 @@ class HiddenUnits:
         if not len(read):
             return read, np.zeros((len(rows), 0))
         parts = flat[np.ix_(rows, read)] * self.weights[read, unit]
-        return read, shapley_values(np.maximum(parts @ _members(len(read)) + self.biases[unit], 0))
-
-
-@functools.cache
-def _members(features: int) -> np.ndarray:
-    return coalitions(features).T
+        return read, shapley_values(np.maximum(parts @ coalitions(len(read)).T + self.biases[unit], 0))
 
 
 def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
