@@ -330,7 +330,7 @@ class _Sequences(Benchmark):
 
 def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     count = 12 if quick else max(12, round(share * MOST * len(TASKS)))
-    settings = ExampleSettings(num_imgs=count, seed=seed)
+    settings = ExampleSettings(num_imgs=count, seed=seed, random_networks=0)  # a full report has more
     methods = tuple(name for name in METHODS if not (quick and name in _COSTLY))
     return [
         ReportTask(
