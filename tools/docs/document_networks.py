@@ -237,6 +237,9 @@ def _writers(results, by_writer) -> list[str]:
         if "not_written" in found
     ]
     reasons += [f"{writer} has another default layer in {name}." for writer, name, found in named if found.get("layer")]
+    for writer, found in by_writer.items():
+        missing = [name for name in results if writers.writable(FAMILIES[name]) and name not in found]
+        reasons += [f"Not compared on {writers.WRITERS[writer]}: {', '.join(missing)}."] if missing else []
     table = markdown_table(["writer", "families", *OF_WRITERS, "exact"], body).rstrip("\n")
     return ["", text, "", table, *(["", " ".join(reasons)] if reasons else [])]
 

@@ -41,6 +41,7 @@ def test_another_network_differs_and_a_damaged_file_is_refused(tmp_path):
     path = writers.write(FAMILIES["residual"], "tensorflow", tmp_path)
     reference = comparison.Explained(FAMILIES["residual"], path)
     reference.find_layers()
+    (tmp_path / "other").mkdir()
     other = writers.write(FAMILIES["bias_free"], "tensorflow", tmp_path / "other")
     (cell,) = comparison.compare(reference, other, ["gradient"])["methods"].values()
     assert cell["status"] == "differs" and cell["difference"] > 0.01
