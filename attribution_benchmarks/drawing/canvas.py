@@ -7,15 +7,18 @@ shape (P, 2), or strings in the syntax of SVG's ``points``: "0,0 1,0 0.5,0.8".
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw
 
+Points = npt.ArrayLike  # (P, 2), or a string
 _TURN = np.linspace(0.0, 2.0 * np.pi, 28, endpoint=False)
 _CIRCLE = np.stack([np.cos(_TURN), np.sin(_TURN)], axis=1)
 
 
-def spline(points, closed: bool = False, steps: int = 7) -> np.ndarray:
+def spline(points: Points, closed: bool = False, steps: int = 7) -> np.ndarray:
     """Return points along the Catmull-Rom spline through control points, (P, 2), with ``steps`` samples between two.
 
     (P * steps, 2) when ``closed``, so that the last point joins the first, else ((P - 1) * steps + 1, 2).
@@ -59,7 +62,7 @@ class Canvas:
         placed = (_points(points) @ self.pose[:, :2].T + self.pose[:, 2]) * self.size
         return [tuple(point) for point in placed.tolist()]
 
-    def polygon(self, points, colour, outlined: bool = True) -> None:
+    def polygon(self, points: Points, colour: npt.ArrayLike, outlined: bool = True) -> None:
         """Fill a polygon of shape (P, 2)."""
         pixels = self._pixels(points)
         self._draw.polygon(pixels, fill=_colour(colour))
@@ -68,21 +71,30 @@ class Canvas:
             edge = _colour(np.asarray(colour, float) * self.outline)
             self._draw.line([*pixels, pixels[0]], fill=edge, width=max(1, self.size // 90))
 
-    def blob(self, points, colour, outlined: bool = True) -> None:
+    def blob(self, points: Points, colour: npt.ArrayLike, outlined: bool = True) -> None:
         """Fill the smooth closed curve through points of shape (P, 2)."""
         self.polygon(spline(points, closed=True), colour, outlined)
 
-    def ellipse(self, centre, radii, colour, angle: float = 0.0, outlined: bool = True) -> None:
+    def ellipse(
+        self,
+        centre: npt.ArrayLike,
+        radii: npt.ArrayLike,
+        colour: npt.ArrayLike,
+        angle: float = 0.0,
+        outlined: bool = True,
+    ) -> None:
         """Fill an ellipse; ``radii`` is one number or two, ``angle`` is in radians."""
         cos, sin = np.cos(angle), np.sin(angle)
         turned = (_CIRCLE * radii) @ np.array([[cos, sin], [-sin, cos]])
         self.polygon(turned + np.asarray(centre, float), colour, outlined)
 
-    def rectangle(self, x0, y0, x1, y1, colour, outlined: bool = True) -> None:
+    def rectangle(
+        self, x0: float, y0: float, x1: float, y1: float, colour: npt.ArrayLike, outlined: bool = True
+    ) -> None:
         """Fill the rectangle between two corners."""
         self.polygon([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], colour, outlined)
 
-    def stroke(self, points, width: float, colour, smooth: bool = True) -> None:
+    def stroke(self, points: Points, width: float, colour: npt.ArrayLike, smooth: bool = True) -> None:
         """Draw a curve of constant width with round ends through its points, or straight lines if not ``smooth``."""
         points = _points(points)
         pixels = self._pixels(spline(points) if smooth and len(points) > 2 else points)
@@ -93,16 +105,18 @@ class Canvas:
                 for x, y in (pixels[0], pixels[-1]):
                     draw.ellipse([x - thick / 2, y - thick / 2, x + thick / 2, y + thick / 2], fill=fill)
 
-    def line(self, points, width: float, colour) -> None:
+    def line(self, points: Points, width: float, colour: npt.ArrayLike) -> None:
         """Draw straight lines of constant width between points."""
         self.stroke(points, width, colour, smooth=False)
 
-    def trapezoid(self, x, y0, half0, y1, half1, colour, smooth: bool = False) -> None:
+    def trapezoid(
+        self, x: float, y0: float, half0: float, y1: float, half1: float, colour: npt.ArrayLike, smooth: bool = False
+    ) -> None:
         """Fill the trapezoid around the vertical through x, of half width ``half0`` at y0 and ``half1`` at y1."""
         corners = [(x - half0, y0), (x + half0, y0), (x + half1, y1), (x - half1, y1)]
         (self.blob if smooth else self.polygon)(corners, colour)
 
-    def limb(self, points, start: float, end: float, colour) -> None:
+    def limb(self, points: Points, start: float, end: float, colour: npt.ArrayLike) -> None:
         """Fill a smooth limb whose width goes from ``start`` to ``end`` along its points."""
         points = _points(points)
         path = spline(points) if len(points) > 2 else points
@@ -113,7 +127,7 @@ class Canvas:
         self.polygon(np.concatenate([path + half, (path - half)[::-1]]), colour)
 
     @contextlib.contextmanager
-    def inside(self):
+    def inside(self) -> Iterator[None]:
         """Clip the drawing of this block to the silhouette at its start."""
         image, silhouette = self._image.copy(), self._silhouette.copy()
         yield

@@ -15,11 +15,11 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import attribution  # noqa: E402
-from attribution import cli  # noqa: E402
-from attribution_benchmarks.core.evaluation import load, prepare  # noqa: E402
-from attribution_benchmarks.parts import definition, metrics, truth  # noqa: E402
-from attribution_benchmarks.parts.classes import PARTS  # noqa: E402
+import attribution
+from attribution import cli
+from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.parts import definition, metrics, truth
+from attribution_benchmarks.parts.classes import PARTS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", "docs/pictures/parts.png", "file of the picture", flag_values=FLAGS)
