@@ -94,7 +94,7 @@ class _Counterpart(NamedTuple):
 
 
 _SETS = f"subset_size={{fifth}}&nr_runs={SUBSETS}"
-# Metrics that compare with ours. MaxSensitivity is left out: it needs exact maps of noisy inputs one by one.
+# Metrics that compare with ours. MaxSensitivity is skipped: it needs exact maps of noisy inputs one by one.
 QUANTUS = {
     "quantus:FaithfulnessCorrelation": _Counterpart("faithfulness_correlation", _SETS),
     "quantus:FaithfulnessCorrelation?perturb_baseline=mean": _Counterpart("faithfulness_correlation", _SETS),

@@ -249,7 +249,7 @@ def _of_samples(name: str, samples: Sequence[_Sample], count: int) -> Iterator[K
             absent["closed form"] = np.broadcast_to(sample.means, inputs.shape)
         times = len(absent)
         keys = [f"{name}/{number}/{row}" for row in range(count)] * times
-        truth = {
+        truth: dict[str, Any] = {
             "key": keys,
             "truth": np.repeat(list(absent), count),
             "absent": np.concatenate(list(absent.values())),

@@ -47,7 +47,7 @@ def cells(text: str, part: str) -> dict[_Score, str]:
 def shares(text: str) -> dict[_Score, np.ndarray]:
     """Return the shares that baselines reach of each score, (kinds, 2) percent: the share and its interval's upper end.
 
-    Scores that were not compared with every baseline are left out, and columns that have no marks.
+    Scores that were not compared with every baseline are skipped, and columns that have no marks.
     """
     tables = [cells(text, kind) for kind in KINDS]
     known = [

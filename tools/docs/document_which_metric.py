@@ -148,6 +148,7 @@ def page(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         quantus=beside(record),
         quantus_networks=max(len(row.get("of_quantus", ())) for row in record["metrics"].values()),
         splits=SPLITS,
+        smprt=np.isfinite(agreements(record, ["smprt"])[0, 0]).sum(),
         transfer=f"{transfer(record):.2f}",
     )  # fmt: skip
 

@@ -42,6 +42,11 @@ def test_a_metric_whose_card_does_not_see_a_constant_does_not_see_offsets():
         assert RECORD["metrics"][name]["by_kind"]["offset"] == 0
 
 
+def test_stability_prefers_random_maps():
+    for name in ("max_sensitivity", "avg_sensitivity"):
+        assert RECORD["metrics"][name]["truth"] < RECORD["metrics"][name]["chance"]
+
+
 def of_pair(values):
     """Return a record of two metrics, the first of which is above the second by some numbers, (cells, networks)."""
     keys = [", ".join(cell) for cell in meta_evaluation.CELLS]
