@@ -13,6 +13,7 @@ from attribution_benchmarks.stats.statistics import Array
 MOST_FEATURES = 12  # 4,096 coalitions
 
 
+@functools.cache
 def coalitions(players: int) -> npt.NDArray[np.bool_]:
     """Return all subsets of some players, (2^players, players) bool; row r holds the players of r's binary digits.
 

@@ -13,7 +13,7 @@ from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.choosing import __main__ as command
 from attribution_benchmarks.choosing import page, scoring
-from attribution_benchmarks.choosing.choice import Choice
+from attribution_benchmarks.choosing.choice import WORTH, Choice
 
 INPUTS = 12
 
@@ -180,6 +180,18 @@ def _two_inputs():
 def test_what_is_not_defined_is_refused(make, inputs, options, message, network):
     with pytest.raises(BadInput, match=message):
         attribution_benchmarks.choose(make() if make else network, inputs, methods=["gradient"], **options)
+
+
+def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(chosen):
+    found, directory = chosen
+    worth = json.loads(WORTH.read_text(encoding="utf-8"))
+    text = " ".join((WORTH.parents[2] / "docs" / "own_models.md").read_text(encoding="utf-8").split())
+    by_place = [f"{100 * one['chosen']:.0f}" for one in worth["by_benchmark"].values()]
+    assert f"{worth['networks']} networks, five of SVEA and 24 with" in text
+    assert f"takes lies {100 * worth['chosen']:.0f} %" in text and f"reaches {100 * worth['fixed']:.0f} %" in text
+    assert "{} % on SVEA, {}, {} and {} % on the exact problems".format(*by_place) in text
+    assert f"reached {worth['chosen']:.0%} of the way" in found.limits()[-1]
+    assert f"reached {worth['chosen']:.0%} of the way" in (directory / "index.html").read_text(encoding="utf-8")
 
 
 def run(capsys, *arguments):
