@@ -43,12 +43,13 @@ LAYERS = {
         ("core",),
         ("exact", "parts", "serving"),
         ("report",),
+        ("choosing",),
         ("api",),
         ("__init__",),
         ("cli",),
         (
             *("__main__", "check_metric", "core.evaluate", "exact.evaluate", "exact.meta_evaluation"),
-            *("parts.evaluate", "report.reproduce", "serving.serve"),
+            *("choosing.__main__", "parts.evaluate", "report.reproduce", "serving.serve"),
         ),
     ),
     "bim": (

@@ -27,19 +27,19 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 63_239,
-    "files outside tests": 277,
-    "lines of tests": 42_112,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 110,
+    "lines outside tests": 67_900,
+    "files outside tests": 303,
+    "lines of tests": 43_598,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 129,
     "highest complexity": 25,
-    "public names": 883,
+    "public names": 966,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,
     "library modules with a command line": 0,
     "modules loaded by attribution.explain": 47,  # of --modules
-    "modules loaded by bim.metrics": 100,
-    "missing types": 688,  # outside attribution, core, metrics and stats, which mypy checks strictly
+    "modules loaded by bim.metrics": 102,
+    "missing types": 687,  # outside attribution, core, metrics and stats, which mypy checks strictly
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
 # functions it has called. Calls while a module is imported do not count.

@@ -178,7 +178,7 @@ def _measured_worth() -> list[str]:
         return []
     found = json.loads(WORTH.read_text(encoding="utf-8"))
     return [
-        f"Where the truth is known, on {count_of(found['networks'], 'network')} of this project's benchmarks, the same "
+        f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
         f"procedure reached {found['chosen']:.0%} of the way from an average method to the best one. Always taking the "
         f"method that is best on the other benchmarks reached {found['fixed']:.0%}."
     ]

@@ -100,7 +100,6 @@ def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for what, value in taken.items():
             shares[what].append(float((value - mean) / (best - mean)))
     return {
-        "networks": len(cases),
         **{what: float(np.mean(values)) for what, values in shares.items()},
         "by_benchmark": {
             place: {
