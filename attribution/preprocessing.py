@@ -122,29 +122,37 @@ def read_inputs(
     """
     files = find_files(paths, limit + 1, without=without)
     shape = model.inputs[name].shape[1:].as_list()
-    pictures = [path for path in files if path.suffix.lower() in PICTURES]
-    if pictures and len(pictures) < len(files):
-        raise BadInput("images and arrays cannot be explained together; give one kind")
     preprocessing = preprocessing_named(scaling) if scaling else None
     first = len(shape) == 3 and model.has_channels_first(name)
-    if not pictures:
-        labels, arrays = _read_arrays(files, shape)
-        note_limit(len(labels), limit, note)
-        labels, arrays = labels[:limit], arrays[:limit]
+
+    def as_inputs(pixels: np.ndarray, scaled: Preprocessing) -> np.ndarray:
+        found = scaled.apply(pixels)
+        return np.moveaxis(found, -1, 1) if first else found
+
+    if are_pictures(files):
+        note_limit(len(files), limit, note)
+        files = files[:limit]
+        pixels = read_pictures(files, [*shape[1:], shape[0]] if first else shape, resize_mode)
         if preprocessing is None:
-            return ReadInputs(labels, arrays, arrays, None)
-        pixels = np.moveaxis(arrays, 1, -1) if first else arrays
-        inputs = preprocessing.apply(pixels)
-        return ReadInputs(labels, np.moveaxis(inputs, -1, 1) if first else inputs, pixels, preprocessing)
-    note_limit(len(pictures), limit, note)
-    pictures = pictures[:limit]
-    pixels = read_pictures(pictures, [*shape[1:], shape[0]] if first else shape, resize_mode)
+            preprocessing, reason = likely_preprocessing(model, name)
+            note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
+        shown = np.rint(pixels).astype(np.uint8)
+        return ReadInputs([path.stem for path in files], as_inputs(pixels, preprocessing), shown, preprocessing)
+    labels, arrays = _read_arrays(files, shape)
+    note_limit(len(labels), limit, note)
+    labels, arrays = labels[:limit], arrays[:limit]
     if preprocessing is None:
-        preprocessing, reason = likely_preprocessing(model, name)
-        note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
-    inputs = preprocessing.apply(pixels)
-    inputs = np.moveaxis(inputs, -1, 1) if first else inputs
-    return ReadInputs([path.stem for path in pictures], inputs, np.rint(pixels).astype(np.uint8), preprocessing)
+        return ReadInputs(labels, arrays, arrays, None)
+    pixels = np.moveaxis(arrays, 1, -1) if first else arrays
+    return ReadInputs(labels, as_inputs(pixels, preprocessing), pixels, preprocessing)
+
+
+def are_pictures(files: Sequence[pathlib.Path]) -> bool:
+    """Return whether files are pictures, and not arrays; raise ``BadInput`` where there are both."""
+    pictures = sum(path.suffix.lower() in PICTURES for path in files)
+    if 0 < pictures < len(files):
+        raise BadInput("images and arrays cannot be explained together; give one kind")
+    return pictures > 0
 
 
 def _read_arrays(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) -> tuple[list[str], np.ndarray]:

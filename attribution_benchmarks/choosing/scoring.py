@@ -9,7 +9,7 @@ import os
 import pathlib
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,28 +76,23 @@ def rounds(
     examples = _examples(loaded, inputs, targets, masks, names, background)
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
-    chosen = named(methods if methods is not None else _default_methods())
+    chosen = named(_default_methods() if methods is None else methods)
     first = np.asarray(examples.inputs)[:1]
     trials = {name: _tried(method, loaded, first) for name, method in chosen.items()}
-    applying = {name: chosen[name] for name, trial in trials.items() if trial.applies}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
-    if not applying:
+    if len(refused) == len(trials):
         raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
     controls, notes = _controls(loaded, examples, seed)
     scorer = _Scorer(loaded, examples, controls, directory, ExampleSettings(batch_size=batch_size, seed=seed))
-    total = len(examples.names)
-    cheap = {name: method for name, method in applying.items() if trials[name].passes <= _CHEAP} or applying
-    schedule = [(cheap, min(_ROUNDS[0], total))] if len(cheap) < len(applying) else []
-    schedule += [(applying, count) for count in sorted({min(each, total) for each in (*_ROUNDS, total)})]
-    for some, count in schedule:
-        found = scorer.scored(some, count, progress)
+    for some, count in _schedule(trials, len(examples.names)):
+        found = scorer.scored({name: chosen[name] for name in some}, count, progress)
         yield Choice(
             model=scorer.name,
             verdict=found.verdict,
             scores=found.scores,
             passes={name: trials[name].passes for name in some},
             refused=refused,
-            missing=[name for name in applying if name not in some],
+            missing=[name for name in trials if name not in {*some, *refused}],
             notes=notes,
             inputs=examples.inputs[:count],
             names=examples.names[:count],
@@ -105,6 +100,14 @@ def rounds(
             maps=directory / "maps",
             _held=held,
         )
+
+
+def _schedule(trials: Mapping[str, Trial], total: int) -> list[tuple[list[str], int]]:
+    """Return the methods and the number of inputs of each round: cheap methods first."""
+    applying = [name for name, trial in trials.items() if trial.applies]
+    cheap = [name for name in applying if trials[name].passes <= _CHEAP]
+    rounds = [(applying, count) for count in sorted({min(each, total) for each in (*_ROUNDS, total)})]
+    return [(cheap, min(_ROUNDS[0], total)), *rounds] if 0 < len(cheap) < len(applying) else rounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,24 +142,15 @@ class _Scorer:
         run = prepare(benchmark, methods, self._settings, metrics=self._metrics, store=store, progress=progress)
         with contextlib.closing(store):
             section = evaluated(self._evaluation(count, run)).section
-        by_metric = {group.where["metric"]: group for group in section.input_scores}
-        sources = section.results[0].sources
+        by_metric = {group.where["metric"]: group.values for group in section.input_scores}
         values = {
-            source: verdicts.agreement(*(by_metric[metric].values[source.name] for metric in verdicts.METRICS))
-            for source in sources
+            source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
+            for source in section.results[0].sources
         }
-        alone = [source for source in sources if source.method and not source.control]
-        scores = {
-            metric: {
-                source.method: verdicts.mean_where_defined(by_metric[metric].values[source.name], (0.0, 1.0))
-                for source in alone
-            }
-            for metric in self._metrics
-            if metric in WITH_MASKS
-        }
+        scores = {metric: _means(by_metric[metric], methods) for metric in self._metrics if metric in WITH_MASKS}
         found = verdicts.verdict(
-            {source.method: values[source] for source in alone},
-            {source.method: _own(source.method, values) for source in alone},
+            {name: values[MapSource(name)] for name in methods},
+            {name: _own(name, values) for name in methods},
             {source.control: value for source, value in values.items() if not source.method},
         )
         return _Found(found, scores, self._targets(count))
@@ -171,6 +165,11 @@ class _Scorer:
             return np.asarray(self._examples.targets[:count])
         scores = self._model.scores(self._examples.inputs[:count], self._settings.batch_size)
         return np.asarray(scores.argmax(axis=1))
+
+
+def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:
+    """Return the mean score of each method by a metric of masks."""
+    return {name: verdicts.mean_where_defined(values[name], (0.0, 1.0)) for name in methods}
 
 
 def _none(count: int, seed: int) -> Examples:
@@ -214,16 +213,7 @@ def _examples(
     model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None, background: Any
 ) -> Examples:
     """Return checked inputs."""
-    if len(model.inputs) > 1:
-        raise BadInput(f"the model has the inputs {listed(model.inputs)}; methods are chosen for models with one input")
-    ((name, spec),) = model.inputs.items()
-    if not spec.dtype.is_floating:
-        raise BadInput(f"input '{name}' has {spec.dtype.name} values, such as tokens, of which no mean can be removed")
-    if model.has_channels_first(name):
-        raise BadInput(f"input '{name}' has its channels first; methods are chosen for models with channels last")
-    inputs = model.feed(np.asarray(inputs))[name]
-    if not len(inputs):
-        raise BadInput("inputs are empty; at least one is needed")
+    inputs = _checked_inputs(model, inputs)
     if names and len(set(names)) < len(names):
         raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
     if targets is not None:
@@ -233,6 +223,21 @@ def _examples(
     truth = {} if background is None else {"background": _as_inputs(background, inputs)}
     given = {} if masks is None else {"masks": np.asarray(masks, bool)}
     return Examples(inputs, given, targets, truth, tuple(names or ()))
+
+
+def _checked_inputs(model: Any, inputs: Any) -> np.ndarray:
+    """Return inputs as the model takes them; raise ``BadInput`` for a model of another kind."""
+    if len(model.inputs) > 1:
+        raise BadInput(f"the model has the inputs {listed(model.inputs)}; methods are chosen for models with one input")
+    ((name, spec),) = model.inputs.items()
+    if not spec.dtype.is_floating:
+        raise BadInput(f"input '{name}' has {spec.dtype.name} values, such as tokens, of which no mean can be removed")
+    if model.has_channels_first(name):
+        raise BadInput(f"input '{name}' has its channels first; methods are chosen for models with channels last")
+    found: np.ndarray = model.feed(np.asarray(inputs))[name]
+    if not len(found):
+        raise BadInput("inputs are empty; at least one is needed")
+    return found
 
 
 def _as_inputs(background: Any, inputs: np.ndarray) -> np.ndarray:

@@ -128,24 +128,20 @@ def verdict(
     """
     known = int(max((np.isfinite(values).sum() for values in methods.values()), default=0))
     estimates = {name: mean_where_defined(column, (-0.5, 1.0)) for name, column in {**methods, **baselines}.items()}
-    values = {**methods, **baselines}
-    pairs = []
-    for method in methods:
-        for condition, found in own.get(method, {}).items():
-            values[f"{method}/{condition}"] = found
-            pairs.append((method, f"{method}/{condition}"))
-        pairs += [(method, baseline) for baseline in baselines]
-    tests = compare_pairs(values, pairs)
-    claims = [_claim(test.difference, test.p_value) for test in tests]
-    rivals: dict[str, dict[str, tuple[float, float]]] = {method: {} for method in methods}
-    for (method, rival), test, claim in zip(pairs, tests, claims, strict=True):
-        rivals[method][rival.rpartition("/")[2]] = test.difference, claim
-    proved = better_than_every([method for method, _ in pairs], claims) if known >= MIN_INPUTS else {}
+    rivals = {method: _claims(method, methods[method], {**own.get(method, {}), **baselines}) for method in methods}
+    claims = [(method, claim) for method, each in rivals.items() for _, claim in each.values()]
+    proved = better_than_every(*map(list, zip(*claims, strict=True))) if known >= MIN_INPUTS else {}
     standings = [
         Standing(method, estimates[method], rivals[method], proved.get(method, 1.0) < LEVEL)
         for method in sorted(methods, key=lambda name: -_sortable(estimates[name].value))
     ]
     return Verdict(_with_ties(standings, methods), {name: estimates[name] for name in baselines}, known)
+
+
+def _claims(method: str, values: _Array, rivals: Mapping[str, _Array]) -> dict[str, tuple[float, float]]:
+    """Return rival -> difference, and the p-value of the method being no better."""
+    tests = compare_pairs({method: values, **rivals}, [(method, rival) for rival in rivals])
+    return {test.second: (test.difference, _claim(test.difference, test.p_value)) for test in tests}
 
 
 def _with_ties(standings: Sequence[Standing], values: Mapping[str, _Array]) -> list[Standing]:
