@@ -29,7 +29,7 @@ def _values_of_input(batch: Batch, seed: int) -> np.ndarray:
 
 
 INPUT_VALUES = Control("input_values", "Size of the input", "the absolute values of the input itself", _values_of_input)
-_RIVALS = {control.name: control.title for control in (UNIFORM, RANDOM, EDGE_DETECTOR, INPUT_VALUES)} | {
+_REFERENCES = {control.name: control.title for control in (UNIFORM, RANDOM, EDGE_DETECTOR, INPUT_VALUES)} | {
     RANDOM_WEIGHTS.name: "its own map on shuffled weights",
     WRONG_CLASS.name: "its own map of another class",
 }
@@ -75,10 +75,10 @@ class Choice:
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:
-        """Return the printed name of a method or of a rival."""
+        """Return the printed name of a method or of a reference."""
         if method in METHODS:
             return METHODS[method].title
-        return _RIVALS.get(method, method.rpartition(":")[2])
+        return _REFERENCES.get(method, method.rpartition(":")[2])
 
     def read_maps(self, method: str, count: int) -> np.ndarray:
         """Return the maps of the first inputs, (count, positions...) or with channels, float32."""
@@ -138,11 +138,11 @@ class Choice:
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""
-        for rival, text in (
+        for reference, text in (
             ("random_weights", "Not shown to depend on what the network has learned"),
             ("wrong_class", "Not shown to depend on the class"),
         ):
-            names = [self.title(one.method) for one in self.verdict.standings if rival in one.unbeaten]
+            names = [self.title(one.method) for one in self.verdict.standings if reference in one.unbeaten]
             if names:
                 yield f"{text}: {enumeration(names, _NAMED)}."
 

@@ -76,9 +76,9 @@ def as_json(choice: Choice) -> dict[str, Any]:
                     name: plain(value) for name, value in zip(("agreement", "low", "high"), one.agreement, strict=False)
                 },
                 "recommended": one.recommended,
-                "rivals": {
-                    rival: {"difference": plain(difference), "p_value": plain(p_value)}
-                    for rival, (difference, p_value) in one.rivals.items()
+                "references": {
+                    reference: {"difference": plain(difference), "p_value": plain(p_value)}
+                    for reference, (difference, p_value) in one.references.items()
                 },
                 "passes": choice.passes[one.method],
                 **{metric: plain(found[one.method].value) for metric, found in choice.scores.items()},
@@ -105,7 +105,7 @@ def _rows(choice: Choice) -> Iterator[dict[str, Any]]:
             "title": choice.title(one.method), "name": one.method, "numbers": numbers, "length": length,
             "mark": "best" if one is choice.verdict.best else "as good" if one.as_good else "",
             "recommended": one.recommended,
-            "unbeaten": [choice.title(rival) for rival in one.unbeaten] if choice.verdict.tested else [],
+            "unbeaten": [choice.title(reference) for reference in one.unbeaten] if choice.verdict.tested else [],
             "passes": choice.passes[one.method],
             "nearest": f"{choice.title(other)}, {similarity:.2f}" if other else "–",
             "masks": [number(found[one.method].value, 2) for found in choice.scores.values()],

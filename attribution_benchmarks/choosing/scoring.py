@@ -251,7 +251,7 @@ def _as_inputs(background: Any, inputs: np.ndarray) -> np.ndarray:
 
 
 def _controls(model: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:
-    """Return the rivals of a method, and notes on those that a model does not allow."""
+    """Return the references of a method, and notes on those that a model does not allow."""
     pictures = np.ndim(examples.inputs) == 4
     controls, notes = [UNIFORM, RANDOM, EDGE_DETECTOR if pictures else INPUT_VALUES], []
     try:

@@ -9,10 +9,10 @@ contributions, both about 0 for a map that says nothing:
 
 The first does not see a constant added to a map, the second does. Both need the same few passes for all maps.
 
-A method is *recommended* if its agreement is higher than that of every rival: maps without the network, its own maps on
-networks of shuffled weights, and its own maps of another class. Of several rivals the largest p-value counts, and
-Holm's correction is for the number of methods. Of the recommended methods the one of the highest agreement is *best*;
-those whose difference from it is not significant, after Holm's correction, are *as good*.
+A method is *recommended* if its agreement is higher than that of every reference: maps without the network, its own
+maps on networks of shuffled weights, and its own maps of another class. Of several references the largest p-value
+counts, and Holm's correction is for the number of methods. Of the recommended methods the one of the highest agreement is
+*best*; those whose difference from it is not significant, after Holm's correction, are *as good*.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def mean_where_defined(values: npt.ArrayLike, bounds: tuple[float, float]) -> Es
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """How a method stands.
+    """The place of a method.
 
     Attributes
     ----------
@@ -58,24 +58,24 @@ class Standing:
         Its name.
     agreement
         Mean over inputs, with its 95 % interval.
-    rivals
-        Rival -> agreement of the method minus that of the rival, and the p-value of the method being no better.
+    references
+        Reference -> agreement of the method minus that of the reference, and the p-value of the method being no better.
     recommended
-        Whether it is shown to be better than every rival; False where nothing was tested.
+        Whether it is shown to be better than every reference; False where nothing was tested.
     as_good
         Whether it is recommended and its difference from the best one is not significant; True for the best.
     """
 
     method: str
     agreement: Estimate
-    rivals: Mapping[str, tuple[float, float]]
+    references: Mapping[str, tuple[float, float]]
     recommended: bool = False
     as_good: bool = False
 
     @property
     def unbeaten(self) -> list[str]:
-        """Return the rivals that it is not shown to be better than."""
-        return [rival for rival, (_, p_value) in self.rivals.items() if not p_value < LEVEL]
+        """Return the references that it is not shown to be better than."""
+        return [reference for reference, (_, p_value) in self.references.items() if not p_value < LEVEL]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,19 +128,19 @@ def verdict(
     """
     known = int(max((np.isfinite(values).sum() for values in methods.values()), default=0))
     estimates = {name: mean_where_defined(column, (-0.5, 1.0)) for name, column in {**methods, **baselines}.items()}
-    rivals = {method: _claims(method, methods[method], {**own.get(method, {}), **baselines}) for method in methods}
-    claims = [(method, claim) for method, each in rivals.items() for _, claim in each.values()]
+    references = {method: _claims(method, methods[method], {**own.get(method, {}), **baselines}) for method in methods}
+    claims = [(method, claim) for method, each in references.items() for _, claim in each.values()]
     proved = better_than_every(*map(list, zip(*claims, strict=True))) if known >= MIN_INPUTS else {}
     standings = [
-        Standing(method, estimates[method], rivals[method], proved.get(method, 1.0) < LEVEL)
+        Standing(method, estimates[method], references[method], proved.get(method, 1.0) < LEVEL)
         for method in sorted(methods, key=lambda name: -_sortable(estimates[name].value))
     ]
     return Verdict(_with_ties(standings, methods), {name: estimates[name] for name in baselines}, known)
 
 
-def _claims(method: str, values: _Array, rivals: Mapping[str, _Array]) -> dict[str, tuple[float, float]]:
-    """Return rival -> difference, and the p-value of the method being no better."""
-    tests = compare_pairs({method: values, **rivals}, [(method, rival) for rival in rivals])
+def _claims(method: str, values: _Array, references: Mapping[str, _Array]) -> dict[str, tuple[float, float]]:
+    """Return reference -> difference, and the p-value of the method being no better."""
+    tests = compare_pairs({method: values, **references}, [(method, reference) for reference in references])
     return {test.second: (test.difference, _claim(test.difference, test.p_value)) for test in tests}
 
 

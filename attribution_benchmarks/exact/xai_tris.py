@@ -20,6 +20,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.files import find_saved_model
+from attribution.methods.perturbation import positions
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control
@@ -245,8 +246,8 @@ def _mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarra
 
 
 def _exact_values(batch: Batch, seed: int) -> np.ndarray:
-    """Return the exact Shapley values as maps, (N, 8, 8)."""
-    return np.asarray(batch.truth["shapley"])[..., 0]
+    """Return the exact Shapley values as maps, (N, positions...)."""
+    return np.reshape(batch.truth["shapley"], (len(batch), *positions(batch.pictures.shape)))
 
 
 EXACT_VALUES = Control(

@@ -1,4 +1,4 @@
-"""Drawings of objects with five parts, layer by layer, so that any part or background object can be left out.
+"""Drawings of objects with five parts, layer by layer, so that any part or background object can be omitted.
 
 An image is composed of layers: the ground, background objects, and the object's parts and body. Leaving out a layer
 shows what is behind it, as if the part had never been drawn. Coordinates of the object run from -1 to 1, x to the right

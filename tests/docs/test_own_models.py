@@ -31,9 +31,15 @@ def run(words, known=None):
 def test_every_example_is_run_here():  # the last in tests/clevr_xai/test_live_network.py
     tested = ("keras.Sequential", "ExportArchive", "frozen.pb", "@tf.function(input_signature=[tf.TensorSpec((None, 12",
               "jax2tf", "class WithWords", 'columns["kind"]', "def sharpened", "def mean_gradient", "def saliency(",
-              "def beside_its_question", "def batch_of_sounds")  # fmt: skip
+              "def beside_its_question", "def batch_of_sounds", "attribution_benchmarks.choose")  # fmt: skip
     assert all(sum(words in example for words in tested) == 1 for example in EXAMPLES)
     assert len(EXAMPLES) == len(tested)
+
+
+def test_the_choice_of_a_method(monkeypatch, capsys):
+    monkeypatch.chdir(pathlib.Path(__file__).parents[2])
+    run("attribution_benchmarks.choose")
+    assert capsys.readouterr().out.startswith("Take DeepLIFT")
 
 
 def test_a_keras_network():

@@ -100,9 +100,9 @@ def _check_known(names, known, what: str, plural: str) -> None:
 
 def _measured(family, folder, writer, python, methods) -> dict:
     """Return the result of ``measure`` or ``compare``, or ``"not_written"``: why the writer has no such file."""
-    told = {"told": lambda method: _print_progress(f" {method}", end="")}
+    report = {"report": lambda method: _print_progress(f" {method}", end="")}
     if not writer:
-        return measure.measure(family, **told)
+        return measure.measure(family, **report)
     files = folder / "files" / family.name
     files.mkdir(parents=True, exist_ok=True)
     try:
@@ -111,7 +111,7 @@ def _measured(family, folder, writer, python, methods) -> dict:
         return {"not_written": str(error), "methods": {}}
     reference = comparison.Explained(family, paths[0])
     reference.find_layers()
-    return comparison.compare(reference, paths[1], methods, **told)
+    return comparison.compare(reference, paths[1], methods, **report)
 
 
 def _known(path: pathlib.Path, methods) -> dict | None:

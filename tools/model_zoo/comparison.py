@@ -143,7 +143,7 @@ class Explained:
         return None
 
 
-def compare(reference: Explained, path: pathlib.Path, methods: Iterable[str], told=lambda text: None) -> dict:
+def compare(reference: Explained, path: pathlib.Path, methods: Iterable[str], report=lambda text: None) -> dict:
     """Compare the maps of a file with a reference's, at the same layers.
 
     Parameters
@@ -154,7 +154,7 @@ def compare(reference: Explained, path: pathlib.Path, methods: Iterable[str], to
         The same network's file by another writer.
     methods
         Names of methods.
-    told
+    report
         Is called with each method's name before it runs.
 
     Returns
@@ -171,7 +171,7 @@ def compare(reference: Explained, path: pathlib.Path, methods: Iterable[str], to
         return {"layer": "", "kept": cell["note"], "methods": dict.fromkeys(methods, cell)}
     found = {}
     for name in methods:
-        told(name)
+        report(name)
         found[name] = dataclasses.asdict(_compared(reference, given, name))
     kept = [node.name for node in given.model.graph.nodes.values() if node.op == "XlaCallModule"]
     return {"layer": layer, "kept": ", ".join(kept), "methods": found}

@@ -180,7 +180,7 @@ class _Compared:
         if against == measure.COMPLETENESS:
             start = exact.scores(np.zeros_like(exact.values))
             return _STEP * max(np.abs(scores).max(), np.abs(start).max()) / np.abs(scores - start).max()
-        change = measure._difference(getattr(self._rounded(), name)(), getattr(exact, name)())
+        change = measure.difference(getattr(self._rounded(), name)(), getattr(exact, name)())
         if self._subject.model.score == "probabilities":  # p (1 - p) of a probability near 1 loses digits
             copies = exact.noisy_copies() if name in ("smoothgrad", "vargrad") else []
             nearest = max(scores.max(), *(exact.scores(copy).max() for copy in copies), 0)

@@ -94,7 +94,7 @@ def measure(
     family: Family,
     methods=METHODS,
     rows: int | None = None,
-    told=lambda text: None,
+    report=lambda text: None,
 ) -> dict:
     """Write a family's file, explain some inputs by each method, and compare.
 
@@ -104,7 +104,7 @@ def measure(
         The family, and names of the registry.
     rows
         Number of inputs; by default 4 of a small network and 2 of a large one.
-    told
+    report
         Is called with each method's name before it runs.
 
     Returns
@@ -135,7 +135,7 @@ def measure(
         layer, subject.layers = _layers(family, model, inputs, targets)
         found = {}
         for name in methods:
-            told(name)
+            report(name)
             started = time.monotonic()
             cell = subject.cell(name)
             found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
@@ -180,8 +180,8 @@ class Subject:
             with contextlib.suppress(oracles.NoOracle):
                 return self._compared(name, options, maps, Cell(status, against, note=note))
         shares = self._shares(name, maps)
-        if shares is not None and (difference := np.abs(shares - 1).max()) <= TOLERANCE:
-            return Cell("complete", "the logit", difference, note=note)
+        if shares is not None and (missed := np.abs(shares - 1).max()) <= TOLERANCE:
+            return Cell("complete", "the logit", missed, note=note)
         share = "" if shares is None else f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
         return Cell("rows", note=note or share)
 

@@ -129,7 +129,7 @@ def test_a_live_network_and_one_without_variables_are_scored(pictures):
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))  # the score of a class is a pixel
     found = attribution_benchmarks.choose(model, pictures, methods=["gradient_x_input"])
     assert isinstance(found, Choice) and "no variables" in found.notes[0]
-    assert "random_weights" not in found.verdict.standings[0].rivals
+    assert "random_weights" not in found.verdict.standings[0].references
 
 
 def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():

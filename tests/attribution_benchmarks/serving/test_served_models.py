@@ -25,8 +25,8 @@ def originals():
     return {
         f"{directory.parent.name}_{directory.name}": directory
         for directory in sorted(SAVED_MODELS.glob("*/*/"))
-        # The networks of exact truth are hand-set: their explanations are a test, and nobody asks a server for them.
-        if directory.parent.name not in ("served", "exact") and (directory / "MODEL_CARD.md").is_file()
+        # The networks of exact truth and of parts belong to their tests: nobody asks a server for them.
+        if directory.parent.name not in ("served", "exact", "parts") and (directory / "MODEL_CARD.md").is_file()
     }
 
 
