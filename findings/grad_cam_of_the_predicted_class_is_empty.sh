@@ -6,6 +6,7 @@
 # pooling, scikit-learn's digits, test accuracy 0.97 to 0.98): 9, 34, 12, 14 and 28 % are 0 at every position after the
 # ReLU for five seeds, and 98 to 100 % of the maps have a negative sum before it. With a hidden layer of 64 units
 # between pooling and the classes, and 32 channels, it is less than 1 %.
+# A reader without tools, asked pointedly, answered: less than 1 %, and about 10 % have a negative sum.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

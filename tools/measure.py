@@ -27,12 +27,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 67_900,
+    "lines outside tests": 67_910,
     "files outside tests": 303,
-    "lines of tests": 43_598,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 129,
+    "lines of tests": 43_605,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 125,
     "highest complexity": 25,
-    "public names": 966,
+    "public names": 967,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,

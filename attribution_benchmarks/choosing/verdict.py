@@ -11,8 +11,8 @@ The first does not see a constant added to a map, the second does. Both need the
 
 A method is *recommended* if its agreement is higher than that of every reference: maps without the network, its own
 maps on networks of shuffled weights, and its own maps of another class. Of several references the largest p-value
-counts, and Holm's correction is for the number of methods. Of the recommended methods the one of the highest agreement is
-*best*; those whose difference from it is not significant, after Holm's correction, are *as good*.
+counts, and Holm's correction is for the number of methods. Of the recommended methods the one of the highest agreement
+is *best*; those whose difference from it is not significant, after Holm's correction, are *as good*.
 """
 
 from __future__ import annotations
