@@ -77,7 +77,7 @@ def test_a_writer_is_compared_where_tensorflows_file_is_exact(tmp_path, monkeypa
         def find_layers(self):
             pass
 
-    def compare(reference, path, methods, told):
+    def compare(reference, path, methods, report):
         return {
             "layer": f"{path}, {reference.path}",
             "methods": dict.fromkeys(methods, dataclasses.asdict(Cell("exact"))),
@@ -117,7 +117,7 @@ def test_the_page_is_written_from_what_is_stored(tmp_path):
 def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch):
     measured = []
 
-    def fake(family, told):
+    def fake(family, report):
         measured.append(family.name)
         if len(measured) == 2:
             raise KeyboardInterrupt
