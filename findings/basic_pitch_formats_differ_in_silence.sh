@@ -5,7 +5,7 @@
 # Seen with basic-pitch 0.4.0, TensorFlow 2.21.0 and ONNX Runtime 1.32.0 on a CPU: for a sine the largest difference of
 # probabilities is 1e-6. For zeros SavedModel and ONNX differ by 0.05 for an onset and by 0.02 for a contour, and TFLite
 # and ONNX agree to 1e-6; for noise of 1e-8 all three differ, by 0.05 to 0.1.
-# A reader without tools, asked about zeros, answered: SavedModel and ONNX agree to 1e-5, TFLite differs by 0.05.
+# Two readers without tools, asked about zeros, answered: SavedModel and ONNX agree to 1e-5, TFLite differs by 0.05.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -7,7 +7,7 @@
 # The default initializer GlorotUniform is written with `input_axes`, which 3.14 and 3.13 do not know, so that also
 # convolutions, LSTM and GRU fail; 3.12 stops at `quantization_config` before. LayerNormalization and files of weights
 # are read by all.
-# A reader without tools, asked which of 3.14, 3.13 and 3.12 read the Dense layer, answered 3.14 and 3.13.
+# Two readers without tools, asked which of 3.14, 3.13 and 3.12 read the Dense layer, answered 3.14 and 3.13.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

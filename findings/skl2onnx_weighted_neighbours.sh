@@ -5,7 +5,7 @@
 # this is one.
 # Seen with skl2onnx 1.20.0, scikit-learn 1.9.1, ONNX Runtime 1.32.0, on wine: the file gives the probabilities of
 # weights="uniform" to the last digits, off by up to 0.33; 11 of 89 labels differ. The regressor does the same.
-# A reader without tools, asked pointedly, answered: equal to 1e-4, and no label differs.
+# Two readers without tools, asked pointedly, answered: equal to 1e-4, and no label differs.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
