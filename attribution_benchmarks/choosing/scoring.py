@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import pathlib
 import tempfile
@@ -134,10 +133,7 @@ class _Scorer:
 
     def scored(self, methods: Mapping[str, MethodLike], count: int, progress: Progress) -> _Found:
         """Return the verdict on the first ``count`` inputs."""
-        benchmark = Benchmark(
-            name="own", title=self.name, controls=tuple(self._controls), examples=_none,
-            evaluation=functools.partial(self._evaluation, count),
-        )  # fmt: skip
+        benchmark = Benchmark(name="own", title=self.name, controls=tuple(self._controls), examples=_none)
         store = ScoreStore(self._directory / "scores")
         run = prepare(benchmark, methods, self._settings, metrics=self._metrics, store=store, progress=progress)
         with contextlib.closing(store):

@@ -3,12 +3,12 @@
     python tools/docs/measure_choice.py
 
 A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
-exact Shapley values, SVEA's ROE test, BIM's model contrast. ``choose`` sees the network and the inputs alone, and
-for Shapley values their absent value, 0. What it
-takes is compared with the method of the best mean rank over the cases of the other benchmarks, with the mean over
-methods, which is what a random choice gets, and with the best one. Where it takes none, it gets the mean.
+exact Shapley values, or SVEA's ROE test. ``choose`` sees the network and the inputs alone, and for Shapley values their
+absent value, 0. What it takes is compared with the method of the best mean rank over the cases of the other benchmarks,
+with the mean over methods, which is what a random choice gets, and with the best one. Where it takes none, it gets the
+mean.
 
-Cost: 30 CPU minutes; written after each case, and resumed there.
+Cost: 15 CPU minutes at most; written after each case, and resumed there.
 """
 
 from __future__ import annotations
