@@ -29,7 +29,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 67_910,
     "files outside tests": 303,
-    "lines of tests": 43_605,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 43_610,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 125,
     "highest complexity": 25,
     "public names": 967,

@@ -168,8 +168,9 @@ def _summed(maps: np.ndarray, axes: int) -> np.ndarray:
 
 
 def shown(found: Estimate) -> str:
-    """Return a mean with its interval."""
-    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+    """Return a mean with its interval; of a single input, which has none, the mean alone."""
+    interval = f" ({found.low:.2f} to {found.high:.2f})" if found.n > 1 else ""
+    return f"{found.value:.2f}{interval}"
 
 
 def _measured_worth() -> list[str]:

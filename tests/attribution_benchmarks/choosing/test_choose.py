@@ -124,6 +124,11 @@ def test_rounds_have_more_and_more_inputs_and_costly_methods_follow(network, pic
     assert "A first look" in str(found[0]) and "Nothing was tested" in str(found[0])
 
 
+def test_a_single_input_has_no_interval(network, pictures):
+    found = attribution_benchmarks.choose(network, pictures[:1], methods=["gradient"])
+    assert "on 1 input;" in str(found) and " to " not in str(found).splitlines()[0]
+
+
 def test_a_live_network_and_one_without_variables_are_scored(pictures):
     inputs = keras.Input((6, 6, 1))
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))  # the score of a class is a pixel
