@@ -73,6 +73,7 @@ setup(
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
     package_data={
         "": ["py.typed", "*_card.md"],
+        "attribution.methods": ["presets/*.toml"],
         "attribution_benchmarks.choosing": ["page.html.jinja", "worth.json"],
         "attribution_benchmarks.report": ["templates/*"],
         "attribution_benchmarks.exact": ["*.toml"],

@@ -368,9 +368,13 @@ class _Shared(NamedTuple):
 
 _SHARED = {
     "methods": _Shared(
-        "attribution methods, separated by commas: names of the registry (docs/methods.md), module:function or "
-        "file.py:function",
+        "attribution methods, separated by commas: names of the registry (docs/methods.md), such a name as a library "
+        "defines it, METHOD@LIBRARY (docs/libraries.md), module:function or file.py:function",
         flags.DEFINE_list,
+    ),
+    "like": _Shared(
+        "library whose definitions and defaults the methods have, such as captum; the same as METHOD@captum for each, "
+        "see docs/libraries.md"
     ),
     "parameters": _Shared(
         "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "

@@ -20,7 +20,7 @@ from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
-from attribution.methods.registry import METHODS, resolve_method
+from attribution.methods.registry import METHODS, in_library, resolve_method
 from attribution.model.batching import checked_targets
 from attribution.model.protocols import Inputs, ScoredModel
 from attribution.plugins import user_code
@@ -79,6 +79,7 @@ def explain(
     progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
+    like: str | None = None,
     **overrides: Any,
 ) -> _Maps | tuple[_Maps, Residuals | None]:
     """Explain a model's scores for some inputs.
@@ -86,7 +87,8 @@ def explain(
     Parameters
     ----------
     method : str or Method or callable
-        A name of the registry, ``module:function``, a ``Method``, or a function that takes
+        A name of the registry, also with a library as ``"gradient@xplique"``, ``module:function``, a ``Method``, or a
+        function that takes
         ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
         From ``load_model``, which decides whether logits or probabilities are explained.
@@ -119,6 +121,9 @@ def explain(
         f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
         inputs explained together the sum is over all of them. Without it, methods whose passes give both scores
         (Integrated Gradients, Blur IG, DeepLIFT) warn in one line where the sum misses by more than 5 %.
+    like
+        Name of a library, as ``"captum"``: the method as that library defines it (docs/libraries.md). The same as
+        ``"METHOD@captum"``.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -138,6 +143,8 @@ def explain(
         If an argument is invalid; the message says what is expected.
     """
     resolved = _resolve(method)
+    if like is not None:
+        resolved = resolve_method(in_library(resolved.name, like))
     if resize is not None and "resize" in resolved.defaults:
         overrides["resize"] = resize
     found: Any = explain_many(

@@ -45,7 +45,7 @@ from attribution.explain import BrokenContract, explain_many, with_parameters
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
-from attribution.methods.registry import METHODS
+from attribution.methods.registry import METHODS, in_library
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,
@@ -81,8 +81,8 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "methods",
     [],
-    f"methods by comma: names, module:function or file.py:function; those of {','.join(_DEFAULT)} that the model "
-    "allows when empty",
+    f"methods by comma: names, METHOD@LIBRARY, module:function or file.py:function; those of {','.join(_DEFAULT)} that "
+    "the model allows when empty",
     flag_values=FLAGS,
 )
 flags.DEFINE_string(
@@ -137,7 +137,7 @@ flags.register_validator(
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, parameters=[], batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, like="", parameters=[], batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
 flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
 
@@ -154,7 +154,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
+    methods = cli.with_flags(with_parameters(_named(flag_values)), flag_values)
     table = _table(flag_values.image)
     names = _checked_files(flag_values, table)
     classes = _classes(flag_values.target, names)
@@ -169,6 +169,10 @@ def main(flag_values: flags.FlagValues) -> None:
         _check_layers(methods, model, explain_input)
     inputs = _inputs(flag_values, model, read, explain_input, table)
     _explain(flag_values, methods, model, inputs, names, classes)
+
+
+def _named(flag_values: flags.FlagValues) -> list[str]:
+    return [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
 
 
 def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:

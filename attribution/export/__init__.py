@@ -17,6 +17,7 @@ from attribution.errors import BadInput, listed
 from attribution.explain import explain_many, with_parameters
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
+from attribution.methods.libraries import MARK
 from attribution.methods.method import Method
 from attribution.model._loading_checks import random_feed
 
@@ -131,10 +132,13 @@ def _skipping(label: str, chosen: _Chosen, left_out: dict[str, str] | None) -> I
 
 
 def _by_signature(names: Sequence[str]) -> dict[str, str]:
-    """Return names of methods by the label in their signature's name: of ``module:function``, the function."""
+    """Return names of methods by the label in their signature's name.
+
+    That of ``module:function`` is the function, that of ``method@library`` is ``method_library``.
+    """
     labels: dict[str, str] = {}
     for name in names:
-        label = name.rpartition(":")[2]
+        label = name.rpartition(":")[2].replace(MARK, "_")
         if label in labels:
             raise BadInput(
                 f"'{labels[label]}' and '{name}' would both be the signature '{EXPLAIN}{label}'; leave one out, or "

@@ -32,11 +32,13 @@ from attribution.errors import BadInput, print_line
 from attribution.explain import with_parameters
 from attribution.export import _by_signature, _version_directory, export
 from attribution.export.signatures import EXPLAIN
+from attribution.methods.registry import in_library
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS,
     methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
+    like="",
     parameters=[],
     model="",
     output="",
@@ -59,7 +61,8 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    methods = cli.with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
+    names = [in_library(name, flag_values.like) for name in flag_values.methods]
+    methods = cli.with_flags(with_parameters(_by_signature(names)), flag_values)
     left_out: dict[str, str] = {}
     differences = export(
         flag_values.model,

@@ -29,6 +29,7 @@ from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
+from attribution.methods.libraries import PresetFunction
 from attribution.methods.method import Method
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _explaining(label: str, method: Method, parameters: Mapping[str, Any]) -> Ca
 
     def build(passes: GraphQueries) -> dict[str, Any]:
         try:
-            maps = _COUNTERPARTS.get(method.function, method.function)(passes, **parameters)
+            maps = _maps(method.function, passes, parameters)
             maps = tf.cast(tf.convert_to_tensor(maps), tf.float32)
         except BadInput:
             raise
@@ -148,6 +149,13 @@ def _explaining(label: str, method: Method, parameters: Mapping[str, Any]) -> Ca
         return {"map": maps, **_target(passes)}
 
     return build
+
+
+def _maps(function: Callable[..., Any], passes: GraphQueries, parameters: Mapping[str, Any]) -> Any:
+    if isinstance(function, PresetFunction):
+        base = function.function
+        return function.run(_COUNTERPARTS.get(base, base), passes, parameters, tf.experimental.numpy)
+    return _COUNTERPARTS.get(function, function)(passes, **parameters)
 
 
 def _forget_gradient_names() -> None:

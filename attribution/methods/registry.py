@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from attribution.errors import BadInput, listed
-from attribution.methods import cam, deeplift, gradients, lrp, modified_relu, perturbation
+from attribution.methods import cam, deeplift, gradients, libraries, lrp, modified_relu, perturbation
 from attribution.methods.method import (
     BY_BLUR,
     BY_CHORDS,
@@ -541,7 +541,8 @@ def resolve_method(name: str) -> Method:
     Parameters
     ----------
     name
-        A name of ``METHODS``, ``module:function``, or ``path/to/file.py:function``.
+        A name of ``METHODS``, such a name with the definition of a library, as ``integrated_gradients@captum``,
+        ``module:function``, or ``path/to/file.py:function``.
 
     Raises
     ------
@@ -553,12 +554,19 @@ def resolve_method(name: str) -> Method:
     if name in METHODS:
         METHODS[name].library_version()
         return METHODS[name]
+    if libraries.is_preset(name):
+        return libraries.preset_method(name, METHODS)
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
     near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
     hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
+
+
+def in_library(name: str, library: str) -> str:
+    """Return the name of a method with the definition of a library; one that names a library already is unchanged."""
+    return name if libraries.is_preset(name) or not library else f"{name}{libraries.MARK}{library}"
 
 
 def name_of(method: Method | Callable[..., Any]) -> str:

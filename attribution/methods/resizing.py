@@ -1,10 +1,15 @@
-"""Bilinear resizing of maps by matrix products, for signals and images."""
+"""Resizing of maps by matrix products, for signals and images."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+
+Matrix = Callable[[int, int], np.ndarray]
+_STEPS_OF_CUBIC = 1024  # TensorFlow reads the weights of bicubic interpolation from a table of so many places
 
 
 @functools.lru_cache(8)
@@ -24,10 +29,64 @@ def interpolation_matrix(size: int, new_size: int) -> np.ndarray:
     return matrix
 
 
-def resize(maps: np.ndarray, spatial_shape: tuple[int, ...]) -> np.ndarray:
-    """Resize maps ``(N, T)`` or ``(N, H, W)`` bilinearly to ``(N, *spatial_shape)``."""
+@functools.lru_cache(8)
+def aligned_matrix(size: int, new_size: int) -> np.ndarray:
+    """Return the matrix of linear interpolation with aligned corners, as ``scipy.ndimage.zoom(order=1)``; float32."""
+    return _linear(np.arange(new_size) * (size - 1) / max(new_size - 1, 1), size)
+
+
+@functools.lru_cache(8)
+def mirrored_matrix(size: int, new_size: int) -> np.ndarray:
+    """Return the matrix of linear interpolation between pixel centres, mirrored at the first and the last; float32.
+
+    As ``skimage.transform.resize`` enlarges.
+    """
+    positions = np.abs((np.arange(new_size) + 0.5) * size / new_size - 0.5)
+    return _linear(np.where(positions > size - 1, 2 * (size - 1) - positions, positions), size)
+
+
+def _linear(positions: np.ndarray, size: int) -> np.ndarray:
+    """Return the matrix ``(positions, size)`` that interpolates linearly at some positions."""
+    matrix = np.maximum(1 - np.abs(positions[:, np.newaxis] - np.arange(size)), 0).astype(np.float32)
+    matrix.setflags(write=False)
+    return matrix
+
+
+@functools.lru_cache(8)
+def bicubic_matrix(size: int, new_size: int) -> np.ndarray:
+    """Return the matrix of cubic interpolation as ``tf.image.resize(..., "bicubic")`` without antialiasing; float32.
+
+    Keys' kernel with a = -1/2; weights beyond the border are 0, and the others sum to 1.
+    """
+    positions = (np.arange(new_size) + 0.5) * size / new_size - 0.5
+    left = np.floor(positions)
+    positions = left + np.rint((positions - left) * _STEPS_OF_CUBIC) / _STEPS_OF_CUBIC
+    distance = np.abs(positions[:, np.newaxis] - np.arange(size))
+    near, far = (1.5 * distance - 2.5) * distance**2 + 1, ((2.5 - 0.5 * distance) * distance - 4) * distance + 2
+    matrix = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    matrix = (matrix / matrix.sum(axis=1, keepdims=True)).astype(np.float32)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def resize(
+    maps: Any, spatial_shape: tuple[int, ...], matrix_of: Matrix = interpolation_matrix, xp: Any = np
+) -> Any:
+    """Resize maps ``(N, T)`` or ``(N, H, W)`` to ``(N, *spatial_shape)``, by default bilinearly.
+
+    Parameters
+    ----------
+    maps
+        Maps.
+    spatial_shape
+        New sizes of the axes after the first.
+    matrix_of
+        ``matrix_of(size, new_size)`` is the matrix ``(new_size, size)`` of the interpolation.
+    xp
+        NumPy, or a module with its functions.
+    """
     for axis, new_size in enumerate(spatial_shape, start=1):
         if maps.shape[axis] != new_size:
-            matrix = interpolation_matrix(maps.shape[axis], new_size)
-            maps = np.moveaxis(np.moveaxis(maps, axis, -1) @ matrix.T, -1, axis)
-    return np.ascontiguousarray(maps)
+            matrix = matrix_of(maps.shape[axis], new_size)
+            maps = xp.moveaxis(xp.moveaxis(maps, axis, -1) @ matrix.T, -1, axis)
+    return np.ascontiguousarray(maps) if xp is np else maps

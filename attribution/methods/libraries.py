@@ -1,0 +1,209 @@
+"""Methods with the definition of another library: ``integrated_gradients@captum``.
+
+Libraries give one name to different functions. A preset says what a pinned version of a library computes under a name,
+in values of the parameters of this project's methods and in named steps after them; nothing of the library is run. The
+presets are data: ``presets/LIBRARY.toml``. docs/libraries.md is generated from them, and tests compare each with the
+library itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import pathlib
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.methods import map_steps
+from attribution.methods.method import Method, MethodCard
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MARK = "@"  # between the name of a method and that of a library
+EXACT, DISTRIBUTION, ABSENT = "exact", "in distribution", "does not run"
+_FOLDER = pathlib.Path(__file__).with_name("presets")
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A library whose definitions can be used.
+
+    Attributes
+    ----------
+    name
+        As typed after ``@``.
+    title, package, version
+        As its authors write it, as ``pip`` takes it, and the version that was run.
+    framework
+        ``"TensorFlow"`` or ``"PyTorch"``.
+    presets
+        Name of a method to preset.
+    """
+
+    name: str
+    title: str
+    package: str
+    version: str
+    framework: str
+    presets: Mapping[str, Preset]
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """The definition of a method in a library.
+
+    Attributes
+    ----------
+    call
+        How the library is called, as ``IntegratedGradients(f).attribute(x, target=t)``.
+    definition
+        What it computes when it is run.
+    differs
+        What changes for a reader who believes the name; empty if it is this project's method with other defaults.
+    defaults
+        The library's defaults, in its own words.
+    values
+        Range, sign and units of its maps.
+    status
+        ``"exact"`` (equal to 1e-5 of a map's maximum; random methods with the same random numbers),
+        ``"in distribution"``, or ``"does not run"``.
+    evidence
+        Tolerance and conditions of the comparison, or the library's error in words.
+    of
+        Method of the registry that computes it; by default that of the same name.
+    parameters
+        Values of its parameters that are other than the default.
+    after
+        Names of steps after it, in their order; see ``attribution.methods.map_steps``.
+    """
+
+    call: str
+    definition: str
+    values: str
+    status: str = EXACT
+    defaults: str = ""
+    differs: str = ""
+    evidence: str = ""
+    of: str = ""
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    after: tuple[str, ...] = ()
+
+
+@functools.cache
+def libraries() -> Mapping[str, Library]:
+    """Return all libraries by name, in the order of the alphabet."""
+    return MappingProxyType({path.stem: _read(path) for path in sorted(_FOLDER.glob("*.toml"))})
+
+
+def _read(path: pathlib.Path) -> Library:
+    content = tomllib.loads(path.read_text("utf-8"))
+    presets = {
+        name: Preset(**entry | {"of": entry.get("of", name), "after": tuple(entry.get("after", ()))})
+        for name, entry in content.pop("method").items()
+    }
+    return Library(path.stem, **content, presets=MappingProxyType(presets))
+
+
+def is_preset(name: str) -> bool:
+    """Return whether a name has the form ``method@library``; custom methods have a colon."""
+    return MARK in name and ":" not in name
+
+
+def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
+    """Return the method ``method@library`` as a variant of one of ``methods``.
+
+    Raises
+    ------
+    BadInput
+        If there is no such library, the library has no such method, or it could not be run.
+    """
+    method, _, library_name = name.partition(MARK)
+    known = libraries()
+    having = [f"{method}{MARK}{one.name}" for one in known.values() if _can(one, method)]
+    if library_name not in known:
+        hint = f"'{method}' exists as {listed(having)}" if having else f"the libraries are {listed(known)}"
+        raise BadInput(f"no library '{library_name}'; {hint}")
+    library = known[library_name]
+    preset = library.presets.get(method)
+    if preset is None:
+        theirs = [one for one in library.presets if _can(library, one)]
+        hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(theirs)}"
+        raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
+    if preset.status == ABSENT:
+        raise BadInput(f"'{name}' is not defined: {library.title} {library.version} could not be run. {preset.evidence}")
+    return _variant(name, methods[preset.of], library, preset)
+
+
+def _can(library: Library, method: str) -> bool:
+    return method in library.presets and library.presets[method].status != ABSENT
+
+
+def _variant(name: str, base: Method, library: Library, preset: Preset) -> Method:
+    card = base.card and dataclasses.replace(
+        base.card,
+        citation=f"{library.title} {library.version}, {preset.call}; {base.card.citation}",
+        weaknesses=f"{preset.differs} {base.card.weaknesses}".strip(),
+    )
+    assert card is None or isinstance(card, MethodCard)
+    multiplies = preset.parameters.get("multiply", True)
+    return dataclasses.replace(
+        base,
+        name=name,
+        title=f"{base.title} ({library.title})",
+        function=PresetFunction(name, base.function, tuple(preset.parameters.items()), preset.after),
+        card=card,
+        drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
+        sum_law=base.sum_law if multiplies and not preset.after else None,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PresetFunction:
+    """The function of a method with other defaults and with steps after it.
+
+    Attributes
+    ----------
+    name
+        ``method@library``.
+    function
+        That of the method.
+    defaults
+        Parameters and their values.
+    after
+        Names of the steps.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    defaults: tuple[tuple[str, Any], ...]
+    after: tuple[str, ...]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        signature, own = inspect.signature(self.function), dict(self.defaults)
+        parameters = [one.replace(default=own.get(name, one.default)) for name, one in signature.parameters.items()]
+        return signature.replace(parameters=parameters)
+
+    def __call__(self, queries: Any, **parameters: Any) -> Any:
+        """Return the maps of a batch."""
+        return self.run(self.function, queries, parameters, np)
+
+    def run(self, function: Callable[..., Any], queries: Any, parameters: Mapping[str, Any], xp: Any) -> Any:
+        """Return the maps by a function that computes the method, and by a module with the functions of NumPy."""
+        resize = parameters.get("resize", True)
+        if any(map(map_steps.resizes, self.after)):
+            parameters = {**parameters, "resize": False}
+        maps = function(queries, **dict(self.defaults) | dict(parameters))
+        for name in self.after:
+            if resize or not map_steps.resizes(name):
+                maps = map_steps.apply(name, maps, queries, xp)
+        return maps
