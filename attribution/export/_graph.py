@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import os
 import pathlib
 import tempfile
@@ -314,13 +315,12 @@ class GraphQueries:
 
 
 def _integrated_gradients(
-    passes: GraphQueries, *, points: int, quadrature: str, baseline: Any, tolerance: float | None
+    passes: GraphQueries, *, points: int, quadrature: str, baseline: Any, tolerance: float | None, multiply: bool
 ) -> Any:
     if tolerance:
         raise BadInput("an exported graph takes the same points of every input; do not set tolerance")
-    weights = gradients.path_weights(points, quadrature)
+    alphas, weights = gradients.path_rule(points, quadrature)
     difference = passes.inputs - _path_start(passes.inputs, baseline)
-    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
     def add(number: Any, total: Any) -> Any:
         variant = passes.inputs - (1 - tf.gather(alphas, number)) * difference
@@ -328,7 +328,7 @@ def _integrated_gradients(
 
     passes.input_gradient()  # predicts the targets by the function that is needed anyway
     total = _loop(points, add, tf.zeros_like(passes.inputs, tf.float64))
-    return tf.cast(difference, tf.float64) * total
+    return tf.cast(difference, tf.float64) * total if multiply else total
 
 
 def _deeplift(passes: GraphQueries, *, baseline: Any) -> Any:
@@ -346,22 +346,38 @@ def _path_start(inputs: Any, baseline: Any) -> Any:
     return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels)[: inputs.shape.rank])
 
 
-def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
+def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool, rectify: bool = True, guided: bool = False) -> Any:
     values, given = passes.layer_gradient(layer)
-    return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize)
+    if guided:
+        given *= tf.cast((values > 0) & (given > 0), given.dtype)
+    return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize, rectify)
 
 
 def _guided_grad_cam(passes: GraphQueries, *, layer: str) -> Any:
     return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)  # type: ignore[arg-type]
 
 
-def _grad_cam_plus_plus(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
+def _grad_cam_plus_plus(
+    passes: GraphQueries,
+    *,
+    layer: str,
+    resize: bool,
+    averaged: bool,
+    normalized: bool,
+    exponential: bool,
+    epsilon: float,
+) -> Any:
     values, given = passes.layer_gradient(layer)
     axes = _positions(values)
+    combined = tf.reduce_mean if averaged else tf.reduce_sum
     square = tf.square(given)
-    denominator = 2 * square + tf.reduce_sum(values, axes, keepdims=True) * square * given
-    alpha = tf.math.divide_no_nan(square, denominator)
-    return _combine(passes, values, tf.reduce_sum(alpha * tf.nn.relu(given), axes), resize)
+    denominator = 2 * square + combined(values, axes, keepdims=True) * square * given
+    alpha = tf.math.divide_no_nan(square, tf.where(square != 0, denominator + epsilon, 0))
+    if normalized:
+        alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, axes, keepdims=True))
+    if exponential:
+        given *= tf.reshape(tf.exp(passes.target_scores), [-1] + [1] * (len(axes) + 1))
+    return _combine(passes, values, combined(alpha * tf.nn.relu(given), axes), resize)
 
 
 def _layer_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
@@ -381,7 +397,8 @@ def _xgrad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     return _combine(passes, values, weights, resize)
 
 
-def _score_cam(passes: GraphQueries, *, layer: str | None, resize: bool) -> Any:
+def _score_cam(passes: GraphQueries, *, layer: str | None, resize: bool, **other: Any) -> Any:
+    _refuse_other(cam.score_cam, other)
     values, _ = passes.layer_gradient(layer)
     live = _live(values)
     scores = tf.where(live, _masked_scores(passes, values), -np.inf)
@@ -428,7 +445,8 @@ def _score_cam_constant_masks(passes: GraphQueries, *, layer: str, resize: bool)
     return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
 
 
-def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: Any) -> Any:
+def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: Any, **other: Any) -> Any:
+    _refuse_other(perturbation.occlusion, other)
     if groups is not None:
         raise BadInput("an exported graph covers the same patches of every input; do not set groups")
     has_channels = passes.inputs.shape.rank > 2
@@ -486,13 +504,21 @@ def _loop(count: int, add: Callable[[Any, Any], Any], start: Any) -> Any:
     return numbered[1]
 
 
-def _combine(passes: GraphQueries, values: Any, weights: Any, resize: bool) -> Any:
+def _refuse_other(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise BadInput for a parameter that an exported graph has at its default only."""
+    for name, value in given.items():
+        default = inspect.signature(function).parameters[name].default
+        if value != default:
+            raise BadInput(f"an exported graph has {name}={default!r} only")
+
+
+def _combine(passes: GraphQueries, values: Any, weights: Any, resize: bool, rectify: bool = True) -> Any:
     """Return ReLU of the weighted sum of channels, upsampled if ``resize``."""
-    return _rectified(passes, tf.einsum("n...c,nc->n...", values, weights), resize)
+    return _rectified(passes, tf.einsum("n...c,nc->n...", values, weights), resize, rectify)
 
 
-def _rectified(passes: GraphQueries, maps: Any, resize: bool) -> Any:
-    maps = tf.nn.relu(maps)
+def _rectified(passes: GraphQueries, maps: Any, resize: bool, rectify: bool = True) -> Any:
+    maps = tf.nn.relu(maps) if rectify else maps
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 
 

@@ -15,21 +15,44 @@ are dropped.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, listed
 from attribution.methods import modified_relu, resizing
 from attribution.methods.queries import ModelQueries
 from attribution.model.batching import FoldedBatch
 
+_UPSAMPLING = {"half_pixel": resizing.interpolation_matrix, "aligned": resizing.aligned_matrix}
 
-def grad_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
-    """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c."""
+
+def grad_cam(
+    queries: ModelQueries,
+    *,
+    layer: str | None = None,
+    resize: bool = True,
+    rectify: bool = True,
+    guided: bool = False,
+) -> np.ndarray:
+    """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c.
+
+    Parameters
+    ----------
+    layer, resize
+        See above.
+    rectify
+        Whether the sum goes through a ReLU.
+    guided
+        Whether a gradient counts only where it and the activation are positive; the others are 0 in the mean.
+    """
     values, gradients = queries.layer_gradient(layer)
-    return _combine(queries, values, gradients.mean(axis=_positions(values)), layer, resize)
+    if guided:
+        gradients = gradients * ((values > 0) & (gradients > 0))
+    weights = gradients.mean(axis=_positions(values))
+    return _combine(queries, values, weights, layer, resize, rectify)
 
 
 def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
@@ -41,17 +64,47 @@ def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.nd
     return _masked(modified_relu.guided_backprop(queries), grad_cam(queries, layer=layer))
 
 
-def grad_cam_plus_plus(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+def grad_cam_plus_plus(
+    queries: ModelQueries,
+    *,
+    layer: str | None = None,
+    resize: bool = True,
+    averaged: bool = False,
+    normalized: bool = False,
+    exponential: bool = False,
+    epsilon: float = 0.0,
+) -> np.ndarray:
     """Grad-CAM++ (Chattopadhay et al. 2018): weights Σ α relu(g) with α = g² / (2 g² + ΣA · g³).
 
     α is 0 where its denominator is, which is where g is 0.
+
+    Parameters
+    ----------
+    layer, resize
+        See above.
+    averaged
+        Whether means over positions take the place of both sums.
+    normalized
+        Whether α is divided by its sum over a channel's positions, where that is not 0.
+    exponential
+        Whether the weights are multiplied by exp(f_t), which the derivatives of an exponential of the score have.
+    epsilon
+        Added to the denominator.
     """
     values, gradients = queries.layer_gradient(layer)
     axes = _positions(values)
+    combined = np.mean if averaged else np.sum
     square = np.square(gradients)
-    denominator = 2 * square + values.sum(axis=axes, keepdims=True) * square * gradients
+    denominator = 2 * square + combined(values, axis=axes, keepdims=True) * square * gradients
+    if epsilon:
+        denominator = np.where(square != 0, denominator + np.float32(epsilon), 0)
     alpha = np.divide(square, denominator, out=np.zeros_like(square), where=denominator != 0)
-    return _combine(queries, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), layer, resize)
+    if normalized:
+        total = alpha.sum(axis=axes, keepdims=True)
+        alpha = np.divide(alpha, total, out=np.zeros_like(alpha), where=total != 0)
+    if exponential:
+        gradients = gradients * np.exp(queries.target_scores).reshape(-1, *(1,) * (gradients.ndim - 1))
+    return _combine(queries, values, combined(alpha * np.maximum(gradients, 0), axis=axes), layer, resize)
 
 
 def layer_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -112,18 +165,58 @@ def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: boo
     return _combine(queries, values, weights, layer, resize)
 
 
-def score_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+def score_cam(
+    queries: ModelQueries,
+    *,
+    layer: str | None = None,
+    resize: bool = True,
+    weights: str = "softmax",
+    upsampling: str = "half_pixel",
+    constant: str = "dropped",
+    epsilon: float = 0.0,
+) -> np.ndarray:
     """Score-CAM (Wang et al. 2020): weights are the softmax over channels of the masked inputs' target scores.
 
     The mask of a channel is the channel, upsampled and scaled to [0, 1]. A channel that is constant over positions has
     no mask and is dropped.
+
+    Parameters
+    ----------
+    layer, resize
+        See above.
+    weights
+        ``"softmax"`` over channels; or ``"probability"``: the target's share of a softmax over the classes, whatever
+        the score.
+    upsampling
+        Of masks, bilinear: ``"half_pixel"`` between pixel centres, or ``"aligned"`` with aligned corners.
+    constant
+        ``"dropped"``, or ``"zero"``: a constant channel has a mask of zeros and counts.
+    epsilon
+        Added to a channel's max - min, by which its mask is divided.
     """
+    allowed = {"weights": ("softmax", "probability"), "upsampling": tuple(_UPSAMPLING), "constant": ("dropped", "zero")}
+    for name, value in {"weights": weights, "upsampling": upsampling, "constant": constant}.items():
+        if value not in allowed[name]:
+            raise BadInput(f"score_cam has no {name} '{value}'; there are {listed(allowed[name])}")
     values, _ = queries.layer_gradient(layer)
-    scores = _masked_scores(queries, values, layer, _varies(values))
+    wanted = _varies(values) | (constant == "zero")
+    kind = _Masks(weights == "probability", upsampling, epsilon)
+    scores = _masked_scores(queries, values, layer, wanted, kind)
+    if kind.of_classes:
+        return _combine(queries, values, np.where(wanted, scores, 0), layer, resize)
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min))
     total = exponentials.sum(axis=1, keepdims=True)
-    weights = np.divide(exponentials, total, out=np.zeros_like(exponentials), where=total > 0)
-    return _combine(queries, values, weights, layer, resize)
+    shares = np.divide(exponentials, total, out=np.zeros_like(exponentials), where=total > 0)
+    return _combine(queries, values, shares, layer, resize)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Masks:
+    """How channels become masks of the input, and whether their scores are shares of a softmax over the classes."""
+
+    of_classes: bool = False
+    upsampling: str = "half_pixel"
+    epsilon: float = 0.0
 
 
 def sise(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
@@ -175,38 +268,48 @@ def score_cam_constant_masks(queries: ModelQueries, *, layer: str | None = None,
     return _combine(queries, values, weights, layer, resize)
 
 
-def _masked_scores(queries: ModelQueries, values: np.ndarray, layer: str | None, wanted: np.ndarray) -> np.ndarray:
+def _masked_scores(
+    queries: ModelQueries, values: np.ndarray, layer: str | None, wanted: np.ndarray, kind: _Masks = _Masks()
+) -> np.ndarray:
     """Return target scores ``(N, channels)`` of the inputs times each wanted channel's mask; -inf elsewhere.
 
     Streamed: only the masks of one pass exist at a time. Methods on the same layer share the scores.
     """
-    known = queries.shared(("masked scores", layer), lambda: np.full(wanted.shape, -np.inf, np.float32))
+    known = queries.shared(("masked scores", layer, kind), lambda: np.full(wanted.shape, -np.inf, np.float32))
     missing = wanted & np.isneginf(known)
     channels = np.flatnonzero(missing.any(axis=0))
     spatial = queries.mask_shape(layer)
 
     def masked(number: int, rows: np.ndarray) -> Any:
-        masks = resizing.resize(values[rows, ..., channels[number]], spatial)
+        masks = resizing.resize(values[rows, ..., channels[number]], spatial, _UPSAMPLING[kind.upsampling])
         flat = masks.reshape(len(masks), -1)
         low, high = flat.min(axis=1, keepdims=True), flat.max(axis=1, keepdims=True)
-        flat = (flat - low) / np.where(high > low, high - low, 1)
+        spread = high - low + np.float32(kind.epsilon) if kind.epsilon else high - low
+        flat = (flat - low) / np.where(spread > 0, spread, 1)
         return _masked(queries.inputs[rows], flat.reshape(masks.shape))
 
     rows_of = [np.flatnonzero(missing[:, channel]) for channel in channels]
-    for number, rows, scores in queries.variant_scores(rows_of, masked):
+    for number, rows, scores in queries.variant_scores(rows_of, masked, softmax=kind.of_classes):
         known[rows, channels[number]] = scores
     return np.where(wanted, known, -np.inf)
 
 
 def _combine(
-    queries: ModelQueries, values: np.ndarray, weights: np.ndarray, layer: str | None, resize: bool
+    queries: ModelQueries,
+    values: np.ndarray,
+    weights: np.ndarray,
+    layer: str | None,
+    resize: bool,
+    rectify: bool = True,
 ) -> np.ndarray:
     """Return ReLU of the weighted sum of channels; ``weights`` is ``(N, channels)``."""
-    return _rectified(queries, np.einsum("n...c,nc->n...", values, weights), layer, resize)
+    return _rectified(queries, np.einsum("n...c,nc->n...", values, weights), layer, resize, rectify)
 
 
-def _rectified(queries: ModelQueries, maps: np.ndarray, layer: str | None, resize: bool) -> np.ndarray:
-    maps, shape = np.maximum(maps, 0), queries.map_shape(layer) if resize else None
+def _rectified(
+    queries: ModelQueries, maps: np.ndarray, layer: str | None, resize: bool, rectify: bool = True
+) -> np.ndarray:
+    maps, shape = np.maximum(maps, 0) if rectify else maps, queries.map_shape(layer) if resize else None
     return maps if shape is None else resizing.resize(maps, shape)
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, listed
 from attribution.methods import resizing
 from attribution.methods.queries import ModelQueries, Variant, broadcasts
 from attribution.model import batching
 
 MEDIAN = "median"  # a baseline computed from each input
-_QUADRATURES = ("trapezoid", "uniform")
+_QUADRATURES = ("trapezoid", "uniform", "left", "midpoint", "right", "gauss_legendre")
+NOISE_SCALES = ("range", "absolute")
 _SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
 _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
@@ -39,7 +40,16 @@ def gradient_x_input(queries: ModelQueries) -> np.ndarray:
     return maps
 
 
-def smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15, squared: bool = False) -> np.ndarray:
+def smoothgrad(
+    queries: ModelQueries,
+    *,
+    samples: int = 25,
+    noise: float = 0.15,
+    squared: bool = False,
+    noise_scale: str = "range",
+    absolute: bool = False,
+    logarithm: bool = False,
+) -> np.ndarray:
     """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
 
     Parameters
@@ -50,35 +60,83 @@ def smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15,
         Standard deviation of the Gaussian noise, as a share of each input's max - min; 0 for a constant input.
     squared
         Mean of the squared gradients instead (Hooker et al. 2019, SmoothGrad-Squared; this is BIM's SmoothGrad).
+    noise_scale
+        ``"range"``, or ``"absolute"``: ``noise`` is the standard deviation itself.
+    absolute
+        Whether each gradient's absolute values are averaged.
+    logarithm
+        Whether the gradient is that of the score's logarithm, as of a cross-entropy; scores must be probabilities.
     """
-    moments = _noisy_moments(queries, samples, noise)
+    moments = _noisy_moments(queries, samples, noise, noise_scale, absolute, logarithm)
     return moments.mean_square if squared else moments.mean
 
 
-def vargrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
-    """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``."""
-    return _noisy_moments(queries, samples, noise).variance
+def vargrad(
+    queries: ModelQueries,
+    *,
+    samples: int = 25,
+    noise: float = 0.15,
+    noise_scale: str = "range",
+    absolute: bool = False,
+    unbiased: bool = False,
+) -> np.ndarray:
+    """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``.
+
+    Parameters
+    ----------
+    samples, noise, noise_scale, absolute
+        See ``smoothgrad``.
+    unbiased
+        Whether to divide by samples - 1 instead of samples.
+    """
+    if unbiased and samples < 2:
+        raise BadInput(f"an unbiased variance needs at least 2 samples, not {samples}")
+    variance = _noisy_moments(queries, samples, noise, noise_scale, absolute).variance
+    return variance * (samples / (samples - 1)) if unbiased else variance
 
 
-def _noisy_moments(queries: ModelQueries, samples: int, noise: float) -> batching.Moments:
+def _noisy_moments(
+    queries: ModelQueries,
+    samples: int,
+    noise: float,
+    scale: str = "range",
+    absolute: bool = False,
+    logarithm: bool = False,
+) -> batching.Moments:
     """Return the gradient's moments over noisy copies; methods with the same noise share them."""
     if samples < 1 or not 0 <= noise < np.inf:
         raise BadInput(f"at least 1 noisy sample and noise >= 0 are needed, not {samples} and {noise}")
+    if scale not in NOISE_SCALES:
+        raise BadInput(f"no noise_scale '{scale}'; there are 'range' and 'absolute'")
+    if logarithm and queries.model.score != "probabilities":
+        raise BadInput("the logarithm of a score needs probabilities: load the model with score='probabilities'")
     generators = [queries.generator(row, "noise") for row in range(len(queries))]
 
     def noisy(_: int, rows: np.ndarray) -> np.ndarray:
         # Variants come number by number, so that each generator is read in order.
-        return with_noise(queries, noise, rows, (generators[row] for row in rows))
+        return with_noise(queries, noise, rows, (generators[row] for row in rows), scale)
 
-    return queries.gradient_moments(samples, noisy, key=("noisy", samples, noise))
+    def changed(gradients: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        if logarithm:
+            gradients = gradients / scores.reshape(-1, *(1,) * (gradients.ndim - 1))
+        return np.abs(gradients) if absolute else gradients
+
+    key = ("noisy", samples, noise, scale, absolute, logarithm)
+    return queries.gradient_moments(samples, noisy, key=key, changed=changed if absolute or logarithm else None)
 
 
 def with_noise(
-    queries: ModelQueries, noise: float, rows: np.ndarray, generators: Iterable[np.random.Generator]
+    queries: ModelQueries,
+    noise: float,
+    rows: np.ndarray,
+    generators: Iterable[np.random.Generator],
+    scale: str = "range",
 ) -> np.ndarray:
     """Return some rows of the inputs with Gaussian noise from each row's generator, float32; see ``smoothgrad``."""
     inputs, axes = queries.inputs, tuple(range(1, queries.inputs.ndim))
-    spread = queries.shared("max - min", lambda: inputs.max(axis=axes) - inputs.min(axis=axes))
+    spread = np.ones(len(inputs), np.float32)
+    if scale == "range":
+        spread = queries.shared("max - min", lambda: inputs.max(axis=axes) - inputs.min(axis=axes))
     copies = np.empty((len(rows), math.prod(inputs.shape[1:])), np.float32)
     for copy, row, generator in zip(copies, rows, generators, strict=True):
         generator.standard_normal(out=copy, dtype=np.float32)
@@ -94,16 +152,19 @@ def integrated_gradients(
     quadrature: str = "trapezoid",
     baseline: Any = 0.0,
     tolerance: float = 0.0,
+    multiply: bool = True,
 ) -> np.ndarray:
     """Integrated Gradients (Sundararajan et al. 2017): (x - b) · ∫ d f_t / d x (b + α (x - b)) dα over [0, 1].
 
     Parameters
     ----------
     points
-        Gradients on the path, both ends included; at least 2.
+        Gradients on the path; at least 2.
     quadrature
-        ``"trapezoid"`` halves the weight of both ends, which brings the sum of the map nearest to
-        f(x) - f(b); ``"uniform"`` is the plain mean, as in SVEA and BIM.
+        ``"trapezoid"`` includes both ends and halves their weight, which brings the sum of the map nearest to
+        f(x) - f(b); ``"uniform"`` is the plain mean, both ends included, as in SVEA and BIM. ``"left"``,
+        ``"midpoint"`` and ``"right"`` evaluate that point of each of ``points`` equal intervals, ``"gauss_legendre"``
+        the points of that rule.
     baseline
         The point b: a number; an array that broadcasts to all inputs, with a row for each of them if it has as many
         axes; or ``"median"``, the medians of each input's channels over all positions, which are the background of a
@@ -112,38 +173,45 @@ def integrated_gradients(
         0 uses all points. Above 0 each input uses as many as the sum of its map needs to miss f(x) - f(b) by at most
         this share of it, and at most the last of ``step_levels(points - 1)``. The number needed differs by a factor of
         ten between inputs and baselines.
+    multiply
+        Whether to multiply by x - b. Without it the map is the mean gradient on the path.
     """
-    weights = path_weights(points, quadrature)
+    rule = path_rule(points, quadrature)
     start = start_of(queries, baseline)
     if tolerance:
+        if not multiply:
+            raise BadInput("a tolerance needs multiply=True: without it the map has no expected sum")
         return _refined(queries, start, points - 1, quadrature, tolerance)
-    maps, queries.ends = _path_integral(queries, start, weights)
+    maps, queries.ends = _path_integral(queries, start, rule, multiply)
     return maps
 
 
-def _path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (x - b) times the weighted sum of the gradients at equally spaced points from b = ``start`` to x.
+def _path_integral(
+    queries: ModelQueries, start: np.ndarray, rule: tuple[np.ndarray, np.ndarray], multiply: bool = True
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the weighted sum of the gradients at points from b = ``start`` to x, by default times (x - b).
 
-    Also return the target scores at x and at b, ``(2, N)``.
+    Also return the target scores at x and at b, ``(2, N)``, if both are points of the rule and the map's sum is theirs.
     """
+    alphas, weights = rule
     points = len(weights)
     difference = queries.inputs - start
-    on_path = _straight_path(queries, difference, points)
+    on_path = _straight_path(queries, difference, alphas)
     total, scores = np.zeros(queries.inputs.shape), np.empty((points, len(queries)))
     inner = points
-    if not queries.has_targets:  # the path ends at the input, whose gradient also predicts the targets
+    if not queries.has_targets and alphas[-1] == 1:  # the gradient at the input also predicts the targets
         inner = points - 1
         end, scores[-1] = queries.input_gradient(), queries.gradient_scores()
     for number, rows, gradients, scores[number, rows] in queries.variant_backward(inner, on_path):
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    return difference * total, scores[[-1, 0]]
+    has_ends = multiply and alphas[0] == 0 and alphas[-1] == 1
+    return difference * total if multiply else total, scores[[-1, 0]] if has_ends else None
 
 
-def _straight_path(queries: ModelQueries, difference: np.ndarray, points: int) -> Variant:
-    """Return the variants at equally spaced points of the line to the inputs, from ``difference`` before them."""
-    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+def _straight_path(queries: ModelQueries, difference: np.ndarray, alphas: np.ndarray) -> Variant:
+    """Return the variants at points in [0, 1] of the line to the inputs, from ``difference`` before them."""
 
     def on_path(number: int, rows: np.ndarray) -> Any:
         return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
@@ -171,17 +239,23 @@ def is_median(baseline: Any) -> bool:
     return isinstance(baseline, str)
 
 
-def path_weights(points: int, quadrature: str) -> np.ndarray:
-    """Return the weights of equally spaced points in [0, 1]; they sum to 1."""
+def path_rule(points: int, quadrature: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points in [0, 1], float32, of a quadrature and their weights, float64, which sum to 1."""
     if points < 2:
         raise BadInput(f"integrated_gradients needs at least 2 points, not {points}")
     if quadrature not in _QUADRATURES:
-        raise BadInput(f"no quadrature '{quadrature}'; there are 'trapezoid' and 'uniform'")
+        raise BadInput(f"no quadrature '{quadrature}'; there are {listed(_QUADRATURES)}")
     weights = np.ones(points)
+    if quadrature == "gauss_legendre":
+        nodes, weights = np.polynomial.legendre.leggauss(points)
+        return ((nodes + 1) / 2).astype(np.float32), weights / 2
+    if quadrature in ("left", "midpoint", "right"):
+        first = {"left": 0.0, "midpoint": 0.5, "right": 1.0}[quadrature]
+        return ((np.arange(points) + first) / points).astype(np.float32), weights / points
     if quadrature == "trapezoid":
         weights[[0, -1]] = 0.5
     weights /= weights.sum()
-    return weights
+    return np.linspace(0.0, 1.0, points, dtype=np.float32), weights
 
 
 def step_levels(steps: int) -> list[int]:
@@ -395,7 +469,8 @@ def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.
     """
     if points < 2:
         raise BadInput(f"idgi needs at least 2 points, not {points}")
-    on_path = _straight_path(queries, queries.inputs - start_of(queries, baseline), points)
+    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+    on_path = _straight_path(queries, queries.inputs - start_of(queries, baseline), alphas)
     ones = (1,) * (queries.inputs.ndim - 1)
     maps, shares = np.zeros(queries.inputs.shape), np.zeros(queries.inputs.shape)  # shares of the step from each point
     before = np.zeros((len(queries), *ones))
@@ -410,7 +485,7 @@ def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.
     return maps
 
 
-def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) -> np.ndarray:
+def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0, sigma_step: float = 0.0) -> np.ndarray:
     """Blur Integrated Gradients (Xu, Venugopalan and Sundararajan 2020): the path from a blurred input to the input.
 
     x_j is the input after a Gaussian blur of the positions; outside the input lie zeros. The standard deviation falls
@@ -423,6 +498,10 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
         Steps of the path; one gradient more.
     max_sigma
         Standard deviation of the strongest blur.
+    sigma_step
+        Above 0 the change of the input in a step is its derivative by the standard deviation, from a difference over
+        ``sigma_step``, and derivative and gradient are those at the weaker blur of the step. Such a map's sum misses
+        f_t(x) - f_t(blurred x) by more.
     """
     if steps < 1 or not 0 < max_sigma <= 10_000:
         raise BadInput(f"blur_ig needs steps >= 1 and 0 < max_sigma <= 10,000, not {steps} and {max_sigma}")
@@ -434,6 +513,8 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
     def blurred(number: int) -> np.ndarray:
         return blur(queries.inputs, max_sigma * (1 - number / steps))
 
+    if sigma_step:
+        return _blur_by_derivative(queries, max_sigma * np.arange(steps) / steps, max_sigma / steps, sigma_step)
     scores = np.empty((steps + 1, len(queries)))
     on_path = queries.variant_backward(steps + 1, lambda number, rows: blurred(number)[rows])
     for number, rows, gradients, scores[number, rows] in on_path:
@@ -441,6 +522,24 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
         step = blurred(min(number + 1, steps)) - blurred(max(number - 1, 0))
         maps[rows] += gradients * step[rows] / 2
     queries.ends = scores[[-1, 0]]
+    return maps
+
+
+def _blur_by_derivative(queries: ModelQueries, sigmas: np.ndarray, step: float, sigma_step: float) -> np.ndarray:
+    """Return Blur IG as minus the sum of step · d x / d sigma · gradient over some standard deviations."""
+    if not sigma_step > 0:
+        raise BadInput(f"blur_ig needs sigma_step >= 0, not {sigma_step}")
+    maps = np.zeros(queries.inputs.shape)
+
+    @functools.lru_cache(2)
+    def blurred(sigma: float) -> np.ndarray:
+        return blur(queries.inputs, sigma)
+
+    for number, rows, gradients in queries.variant_gradients(
+        len(sigmas), lambda number, rows: blurred(sigmas[number])[rows]
+    ):
+        derivative = (blurred(sigmas[number] + sigma_step) - blurred(sigmas[number])) / sigma_step
+        maps[rows] -= step * derivative[rows] * gradients
     return maps
 
 
@@ -455,7 +554,7 @@ def blur(inputs: np.ndarray, sigma: float) -> np.ndarray:
     return blurred
 
 
-def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
+def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoid") -> np.ndarray:
     """XRAI (Kapishnikov, Bolukbasi, Viégas and Terry 2019): regions of an image in the order of their mean attribution.
 
     The attribution of a position is the largest channel of the mean of two maps of Integrated Gradients, whose
@@ -465,16 +564,16 @@ def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
 
     Parameters
     ----------
-    points
-        Points on each path; see ``integrated_gradients``.
+    points, quadrature
+        Points on each path and their rule; see ``integrated_gradients``.
     """
     if queries.inputs.ndim != 4:
         raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
     maps = np.empty(queries.inputs.shape[:-1])
     attributions = np.zeros(queries.inputs.shape)
-    weights = path_weights(points, "trapezoid")
+    rule = path_rule(points, quadrature)
     for end in (np.min, np.max):
-        attributions += _path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights)[0] / 2
+        attributions += _path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), rule)[0] / 2
     for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
         found[...] = _by_region(attribution, _regions(image))
     return maps

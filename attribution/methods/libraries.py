@@ -21,7 +21,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution.methods import map_steps
-from attribution.methods.method import Method, MethodCard
+from attribution.methods.method import Method
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -139,7 +139,9 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
         hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(theirs)}"
         raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
     if preset.status == ABSENT:
-        raise BadInput(f"'{name}' is not defined: {library.title} {library.version} could not be run. {preset.evidence}")
+        raise BadInput(
+            f"'{name}' is not defined: {library.title} {library.version} could not be run. {preset.evidence}"
+        )
     return _variant(name, methods[preset.of], library, preset)
 
 
@@ -148,12 +150,10 @@ def _can(library: Library, method: str) -> bool:
 
 
 def _variant(name: str, base: Method, library: Library, preset: Preset) -> Method:
-    card = base.card and dataclasses.replace(
-        base.card,
-        citation=f"{library.title} {library.version}, {preset.call}; {base.card.citation}",
-        weaknesses=f"{preset.differs} {base.card.weaknesses}".strip(),
-    )
-    assert card is None or isinstance(card, MethodCard)
+    card = base.card
+    if card is not None:
+        citation = f"{library.title} {library.version}, {preset.call}; {card.citation}"
+        card = dataclasses.replace(card, citation=citation, weaknesses=f"{preset.differs} {card.weaknesses}".strip())
     multiplies = preset.parameters.get("multiply", True)
     return dataclasses.replace(
         base,

@@ -1,7 +1,7 @@
 """Steps after a method, by name: what libraries do to a map before they return it.
 
-Each step takes maps ``(N, ...)`` and returns maps. They compute with ``xp``, NumPy or a module with its functions, so
-that they can be part of an exported graph.
+Each step takes maps ``(N, ...)`` and a module ``xp``, NumPy or one with its functions, so that it can be part of an
+exported graph, and returns maps.
 """
 
 from __future__ import annotations
@@ -17,74 +17,53 @@ from attribution.methods import resizing
 _EPSILON = 1e-7  # Keras's
 
 
-def absolute(maps: Any, xp: Any) -> Any:
-    """Absolute values."""
-    return xp.abs(maps)
+def _of_images(reduced: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda maps, xp: reduced(maps, xp) if len(maps.shape) == 4 else maps
 
 
-def positive(maps: Any, xp: Any) -> Any:
-    """Negative values become 0."""
-    return xp.maximum(maps, 0)
-
-
-def channel_max(maps: Any, xp: Any) -> Any:
-    """The largest channel."""
-    return xp.max(maps, axis=-1)
-
-
-def channel_mean(maps: Any, xp: Any) -> Any:
-    """The mean over channels."""
-    return xp.mean(maps, axis=-1)
-
-
-def channel_sum(maps: Any, xp: Any) -> Any:
-    """The sum over channels."""
-    return xp.sum(maps, axis=-1)
-
-
-def image_channel_max(maps: Any, xp: Any) -> Any:
-    """The largest channel of images; signals and vectors keep theirs."""
-    return channel_max(maps, xp) if maps.ndim == 4 else maps
-
-
-def image_channel_mean(maps: Any, xp: Any) -> Any:
-    """The mean over channels of images; signals and vectors keep theirs."""
-    return channel_mean(maps, xp) if maps.ndim == 4 else maps
-
-
-def scaled_to_one(maps: Any, xp: Any) -> Any:
-    """(map - min) / (max - min + 1e-7), each map."""
-    axes = tuple(range(1, maps.ndim))
+def _scaled(maps: Any, xp: Any) -> Any:
+    axes = tuple(range(1, len(maps.shape)))
     low, high = (extreme(maps, axis=axes, keepdims=True) for extreme in (xp.min, xp.max))
     return (maps - low) / (high - low + _EPSILON)
 
 
-def divided_by_max(maps: Any, xp: Any) -> Any:
-    """map / max, each map whose largest value is positive."""
-    high = xp.max(maps, axis=tuple(range(1, maps.ndim)), keepdims=True)
+def _divided_by_max(maps: Any, xp: Any) -> Any:
+    high = xp.max(maps, axis=tuple(range(1, len(maps.shape))), keepdims=True)
     return maps / xp.where(high > 0, high, xp.ones_like(high))
 
 
-_STEPS: dict[str, Callable[[Any, Any], Any]] = {
-    function.__name__: function
-    for function in (
-        absolute, positive, channel_max, channel_mean, channel_sum, image_channel_max, image_channel_mean,
-        scaled_to_one, divided_by_max,
-    )
-}  # fmt: skip
+def _largest(maps: Any, xp: Any) -> Any:
+    return xp.max(maps, axis=-1)
 
 
+def _mean(maps: Any, xp: Any) -> Any:
+    return xp.mean(maps, axis=-1)
+
+
+# Name to function and words.
+_STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "absolute": (lambda maps, xp: xp.abs(maps), "absolute values"),
+    "positive": (lambda maps, xp: xp.maximum(maps, 0), "negative values become 0"),
+    "channel_max": (_largest, "the largest channel"),
+    "channel_mean": (_mean, "the mean of the channels"),
+    "channel_sum": (lambda maps, xp: xp.sum(maps, axis=-1), "the sum of the channels"),
+    "image_channel_max": (_of_images(_largest), "the largest channel of images"),
+    "image_channel_mean": (_of_images(_mean), "the mean of the channels of images"),
+    "scaled": (_scaled, "(map - min) / (max - min + 1e-7)"),
+    "divided_by_max": (_divided_by_max, "map / max where the maximum is positive"),
+}
+# Name to matrix and words.
 _RESIZINGS: dict[str, tuple[resizing.Matrix, str]] = {
-    "half_pixel_bilinear": (resizing.interpolation_matrix, "Bilinear, between pixel centres; edges repeat."),
-    "aligned_bilinear": (resizing.aligned_matrix, "Bilinear, with aligned corners."),
-    "mirrored_bilinear": (resizing.mirrored_matrix, "Bilinear, between pixel centres; edges are mirrored."),
-    "bicubic": (resizing.bicubic_matrix, "Bicubic, between pixel centres; may be negative beside a high value."),
+    "half_pixel_bilinear": (resizing.interpolation_matrix, "bilinear between pixel centres, edges repeat"),
+    "aligned_bilinear": (resizing.aligned_matrix, "bilinear with aligned corners"),
+    "mirrored_bilinear": (resizing.mirrored_matrix, "bilinear between pixel centres, edges are mirrored"),
+    "bicubic": (resizing.bicubic_matrix, "bicubic between pixel centres"),
 }
 
 
 def about(name: str) -> str:
     """Return what a step does, in words."""
-    return _RESIZINGS[name][1] if name in _RESIZINGS else str(_STEPS[name].__doc__)
+    return f"resized {_RESIZINGS[name][1]}" if name in _RESIZINGS else _STEPS[name][1]
 
 
 def drops_channels(name: str) -> bool:
@@ -112,7 +91,7 @@ def apply(name: str, maps: Any, queries: Any, xp: Any = np) -> Any:
         NumPy, or a module with its functions.
     """
     if name in _STEPS:
-        return _STEPS[name](maps, xp)
+        return _STEPS[name][0](maps, xp)
     spatial = tuple(queries.inputs.shape[1:-1])
     if None in spatial:
         raise BadInput(f"the model takes inputs of any size {queries.inputs.shape}, this method needs one")

@@ -25,13 +25,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, listed
 from attribution.methods import resizing
 from attribution.methods.gradients import start_of
 from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
+_BORDERS = ("shifted", "clipped", "dropped")
 _SUPERPIXELS = 50
+_LEAST_OPENED = 1e-4  # added to the sum of masks, which may be 0
 MOST_FEATURES = 2048  # more are not removed one by one without being requested
 
 
@@ -43,6 +45,7 @@ def rise(
     probability: float = 0.5,
     groups: Any = None,
     baseline: Any = 0.0,
+    divide_by: str = "expectation",
 ) -> np.ndarray:
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
@@ -65,7 +68,11 @@ def rise(
         Groups to keep or remove in place of cells, as in ``coalitions_of``.
     baseline
         Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
+    divide_by
+        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position.
     """
+    if divide_by not in ("expectation", "masks") or (divide_by == "masks" and groups is not None):
+        raise BadInput(f"rise has no divide_by '{divide_by}' here; there is 'expectation', and of cells 'masks'")
     if groups is None and cells is None and queries.inputs.ndim <= 2:
         groups = default_groups(queries.inputs.shape)
     cells = 7 if cells is None else cells
@@ -98,11 +105,14 @@ def rise(
         return variants
 
     total = np.zeros((len(queries), *spatial))
+    opened = np.zeros(total.shape) if divide_by == "masks" else None
     for drawn, rows, scores in queries.pair_scores(masks, masked):
         for mask, pairs in masks_and_pairs(drawn):
-            total[rows[pairs][0] : rows[pairs][-1] + 1] += np.multiply.outer(scores[pairs], mask)
-    total /= masks * probability
-    return total
+            places = slice(rows[pairs][0], rows[pairs][-1] + 1)
+            total[places] += np.multiply.outer(scores[pairs], mask)
+            if opened is not None:
+                opened[places] += mask
+    return total / (masks * probability if opened is None else opened + _LEAST_OPENED)
 
 
 def _rise_of_groups(coalitions: _Coalitions, masks: int, probability: float) -> np.ndarray:
@@ -153,6 +163,9 @@ def occlusion(
     stride: int | None = None,
     groups: Any = None,
     baseline: Any = 0.0,
+    overlap: str = "mean",
+    border: str = "shifted",
+    complement: bool = False,
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
@@ -169,16 +182,24 @@ def occlusion(
         Groups to remove one at a time in place of patches, as in ``coalitions_of``; ``None`` for patches.
     baseline
         Values of the patch or group, as in ``attribution.methods.gradients.integrated_gradients``.
+    overlap
+        ``"mean"`` or ``"sum"`` over the patches that cover a position.
+    border
+        ``"shifted"``: the last patch ends at the border; ``"clipped"``: it begins a stride after the one before and is
+        cut off at the border; ``"dropped"``: patches that would be cut off are left out, and what no patch covers is 0.
+    complement
+        Whether a patch's value is 1 - f_t(x with the patch covered), as if the score were a probability.
     """
+    _check_windows(overlap, border)
     if groups is not None:
-        if patch is not None or stride is not None:
-            raise BadInput("occlusion takes groups= or patch= and stride=, not both")
+        if (patch, stride, overlap, border, complement) != (None, None, "mean", "shifted", False):
+            raise BadInput("occlusion takes groups= or patch=, stride=, overlap=, border= and complement=, not both")
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     if queries.inputs.ndim <= 2 and patch is None:
         default_groups(queries.inputs.shape)  # refuses too many
         patch = 1
-    windows = occlusion_windows(spatial, patch, stride)
+    windows = occlusion_windows(spatial, patch, stride, border)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
 
     def covered(number: int, rows: np.ndarray) -> Any:
@@ -191,11 +212,19 @@ def occlusion(
     for window in windows:
         cover[window] += 1
     for number, rows, scores in queries.variant_scores(len(windows), covered):
-        drop = queries.target_scores[rows] - scores
+        drop = (1 if complement else queries.target_scores[rows]) - scores
         place: tuple[Any, ...] = (rows, *windows[number])
         drops[place] += drop.reshape(-1, *(1,) * len(spatial))
-    drops /= cover
+    if overlap == "mean":
+        drops /= np.maximum(cover, 1)
     return drops
+
+
+def _check_windows(overlap: str, border: str) -> None:
+    if overlap not in ("mean", "sum"):
+        raise BadInput(f"no overlap '{overlap}'; there are 'mean' and 'sum'")
+    if border not in _BORDERS:
+        raise BadInput(f"no border '{border}'; there are {listed(_BORDERS)}")
 
 
 def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
@@ -214,21 +243,25 @@ def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
 
 
 def occlusion_windows(
-    spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
+    spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None, border: str = "shifted"
 ) -> list[tuple[slice, ...]]:
     """Return the patches of ``occlusion`` on an input of the shape ``spatial``."""
     if not all(isinstance(value, (numbers.Integral, type(None))) for value in (patch, stride)):
         raise BadInput(f"occlusion needs whole numbers as patch and stride, not {patch!r} and {stride!r}")
-    return list(itertools.product(*(_axis_windows(size, patch, stride) for size in spatial)))
+    return list(itertools.product(*(_axis_windows(size, patch, stride, border) for size in spatial)))
 
 
-def _axis_windows(size: int, patch: int | None, stride: int | None) -> list[slice]:
+def _axis_windows(size: int, patch: int | None, stride: int | None, border: str) -> list[slice]:
     side = -(-size // 8) if patch is None else min(int(patch), size)
     step = side if stride is None else int(stride)
     if side < 1 or step < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
     if step > side and side < size:
         raise BadInput(f"occlusion needs a stride of at most the patch {side}, not {stride}, to cover every position")
+    if border == "clipped":
+        return [slice(start, min(start + side, size)) for start in range(0, size - side + step, step)]
+    if border == "dropped":
+        return [slice(start, start + side) for start in range(0, size - side + 1, step)]
     starts = {min(start, size - side) for start in range(0, size - side + step, step)}
     return [slice(start, start + side) for start in sorted(starts)]
 

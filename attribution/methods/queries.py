@@ -416,16 +416,23 @@ class ModelQueries:
 
         return self._once(("nodes", *nodes), run)
 
-    def gradient_moments(self, count: int, variant: Variant, key: Any = None) -> batching.Moments:
+    def gradient_moments(
+        self,
+        count: int,
+        variant: Variant,
+        key: Any = None,
+        changed: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> batching.Moments:
         """Return the moments of the gradient over ``count`` variants of each input, streamed; see ``Variant``.
 
-        With a ``key`` they are cached for other methods that need the same moments.
+        With a ``key`` they are cached for other methods that need the same moments. ``changed(gradients, scores)``
+        returns what takes the gradients' place, of their shape.
         """
 
         def run() -> batching.Moments:
             moments = batching.Moments(self.inputs.shape, squares=self._expected.squares)
-            for _, rows, gradients in self.variant_gradients(count, variant):
-                moments.add(rows, gradients)
+            for _, rows, gradients, scores in self.variant_backward(count, variant):
+                moments.add(rows, changed(gradients, scores) if changed else gradients)
             return moments
 
         return run() if key is None else self.shared(key, run)
@@ -457,9 +464,14 @@ class ModelQueries:
 
         yield from self._stream(rows, variant, run)
 
-    def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield ``(number, rows, target scores)`` as ``variant_gradients`` does, by forward passes alone."""
-        yield from self._stream(rows, variant, self._forward)
+    def variant_scores(
+        self, rows: Grid, variant: Variant, softmax: bool = False
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield ``(number, rows, target scores)`` as ``variant_gradients`` does, by forward passes alone.
+
+        With ``softmax`` they are shares of a softmax over the classes, whatever the model's score is.
+        """
+        yield from self._stream(rows, variant, self._softmax if softmax else self._forward)
 
     def pair_scores(self, rows: Grid, variant: PairVariant) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield ``(numbers, rows, target scores)``, ``(P,)`` each, of one pass after another."""
@@ -467,6 +479,11 @@ class ModelQueries:
 
     def _forward(self, feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[np.ndarray]:
         return (self.model.forward(feed)[np.arange(len(targets)), targets],)
+
+    def _softmax(self, feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[np.ndarray]:
+        scores = self.model.forward(feed)
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return (exponentials[np.arange(len(targets)), targets] / exponentials.sum(axis=1),)
 
     def shared(self, key: Any, compute: Callable[[], Result]) -> Result:
         """Return ``compute()``, computed at the first call with this key and cached for the other methods."""

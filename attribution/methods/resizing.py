@@ -47,7 +47,7 @@ def mirrored_matrix(size: int, new_size: int) -> np.ndarray:
 
 def _linear(positions: np.ndarray, size: int) -> np.ndarray:
     """Return the matrix ``(positions, size)`` that interpolates linearly at some positions."""
-    matrix = np.maximum(1 - np.abs(positions[:, np.newaxis] - np.arange(size)), 0).astype(np.float32)
+    matrix: np.ndarray = np.maximum(1 - np.abs(positions[:, np.newaxis] - np.arange(size)), 0).astype(np.float32)
     matrix.setflags(write=False)
     return matrix
 
@@ -64,14 +64,14 @@ def bicubic_matrix(size: int, new_size: int) -> np.ndarray:
     distance = np.abs(positions[:, np.newaxis] - np.arange(size))
     near, far = (1.5 * distance - 2.5) * distance**2 + 1, ((2.5 - 0.5 * distance) * distance - 4) * distance + 2
     matrix = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-    matrix = (matrix / matrix.sum(axis=1, keepdims=True)).astype(np.float32)
-    matrix.setflags(write=False)
-    return matrix
+    shares: np.ndarray = (matrix / matrix.sum(axis=1, keepdims=True)).astype(np.float32)
+    shares.setflags(write=False)
+    return shares
 
 
 def resize(
     maps: Any, spatial_shape: tuple[int, ...], matrix_of: Matrix = interpolation_matrix, xp: Any = np
-) -> Any:
+) -> np.ndarray:
     """Resize maps ``(N, T)`` or ``(N, H, W)`` to ``(N, *spatial_shape)``, by default bilinearly.
 
     Parameters
@@ -89,4 +89,5 @@ def resize(
         if maps.shape[axis] != new_size:
             matrix = matrix_of(maps.shape[axis], new_size)
             maps = xp.moveaxis(xp.moveaxis(maps, axis, -1) @ matrix.T, -1, axis)
-    return np.ascontiguousarray(maps) if xp is np else maps
+    resized: np.ndarray = np.ascontiguousarray(maps) if xp is np else maps
+    return resized

@@ -52,9 +52,9 @@ def _overview() -> str:
     cells = [preset.status for one in known.values() for preset in one.presets.values()]
     counts = {status: cells.count(status) for status in _SIGNS}
     return (
-        f"{len(cells)} cells of {len(rows)} methods and {len(known)} libraries: {counts[EXACT]} reproduced exactly (=), "
-        f"{counts[DISTRIBUTION]} in distribution (~), {counts[ABSENT]} where the library does not run (fails). Empty: "
-        f"the library has no such method.\n\n{markdown_table(head, rows)}\n"
+        f"{len(cells)} cells of {len(rows)} methods and {len(known)} libraries: {counts[EXACT]} reproduced exactly "
+        f"(=), {counts[DISTRIBUTION]} in distribution (~), {counts[ABSENT]} where the library does not run (fails). "
+        f"Empty: the library has no such method.\n\n{markdown_table(head, rows)}\n"
     )
 
 
@@ -86,9 +86,10 @@ def _reproduced(name: str, preset: Preset) -> str:
     if preset.status == ABSENT:
         return f"Does not run: {preset.evidence}"
     values = ", ".join(f"`{key}={value!r}`" for key, value in preset.parameters.items())
-    steps = ", then ".join(map_steps.about(step).rstrip(".") for step in preset.after)
+    steps = ", then ".join(map_steps.about(step) for step in preset.after)
     own = f"`{preset.of}`" + f" with {values}" * bool(values) + f", then {steps}" * bool(steps)
-    return f"`{name}`: {own}. {'Exactly' if preset.status == EXACT else 'In distribution'}. {preset.evidence}".strip()
+    own += "." * (not own.endswith("."))
+    return f"`{name}`: {own} {'Exactly' if preset.status == EXACT else 'In distribution'}. {preset.evidence}".strip()
 
 
 if __name__ == "__main__":

@@ -57,13 +57,17 @@ def test_the_trapezoid_completes_better_than_the_plain_mean(models, inputs):
     assert gap(512, "trapezoid") < gap(64, "trapezoid") / 4
 
 
-def test_path_weights():
-    np.testing.assert_allclose(gradients.path_weights(5, "trapezoid"), [1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8])
-    np.testing.assert_allclose(gradients.path_weights(5, "uniform"), [0.2] * 5)
+def test_path_rules():
+    np.testing.assert_allclose(gradients.path_rule(5, "trapezoid")[1], [1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8])
+    np.testing.assert_allclose(gradients.path_rule(5, "uniform"), [[0, 1 / 4, 1 / 2, 3 / 4, 1], [0.2] * 5])
+    for name, points in {"left": [0, 0.5], "midpoint": [0.25, 0.75], "right": [0.5, 1]}.items():
+        np.testing.assert_allclose(gradients.path_rule(2, name), [points, [0.5, 0.5]])
+    points, weights = gradients.path_rule(3, "gauss_legendre")
+    np.testing.assert_allclose([(weights * points**power).sum() for power in range(6)], 1 / np.arange(1, 7), atol=1e-6)
     with pytest.raises(BadInput, match="at least 2 points, not 1"):
-        gradients.path_weights(1, "uniform")
+        gradients.path_rule(1, "uniform")
     with pytest.raises(BadInput, match="no quadrature 'simpson'"):
-        gradients.path_weights(5, "simpson")
+        gradients.path_rule(5, "simpson")
 
 
 def test_smoothgrad_with_one_noiseless_sample_is_the_gradient(models, inputs):

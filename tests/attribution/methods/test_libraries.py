@@ -1,0 +1,73 @@
+"""Methods as other libraries define them: names, steps, the page; ``test_against_libraries`` runs the libraries."""
+
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import map_steps, resizing
+from attribution.methods.libraries import ABSENT, libraries
+from tools.docs.document_libraries import PAGE, page
+
+PRESETS = {
+    f"{name}@{library.name}": preset
+    for library in libraries().values()
+    for name, preset in library.presets.items()
+}  # fmt: skip
+RUNNING = [name for name, preset in PRESETS.items() if preset.status != ABSENT]
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_every_preset_is_a_method_with_known_parameters_and_steps(name):
+    method, preset = attribution.resolve_method(name), PRESETS[name]
+    assert method.name == name and method.family == attribution.METHODS[preset.of].family
+    assert method.parameters({}) == attribution.METHODS[preset.of].parameters(preset.parameters)
+    assert all(map(map_steps.about, preset.after))
+    assert pickle.loads(pickle.dumps(method.function)) == method.function
+
+
+def test_like_is_the_library_after_the_name(models, inputs):
+    model, x = models["image"], inputs["image"]
+    by_name = attribution.explain("integrated_gradients@saliency", model, x, points=4)
+    by_argument = attribution.explain("integrated_gradients", model, x, like="saliency", points=4)
+    assert by_name.tobytes() == by_argument.tobytes()
+    own = attribution.explain("integrated_gradients", model, x, points=4, quadrature="uniform")
+    assert by_name.tobytes() == own.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gradient@none", "no library 'none'; 'gradient' exists as 'gradient@"),
+        ("none@none", "no library 'none'; the libraries are"),
+        ("none@saliency", "saliency 0.2.1 has no 'none'; it has '"),
+        ("lime@saliency", "saliency 0.2.1 has no 'lime'; "),
+    ],
+)
+def test_an_unknown_library_or_method_names_what_there_is(name, message):
+    with pytest.raises(BadInput) as raised:
+        attribution.resolve_method(name)
+    assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
+
+
+def test_the_page_is_up_to_date():
+    text = PAGE.read_text("utf-8")
+    assert page(text) == text, "run python tools/docs/document_libraries.py"
+
+
+@pytest.mark.parametrize(("size", "new_size"), [(4, 16), (7, 20), (5, 12), (3, 3)])
+def test_resizings_are_those_of_the_functions_that_they_name(size, new_size):
+    import scipy.ndimage
+
+    values = np.random.default_rng(0).random(size)
+    bicubic = tf.image.resize(values.reshape(1, size, 1, 1), (new_size, 1), "bicubic").numpy().ravel()
+    np.testing.assert_allclose(resizing.bicubic_matrix(size, new_size) @ values, bicubic, atol=1e-6)
+    zoomed = scipy.ndimage.zoom(values, new_size / size, order=1)
+    np.testing.assert_allclose(resizing.aligned_matrix(size, new_size) @ values, zoomed, atol=1e-6)
+    transform = pytest.importorskip("skimage.transform")
+    np.testing.assert_allclose(
+        resizing.mirrored_matrix(size, new_size) @ values, transform.resize(values, (new_size,)), atol=1e-6
+    )
