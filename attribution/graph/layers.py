@@ -255,8 +255,8 @@ class Layers:
         """
         layers = self.names()
         wanted = node_of(layer)
-        if wanted == LAST_CONVOLUTION and (found := self._last_convolution(layers)):
-            return found
+        if wanted == LAST_CONVOLUTION and (last := self._last_convolution(layers)):
+            return last
         if found := self._called(wanted, layers):
             return found[-1]
         if found := self._called(wanted, self._path):

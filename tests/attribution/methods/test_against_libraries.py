@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import tempfile
 
 import keras
 import numpy as np
@@ -240,6 +241,21 @@ def guided_ig(kind, x):
         np.quantile = original
 
 
+def guided_of_a_graph(kind, x):
+    """The network as a graph of TensorFlow 1, which the library needs."""
+    saliency, v1, given = pytest.importorskip("saliency.tf1"), tf.compat.v1, trial(kind)[0].get_weights()
+    with v1.Graph().as_default() as graph, v1.Session() as session, tempfile.TemporaryDirectory() as folder:
+        values = inputs = v1.placeholder(tf.float32, (None, *x.shape[1:]))
+        weights = [v1.Variable(weight) for weight in given]
+        for kernel, bias in (weights[:2], weights[2:4]):
+            values = tf.nn.relu(tf.nn.conv2d(values, kernel, 2, "SAME") + bias)
+        scores = tf.reshape(values, (-1, weights[4].shape[0])) @ weights[4] + weights[5]
+        target = v1.placeholder(tf.int32)
+        session.run(v1.global_variables_initializer())
+        explainer = saliency.GuidedBackprop(graph, session, scores[0, target], inputs, f"{folder}/weights")
+        return np.stack([explainer.GetMask(one, {target: int(number)}) for one, number in zip(x, TARGETS, strict=True)])
+
+
 # tf-explain, one class a call
 
 
@@ -309,6 +325,7 @@ CALLS = {
     "occlusion@saliency": (saliency("Occlusion", size=5), IMAGES, {"patch": 5}),
     "blur_ig@saliency": (saliency("BlurIG"), ("images", "relu"), {}),
     "guided_integrated_gradients@saliency": (guided_ig, IMAGES, {}),
+    "guided_backprop@saliency": (guided_of_a_graph, ("images",), {}),
     "xrai@saliency": (saliency("XRAI"), IMAGES, {}),
     "gradient@tf_explain": (explained("vanilla_gradients", "VanillaGradients", explain_gradient), IMAGES, {}),
     "gradient_x_input@tf_explain": (explained("gradients_inputs", "GradientsInputs", explain_gradient), IMAGES, {}),
