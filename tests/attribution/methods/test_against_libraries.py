@@ -350,7 +350,10 @@ def test_a_preset_is_what_the_library_computes(name, kind):
         np.testing.assert_array_equal(theirs, np.broadcast_to(theirs[..., :1], theirs.shape))
         theirs = theirs[..., 0]
     assert theirs.shape == ours.shape and np.abs(theirs).max() > 0
-    assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+    allowed = 1e-5 * np.abs(theirs).max()
+    if name.startswith("occlusion"):  # a sum of differences of scores, each rounded
+        allowed += np.abs(model.scores(x)).max() * 2 * np.finfo(np.float32).eps
+    assert np.abs(ours - theirs).max() <= allowed
 
 
 @pytest.mark.parametrize(
