@@ -381,6 +381,20 @@ def test_rounding_decides_at_ties_and_kinks_alone(name, kind, monkeypatch):
     assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
 
 
+def test_what_the_page_says_of_layers_that_libraries_do_not_change():
+    values = keras.layers.ReLU()(keras.layers.Conv2D(4, 3)(given := keras.Input((8, 8, 3))))
+    logits = keras.layers.Dense(3, name="logits")(keras.layers.Flatten()(values))
+    network = keras.Model(given, keras.layers.Softmax()(logits))
+    x, rows = np.random.default_rng(0).random((ROWS, 8, 8, 3), dtype=np.float32), np.eye(3, dtype=np.float32)
+    xplique = pytest.importorskip("xplique.attributions")
+    whole, named = (xplique.Saliency(network, layer).explain(x, rows) for layer in (None, "logits"))
+    np.testing.assert_array_equal(whole, named)
+    vis, score = pytest.importorskip("tf_keras_vis.saliency"), categorical()
+    modifier = pytest.importorskip("tf_keras_vis.utils.model_modifiers").GuidedBackpropagation()
+    plain, guided = (vis.Saliency(network, one, clone=True)(score, x) for one in (None, modifier))
+    np.testing.assert_array_equal(plain, guided)
+
+
 @pytest.mark.slow
 def test_rise_of_xplique_has_masks_of_the_same_distribution_and_the_same_sum(monkeypatch):
     library = pytest.importorskip("xplique.attributions.rise")
