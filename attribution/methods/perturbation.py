@@ -166,6 +166,7 @@ def occlusion(
     overlap: str = "mean",
     border: str = "shifted",
     complement: bool = False,
+    keep: bool = False,
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
@@ -189,11 +190,13 @@ def occlusion(
         cut off at the border; ``"dropped"``: patches that would be cut off are left out, and what no patch covers is 0.
     complement
         Whether a patch's value is 1 - f_t(x with the patch covered), as if the score were a probability.
+    keep
+        Whether a patch's value is f_t(x with all but the patch covered) instead of a difference.
     """
     _check_windows(overlap, border)
     if groups is not None:
-        if (patch, stride, overlap, border, complement) != (None, None, "mean", "shifted", False):
-            raise BadInput("occlusion takes groups= or patch=, stride=, overlap=, border= and complement=, not both")
+        if (patch, stride, overlap, border, complement, keep) != (None, None, "mean", "shifted", False, False):
+            raise BadInput("occlusion takes groups= or patch=, stride=, overlap=, border=, complement= and keep=, not both")
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     if queries.inputs.ndim <= 2 and patch is None:
@@ -203,16 +206,17 @@ def occlusion(
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
 
     def covered(number: int, rows: np.ndarray) -> Any:
-        changed = queries.inputs[rows]
+        outside, inside = (start, queries.inputs) if keep else (queries.inputs, start)
+        changed = outside[rows]
         place: tuple[Any, ...] = (rows, *windows[number])
-        changed[(slice(None), *windows[number])] = start[place]
+        changed[(slice(None), *windows[number])] = inside[place]
         return changed
 
     drops, cover = np.zeros((len(queries), *spatial)), np.zeros(spatial)
     for window in windows:
         cover[window] += 1
     for number, rows, scores in queries.variant_scores(len(windows), covered):
-        drop = (1 if complement else queries.target_scores[rows]) - scores
+        drop = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
         place: tuple[Any, ...] = (rows, *windows[number])
         drops[place] += drop.reshape(-1, *(1,) * len(spatial))
     if overlap == "mean":
@@ -475,7 +479,12 @@ def random(queries: ModelQueries) -> np.ndarray:
 
 
 def shapley_sampling(
-    queries: ModelQueries, *, permutations: int = 25, groups: Any = None, baseline: Any = 0.0
+    queries: ModelQueries,
+    *,
+    permutations: int = 25,
+    groups: Any = None,
+    baseline: Any = 0.0,
+    antithetic: bool = True,
 ) -> np.ndarray:
     """Shapley values by sampled permutations (Castro, Gómez and Tejada 2009).
 
@@ -487,6 +496,8 @@ def shapley_sampling(
     ----------
     permutations
         Permutations of each input's groups.
+    antithetic
+        Whether every second one is a reverse; otherwise all are independent.
     """
     if permutations < 1:
         raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
@@ -496,7 +507,7 @@ def shapley_sampling(
         generator = queries.generator(row, "shapley sampling")
         of_row: list[np.ndarray] = []
         for number in range(permutations):
-            of_row.append(of_row[-1][::-1] if number % 2 else generator.permutation(count))
+            of_row.append(of_row[-1][::-1] if number % 2 and antithetic else generator.permutation(count))
         orders.append(np.array(of_row))
     ranks = [np.argsort(order, axis=1) for order in orders]
 
@@ -521,7 +532,12 @@ def shapley_sampling(
 
 
 def kernel_shap(
-    queries: ModelQueries, *, samples: int | None = None, groups: Any = None, baseline: Any = 0.0
+    queries: ModelQueries,
+    *,
+    samples: int | None = None,
+    groups: Any = None,
+    baseline: Any = 0.0,
+    paired: bool = True,
 ) -> np.ndarray:
     """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
 
@@ -533,13 +549,18 @@ def kernel_shap(
     samples
         Coalitions of each input besides none and all; ``None`` for 500, or 4 for each group where that is more.
         Fewer than 2 for each group but one are refused, because they determine no values.
+    paired
+        Whether coalitions are sampled in pairs, or all of them taken where they are few; otherwise each is sampled
+        independently.
     """
     _check_samples("kernel_shap", samples, least=2)
     coalitions = coalitions_of(queries, groups, baseline)
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         chosen = samples or _enough_samples(count)
-        of_row, weight = _by_shapley_kernel(int(count), chosen, queries.generator(row, "kernel shap"))
+        of_row, weight = _by_shapley_kernel(
+            int(count), chosen, queries.generator(row, "kernel shap"), paired
+        )
         _refuse_undetermined("kernel_shap", of_row)
         kept.append(np.concatenate([np.zeros((1, count), bool), of_row]))
         weights.append(weight)
@@ -588,22 +609,24 @@ def _refuse_undetermined(method: str, kept: np.ndarray) -> None:
         )
 
 
-def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _by_shapley_kernel(
+    count: int, samples: int, generator: np.random.Generator, paired: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Return coalitions ``(K, count)`` bool, neither empty nor whole, and their weights in the regression."""
     if count < 2:
         return np.zeros((0, count), bool), np.zeros(0)
     sizes = np.arange(1, count)
-    if 2**count - 2 <= samples:
+    if paired and 2**count - 2 <= samples:
         numbers = np.arange(1, 2**count - 1)
         every = (numbers[:, np.newaxis] >> np.arange(count)) & 1 == 1
         size = every.sum(axis=1)
         binomial = np.array([math.comb(count, int(one)) for one in size])
         return every, (count - 1) / (binomial * size * (count - size))
     mass = 1 / (sizes * (count - sizes))
-    drawn = generator.choice(sizes, (samples + 1) // 2, p=mass / mass.sum())
+    drawn = generator.choice(sizes, (samples + 1) // 2 if paired else samples, p=mass / mass.sum())
     ranks = np.argsort(generator.random((len(drawn), count)), axis=1).argsort(axis=1)
     half = ranks < drawn[:, np.newaxis]
-    chosen = np.concatenate([half, ~half])[:samples]
+    chosen = np.concatenate([half, ~half])[:samples] if paired else half
     return chosen, np.ones(len(chosen))
 
 
