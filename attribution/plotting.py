@@ -362,11 +362,9 @@ def _at_input_resolution(maps: np.ndarray, spatial: tuple[int, ...]) -> np.ndarr
 
 
 def _title_of(name: str) -> str:
-    from attribution.methods.registry import METHODS
+    from attribution.methods.registry import known_method, title_of
 
-    if name in METHODS:
-        return METHODS[name].title
-    return name.rpartition(":")[2].replace("_", " ")
+    return title_of(name) if known_method(name) else title_of(name).replace("_", " ")
 
 
 def _wrapped(text: str, width: int) -> str:

@@ -14,9 +14,10 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attribution import METHODS, Method, resolve_method
+from attribution import Method, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.methods.gradients import MEDIAN
+from attribution.methods.registry import title_of
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
@@ -117,7 +118,7 @@ def settings(
 
 def title(name: str) -> str:
     """Return what a method is called in a table; a user's own is called as its function."""
-    return TITLES.get(name) or (METHODS[name].title if name in METHODS else name.rpartition(":")[2])
+    return TITLES.get(name) or title_of(name)
 
 
 # Known by name and title here; the other question needs the data set, see ``asked_of``.

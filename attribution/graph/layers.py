@@ -30,7 +30,9 @@ import tensorflow as tf
 from attribution.errors import BadInput, listed
 from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView, node_of
 
+LAST_CONVOLUTION = "last convolution"
 _CONVOLUTIONS = (*CONVOLUTIONS, "Conv2DBackpropInput", "Conv3DBackpropInputV2")
+_FULL_CONVOLUTIONS = [name for name in _CONVOLUTIONS if "Depthwise" not in name]
 _SUMS = ("Add", "AddV2", "AddN")
 _NORMALIZATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 # Operations that compute each value from the values at its own position, or scale and shift it.
@@ -242,7 +244,9 @@ class Layers:
         ----------
         layer
             A Keras layer's name, a node or tensor name, or one component of it such as ``block_layer4``; a name of
-            several nodes means the last of them.
+            several nodes means the last of them. ``"last convolution"`` is the output of the last layer that is a
+            convolution, as other libraries take it by default: before a normalization or an activation that are layers
+            of their own.
 
         Raises
         ------
@@ -251,11 +255,19 @@ class Layers:
         """
         layers = self.names()
         wanted = node_of(layer)
+        if wanted == LAST_CONVOLUTION and (last := self._last_convolution(layers)):
+            return last
         if found := self._called(wanted, layers):
             return found[-1]
         if found := self._called(wanted, self._path):
             raise BadInput(f"layer '{layer}' {self._why_unfit(found[-1])}; {self._known(wanted)}")
         raise BadInput(f"the model has no layer '{layer}'; {self._known(wanted)}")
+
+    def _last_convolution(self, layers: Sequence[str]) -> str | None:
+        """Return the last node in the name scope of the last convolution; ``None`` if there is none."""
+        scopes = [name.rpartition("/")[0] for name in self._path if self._graph.nodes[name].op in _FULL_CONVOLUTIONS]
+        found = [name for name in layers if scopes and f"{name}/".startswith(f"{scopes[-1]}/")]
+        return found[-1] if found else None
 
     def _called(self, wanted: str, names: list[str]) -> list[str]:
         """Return which of some nodes a user's name means."""

@@ -370,7 +370,13 @@ def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def guided_integrated_gradients(
-    queries: ModelQueries, *, steps: int = 50, fraction: float = 0.25, max_distance: float = 0.02, baseline: Any = 0.0
+    queries: ModelQueries,
+    *,
+    steps: int = 50,
+    fraction: float = 0.25,
+    max_distance: float = 0.02,
+    baseline: Any = 0.0,
+    tie_tolerance: float = 1e-6,
 ) -> np.ndarray:
     """Guided Integrated Gradients (Kapishnikov et al. 2021): ∫ of the gradient along a path that avoids large ones.
 
@@ -388,11 +394,14 @@ def guided_integrated_gradients(
         Largest distance of a value from the straight path, as a share of its length; 0 is the straight path.
     baseline
         Start of the path; see ``integrated_gradients``.
+    tie_tolerance
+        Gradients that exceed the largest one that moves by at most this share of it move too. With 0, the rounding of
+        equal gradients decides which of them move.
     """
-    if steps < 1 or not 0 < fraction <= 1 or not 0 <= max_distance <= 1:
+    if steps < 1 or not 0 < fraction <= 1 or not 0 <= max_distance <= 1 or not 0 <= tie_tolerance < 1:
         raise BadInput(
-            "guided_integrated_gradients needs steps >= 1, fraction in (0, 1] and max_distance in [0, 1], not "
-            f"{steps}, {fraction}, {max_distance}"
+            "guided_integrated_gradients needs steps >= 1, fraction in (0, 1], max_distance in [0, 1] and "
+            f"tie_tolerance in [0, 1), not {steps}, {fraction}, {max_distance}, {tie_tolerance}"
         )
     shape = queries.inputs.shape
     ends = queries.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
@@ -411,7 +420,7 @@ def guided_integrated_gradients(
             gradients[rows] = part.reshape(len(rows), -1)
         for row in range(len(queries)):
             reached = _guided_step(
-                points[row], starts[row], ends[row], gradients[row], 1 - step / steps, band, fraction
+                points[row], starts[row], ends[row], gradients[row], 1 - step / steps, band, (fraction, tie_tolerance)
             )
             maps[row] += (reached - points[row]) * gradients[row]
             points[row] = reached
@@ -425,7 +434,7 @@ def _guided_step(
     gradient: np.ndarray,
     left: float,
     band: tuple[float, float],
-    fraction: float,
+    share_and_tolerance: tuple[float, float],
 ) -> np.ndarray:
     """Return the point of one input's path after a step.
 
@@ -439,9 +448,10 @@ def _guided_step(
         Share of the whole distance that is left after the step.
     band
         Least and greatest share of its distance that a single value may have moved after the step.
-    fraction
-        Share of the values that move at a time.
+    share_and_tolerance
+        Share of the values that move at a time, and tolerance of ties.
     """
+    fraction, tolerance = share_and_tolerance
     difference = end - start
     least, most = (start + share * difference for share in band)
     wanted = left * np.abs(difference).sum()
@@ -453,7 +463,7 @@ def _guided_step(
         if np.isinf(size).all():
             break
         # Equal gradients differ by their rounding, which depends on the batch.
-        largest = np.quantile(size, fraction, method="lower") * (1 + 1e-6)
+        largest = np.quantile(size, fraction, method="lower") * (1 + tolerance)
         chosen = (size <= largest) & np.isfinite(size)
         reach = np.abs(most - point)[chosen].sum()
         share = min((distance - wanted) / reach, 1.0) if reach else 1.0

@@ -29,7 +29,7 @@ else:
     import tomli as tomllib
 
 MARK = "@"  # between the name of a method and that of a library
-EXACT, DISTRIBUTION, ABSENT = "exact", "in distribution", "does not run"
+EXACT, DISTRIBUTION, OPEN, ABSENT = "exact", "in distribution", "not reproduced", "does not run"
 _FOLDER = pathlib.Path(__file__).with_name("presets")
 
 
@@ -75,9 +75,9 @@ class Preset:
         Range, sign and units of its maps.
     status
         ``"exact"`` (equal to 1e-5 of a map's maximum; random methods with the same random numbers),
-        ``"in distribution"``, or ``"does not run"``.
+        ``"in distribution"``, ``"not reproduced"``, or ``"does not run"``. The last two cannot be used.
     evidence
-        Tolerance and conditions of the comparison, or the library's error in words.
+        Tolerance and conditions of the comparison, why there is none, or the library's error in words.
     of
         Method of the registry that computes it; by default that of the same name.
     parameters
@@ -96,6 +96,11 @@ class Preset:
     of: str = ""
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     after: tuple[str, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this project computes it."""
+        return self.status in (EXACT, DISTRIBUTION)
 
 
 @functools.cache
@@ -146,7 +151,7 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
 
 
 def _can(library: Library, method: str) -> bool:
-    return method in library.presets and library.presets[method].status != ABSENT
+    return method in library.presets and library.presets[method].is_usable
 
 
 def _variant(name: str, base: Method, library: Library, preset: Preset) -> Method:
@@ -161,6 +166,7 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
         title=f"{base.title} ({library.title})",
         function=PresetFunction(name, base.function, tuple(preset.parameters.items()), preset.after),
         card=card,
+        parents=(base.name,),
         drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
         sum_law=base.sum_law if multiplies and not preset.after else None,
     )
@@ -200,7 +206,7 @@ class PresetFunction:
     def run(self, function: Callable[..., Any], queries: Any, parameters: Mapping[str, Any], xp: Any) -> Any:
         """Return the maps by a function that computes the method, and by a module with the functions of NumPy."""
         resize = parameters.get("resize", True)
-        if any(map(map_steps.resizes, self.after)):
+        if "resize" in parameters and any(map(map_steps.resizes, self.after)):
             parameters = {**parameters, "resize": False}
         maps = function(queries, **dict(self.defaults) | dict(parameters))
         for name in self.after:

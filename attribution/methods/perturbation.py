@@ -46,6 +46,7 @@ def rise(
     groups: Any = None,
     baseline: Any = 0.0,
     divide_by: str = "expectation",
+    stretch: str = "cells",
 ) -> np.ndarray:
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
@@ -69,10 +70,17 @@ def rise(
     baseline
         Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
     divide_by
-        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position.
+        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position. Of cells alone.
+    stretch
+        ``"cells"``: a cell has a whole number of positions, rounded up, and the crop begins in the first cell.
+        ``"fraction"``: the grid is stretched to the input's size times 1 + 1 / cells, and the crop may begin at any
+        position that it fits in.
     """
-    if divide_by not in ("expectation", "masks") or (divide_by == "masks" and groups is not None):
-        raise BadInput(f"rise has no divide_by '{divide_by}' here; there is 'expectation', and of cells 'masks'")
+    if divide_by not in ("expectation", "masks") or stretch not in ("cells", "fraction"):
+        raise BadInput(
+            f"rise has divide_by 'expectation' or 'masks' and stretch 'cells' or 'fraction', not {divide_by!r} and "
+            f"{stretch!r}"
+        )
     if groups is None and cells is None and queries.inputs.ndim <= 2:
         groups = default_groups(queries.inputs.shape)
     cells = 7 if cells is None else cells
@@ -90,7 +98,7 @@ def rise(
     @functools.lru_cache(1)  # a pass needs its masks twice
     def masks_of(first: int, last: int) -> np.ndarray:
         generators = [batching.generator(queries.seed, number, "rise") for number in range(first, last + 1)]
-        return random_masks(generators, spatial, cells, probability)
+        return random_masks(generators, spatial, cells, probability, stretch)
 
     def masks_and_pairs(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, slice]]:
         for mask, (_, begin, end) in zip(masks_of(numbers[0], numbers[-1]), batching.pieces(numbers), strict=True):
@@ -140,16 +148,25 @@ def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def random_masks(
-    generators: Sequence[np.random.Generator], spatial: tuple[int, ...], cells: int, probability: float
+    generators: Sequence[np.random.Generator],
+    spatial: tuple[int, ...],
+    cells: int,
+    probability: float,
+    stretch: str = "cells",
 ) -> np.ndarray:
-    """Return RISE's mask of each generator, float32 in [0, 1], ``(len(generators), *spatial)``."""
-    sides = [-(-size // cells) for size in spatial]
+    """Return RISE's mask of each generator, float32 in [0, 1], ``(len(generators), *spatial)``; see ``rise``."""
+    if stretch == "fraction":
+        sizes = [int(size * (1 + 1 / cells)) for size in spatial]
+        sides = [whole - size + 1 for whole, size in zip(sizes, spatial, strict=True)]
+    else:
+        sides = [-(-size // cells) for size in spatial]
+        sizes = [(cells + 1) * side for side in sides]
     drawn = [(one.random((cells,) * len(spatial)), *(one.integers(0, side) for side in sides)) for one in generators]
     grids, *starts = map(np.array, zip(*drawn, strict=True))
     masks = (grids < probability).astype(np.float32)
-    for size, side, start in zip(spatial, sides, starts, strict=True):
+    for size, whole, start in zip(spatial, sizes, starts, strict=True):
         # The grid is stretched over one cell more than the input; a window of it is read.
-        stretched = resizing.interpolation_matrix(cells, (cells + 1) * side)
+        stretched = resizing.interpolation_matrix(cells, whole)
         windows = stretched[start[:, np.newaxis] + np.arange(size)]
         # The first axis after the masks is stretched and becomes the last.
         masks = masks.reshape(len(masks), cells, -1).swapaxes(1, 2) @ windows.swapaxes(1, 2)
@@ -166,6 +183,7 @@ def occlusion(
     overlap: str = "mean",
     border: str = "shifted",
     complement: bool = False,
+    per_patch: bool = False,
     keep: bool = False,
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
@@ -190,13 +208,16 @@ def occlusion(
         cut off at the border; ``"dropped"``: patches that would be cut off are left out, and what no patch covers is 0.
     complement
         Whether a patch's value is 1 - f_t(x with the patch covered), as if the score were a probability.
+    per_patch
+        Whether maps have one number for each patch instead of for each position.
     keep
         Whether a patch's value is f_t(x with all but the patch covered) instead of a difference.
     """
     _check_windows(overlap, border)
     if groups is not None:
-        if (patch, stride, overlap, border, complement, keep) != (None, None, "mean", "shifted", False, False):
-            raise BadInput("occlusion takes groups= or patch=, stride=, overlap=, border=, complement= and keep=, not both")
+        others = (patch, stride, overlap, border, complement or per_patch or keep)
+        if others != (None, None, "mean", "shifted", False):
+            raise BadInput("occlusion takes groups=, or patch= and its other parameters, not both")
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     if queries.inputs.ndim <= 2 and patch is None:
@@ -213,12 +234,16 @@ def occlusion(
         return changed
 
     drops, cover = np.zeros((len(queries), *spatial)), np.zeros(spatial)
+    by_patch = np.zeros((len(queries), len(windows)))
     for window in windows:
         cover[window] += 1
     for number, rows, scores in queries.variant_scores(len(windows), covered):
         drop = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
+        by_patch[rows, number] = drop
         place: tuple[Any, ...] = (rows, *windows[number])
         drops[place] += drop.reshape(-1, *(1,) * len(spatial))
+    if per_patch:
+        return by_patch.reshape(-1, *(len({window[axis].start for window in windows}) for axis in range(len(spatial))))
     if overlap == "mean":
         drops /= np.maximum(cover, 1)
     return drops

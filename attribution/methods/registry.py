@@ -564,6 +564,22 @@ def resolve_method(name: str) -> Method:
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
 
 
+def known_method(name: str) -> Method | None:
+    """Return a method of the registry, or one as a library defines it; ``None`` for any other name."""
+    if name in METHODS or not libraries.is_preset(name):
+        return METHODS.get(name)
+    try:
+        return libraries.preset_method(name, METHODS)
+    except BadInput:
+        return None
+
+
+def title_of(name: str) -> str:
+    """Return what a method is called in tables; a custom method is called as its function."""
+    method = known_method(name)
+    return method.title if method else name.rpartition(":")[2]
+
+
 def in_library(name: str, library: str) -> str:
     """Return the name of a method with the definition of a library; one that names a library already is unchanged."""
     return name if libraries.is_preset(name) or not library else f"{name}{libraries.MARK}{library}"

@@ -1,9 +1,10 @@
-"""Methods of tf-keras-vis and tf-explain, for comparison with this project's.
+"""Methods of tf-keras-vis and tf-explain, computed by the libraries themselves on the live Keras network.
 
-Neither library can explain a SavedModel, so that each method here needs the live Keras network behind it:
-``attach(model, network)`` gives a network of the same architecture the file's weights and checks that both agree.
+``METHOD@LIBRARY`` (``attribution.methods.libraries``) computes the same by this project's methods on any SavedModel;
+docs/libraries.md describes both, and tests compare them. Neither library can explain a SavedModel, so that each method
+here needs the live Keras network behind it: ``attach(model, network)`` gives a network of the same architecture the
+file's weights and checks that both agree.
 
-docs/methods.md lists the differences from the methods that they are named after; tests check them.
 Every function takes the queries of a batch of inputs and returns maps without the channel axis.
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.methods.libraries import MARK, libraries
 from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.queries import ModelQueries
 from attribution.model.protocols import ScoredModel
@@ -354,72 +356,48 @@ def _by_class(queries: ModelQueries, run: Callable[..., Any], with_rows: bool = 
 
 
 def _library_method(
-    function: Callable[..., Any], family: str, title: str, cost: str, difference: str, randomness: str = DETERMINISTIC
+    function: Callable[..., Any], family: str, title: str, cost: str, randomness: str = DETERMINISTIC
 ) -> Method:
-    """Return a method of another library; its weakness is its difference from the method that it is named after."""
-    library, version, images = "tf-keras-vis", "version 0.8", ""
-    if function.__name__.startswith("_tf_explain_"):
-        library, version, images = "tf-explain", "version 0.3", " Images."
-    prefix = library.replace("-", "_")
-    requirements = f"The live Keras network (attribution.methods.third_party.attach).{images}"
+    """Return a method of another library; its preset says what it computes (``attribution.methods.libraries``)."""
+    name = "tf_explain" if function.__name__.startswith("_tf_explain_") else "tf_keras_vis"
+    library, method = libraries()[name], function.__name__.removeprefix(f"_{name}_")
+    images = " Images." if name == "tf_explain" else ""
+    preset = library.presets[method]
     return Method(
-        f"{prefix}.{function.__name__.removeprefix(f'_{prefix}_')}",
-        f"{title} ({library})",
+        f"{name}.{method}",
+        f"{title} ({library.title})",
         function,
-        MethodCard(f"{library}, {version}", requirements, cost, randomness, difference),
-        library,
+        MethodCard(
+            f"{library.title}, version {library.version.rpartition('.')[0]}; `{method}{MARK}{name}` computes the same",
+            f"The live Keras network (attribution.methods.third_party.attach).{images}",
+            cost,
+            randomness,
+            f"{preset.definition} {preset.differs}".strip(),
+        ),
+        library.package,
         is_random=randomness is not DETERMINISTIC,
         family=family,
         needs_positions=True,
     )
 
 
-_SCALED = "Each map is scaled to [0, 1], so that the sizes of two models' maps cannot be compared."
-_UPSAMPLED = f"Upsampled linearly with aligned corners, instead of by half pixels. {_SCALED}"
-_ABSOLUTE = "Absolute values, summed over channels."
 _BOTH_PASSES = "1 forward and 1 backward pass"
 LIBRARY_METHODS = (
-    _library_method(
-        _tf_keras_vis_gradient, "gradient", "Saliency", "1 gradient", f"The largest channel of |gradient|. {_SCALED}"
-    ),
+    _library_method(_tf_keras_vis_gradient, "gradient", "Saliency", "1 gradient"),
     _library_method(
         _tf_keras_vis_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
-        f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
         "Gaussian noise, from a seed per batch of inputs.",
     ),
+    _library_method(_tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient"),
+    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
+    _library_method(_tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES),
+    _library_method(_tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel"),
+    _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient"),
+    _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient"),
+    _library_method(_tf_explain_integrated_gradients, "path", "Integrated Gradients", "1 gradient per point"),
     _library_method(
-        _tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient",
-        f"The largest channel of |guided gradient|. {_SCALED}",
+        _tf_explain_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample", f"Gaussian noise, {SEED_PER_INPUT}."
     ),
-    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES, _UPSAMPLED),
-    _library_method(
-        _tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES,
-        f"{_UPSAMPLED} The map has the factor exp(score) before it is scaled: it fades to zero where the score is far "
-        "below 0, and is NaN, which is refused, above 88. α sums to 1 in each channel.",
-    ),
-    _library_method(
-        _tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel", _UPSAMPLED
-    ),
-    _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient", _ABSOLUTE),
-    _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient", _ABSOLUTE),
-    _library_method(
-        _tf_explain_integrated_gradients, "path", "Integrated Gradients", "1 gradient per point",
-        "Never multiplied by the input, hence not complete; absolute values, summed over channels.",
-    ),
-    _library_method(
-        _tf_explain_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
-        "Differentiates the cross-entropy instead of the score; the noise has a fixed standard deviation, whatever "
-        "the input's range.",
-        f"Gaussian noise, {SEED_PER_INPUT}.",
-    ),
-    _library_method(
-        _tf_explain_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES,
-        "Gradients count only where activation and gradient are positive, before they are averaged; the map has no "
-        "final ReLU.",
-    ),
-    _library_method(
-        _tf_explain_occlusion, "masks", "Occlusion", "1 forward pass per patch",
-        "Covers with the value 127.5 whatever the input's range, and returns 1 - score, as if scores were "
-        "probabilities.",
-    ),
+    _library_method(_tf_explain_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
+    _library_method(_tf_explain_occlusion, "masks", "Occlusion", "1 forward pass per patch"),
 )  # fmt: skip

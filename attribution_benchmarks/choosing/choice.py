@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution import METHODS
+from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.verdict import Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
@@ -76,9 +76,8 @@ class Choice:
 
     def title(self, method: str) -> str:
         """Return the printed name of a method or of a reference."""
-        if method in METHODS:
-            return METHODS[method].title
-        return _REFERENCES.get(method, method.rpartition(":")[2])
+        known = known_method(method)
+        return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
 
     def read_maps(self, method: str, count: int) -> np.ndarray:
         """Return the maps of the first inputs, (count, positions...) or with channels, float32."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attribution import METHODS, Method, resolve_method
 from attribution.errors import BadInput, listed
+from attribution.methods.registry import title_of
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
@@ -312,8 +313,7 @@ class Benchmark:
         controls = {control.name: control.title for control in self.controls}
         found = {}
         for source in by_kind(sources):
-            registered = METHODS[source.method].title if source.method in METHODS else source.method.rpartition(":")[2]
-            method = self.method_titles.get(source.method, registered)
+            method = self.method_titles.get(source.method, title_of(source.method))
             found[source.name] = method if not source.control else controls[source.control]
             if source.method and source.control:
                 found[source.name] = f"{method} ({controls[source.control]})"

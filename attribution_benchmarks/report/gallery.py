@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import attribution
+from attribution.methods.registry import known_method
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import images
@@ -377,7 +377,8 @@ def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
 
 
 def _known_properties(name: str) -> dict:
-    if name not in attribution.METHODS or not (card := attribution.METHODS[name].card):
+    method = known_method(name)
+    if not (card := method and method.card):
         return {"cost": "", "facts": []}
     facts = [
         ("Needs", card.requirements), ("Cost of an input", card.cost), ("Randomness", card.randomness),

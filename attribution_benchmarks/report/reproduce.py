@@ -35,6 +35,7 @@ import attribution
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
+from attribution.methods.registry import known_method
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint
@@ -88,10 +89,11 @@ def command() -> None:
     cli.run(main, FLAGS, __doc__)
 
 
-def titles(definitions: Sequence[Benchmark], custom: Sequence[str] = ()) -> dict[str, str]:
-    """Return the printed name of every method and control."""
+def titles(definitions: Sequence[Benchmark], added: Sequence[str] = ()) -> dict[str, str]:
+    """Return the printed name of every method and control; ``added`` are names of methods that the user added."""
     return {
-        **_custom_titles(custom),
+        **_custom_titles([name for name in added if ":" in name]),
+        **{name: method.title for name in added if (method := known_method(name))},
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
         **{
@@ -279,7 +281,7 @@ def _publish(
         scores=scores,
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
-        titles=titles(definitions, request.custom),
+        titles=titles(definitions, list(request.methods)),
         settings=settings,
         reasons=_reasons(definitions, outcomes),
         custom=request.custom,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-import attribution
+from attribution.methods.registry import known_method
 from attribution_benchmarks.report.formatting import (
     Names,
     anchor,
@@ -340,8 +340,8 @@ def _range(tests: ColumnTests, name: str) -> str:
 
 def _costs(names_of: Sequence[str], names: Names) -> list[str]:
     """Return what an input costs by each of the registered methods."""
-    cards = {name: attribution.METHODS[name].card for name in names_of if name in attribution.METHODS}
-    return [f"{names(name)} {card.cost}" for name, card in cards.items() if card]
+    methods = {name: known_method(name) for name in names_of}
+    return [f"{names(name)} {method.card.cost}" for name, method in methods.items() if method and method.card]
 
 
 def _class_blind(records: Mapping[str, BaselineRecord], names: Names) -> list[str]:

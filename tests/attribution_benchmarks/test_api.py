@@ -31,7 +31,7 @@ def inputs(queries):
 def results(toy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        methods = [absolute, inputs, "integrated_gradients", "grad_cam"]
+        methods = [absolute, inputs, "integrated_gradients", "grad_cam", "gradient@tf_explain"]
         yield attribution_benchmarks.score(methods, f"{toy}:TOY", quick=False)
 
 
@@ -39,6 +39,14 @@ def test_rows_have_methods_and_baselines(results):
     kinds = {row["method"]: row["kind"] for row in results.rows}
     assert kinds["absolute"] == kinds["integrated_gradients"] == "method" and kinds["uniform"] == "control"
     assert all(row["low"] <= row["value"] <= row["high"] for row in results.rows if row["value"] is not None)
+
+
+def test_a_method_as_a_library_defines_it_is_a_row(results):
+    """tf-explain's gradient is the absolute one."""
+    (value, own) = (
+        [row["value"] for row in results.rows if row["method"] == name] for name in ("gradient@tf_explain", "absolute")
+    )
+    assert value == own and "Vanilla Gradient (tf-explain)" in str(results.table())
 
 
 def test_a_method_that_a_benchmark_refuses_is_named(results):

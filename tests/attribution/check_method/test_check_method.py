@@ -113,6 +113,11 @@ def built_once(tmp_path_factory):
         yield
 
 
+def test_a_method_as_a_library_defines_it_is_checked():
+    found = attribution.check_method("integrated_gradients@xplique", show=False)
+    assert {finding.outcome for finding in found} == {"passed"}
+
+
 def outcomes(file, name, **options):
     found = attribution.check_method(f"{file}:{name}", show=False, **options)
     return {(finding.on, finding.check): finding for finding in found}

@@ -58,6 +58,19 @@ def test_the_maps_are_those_of_the_library(run, exported, models, pictures):
     assert lines[0].count("class") == 5 and lines[2] == "written to m.png and m.npz"
 
 
+def test_like_names_the_library_of_all_methods(run, exported, models, inputs, tmp_path):
+    np.save(tmp_path / "x.npy", inputs["image"])
+    flags = [f"--model={exported['image']}", "--image=x.npy", "--maps=m.npz", "--target=1"]
+    code, _, err = run(*flags, "--methods=gradient,smoothgrad@saliency", "--like=xplique", "--parameters=samples=2")
+    assert (code, err) == (0, "")
+    found = np.load(tmp_path / "m.npz")
+    expected = np.abs(attribution.explain("gradient", models["image"], inputs["image"], 1)).max(axis=-1)
+    np.testing.assert_allclose(found["gradient@xplique"], expected, rtol=1e-6)
+    assert (found["smoothgrad@saliency"] >= 0).all()
+    code, _, err = run(*flags, "--methods=gradient", "--like=none")
+    assert code == 2 and err.startswith("error: no library 'none'; 'gradient' exists as ") and err.count("\n") == 1
+
+
 def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_function, tmp_path):
     table = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     np.save(tmp_path / "rows.npy", table[:2])
@@ -219,7 +232,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
             ["--methods=gradient", "--parameters=points=9"],
             "none of 'gradient' has a parameter 'points'; they have none",
         ),
-        (["--methods=smoothgrad", "--parameters=point=9"], "their parameters are 'noise', 'samples', 'squared'"),
+        (["--methods=smoothgrad", "--parameters=point=9"], "their parameters are 'absolute', 'logarithm', 'noise', "),
         (["--parameters=points=3,points=5"], "parameter 'points' is given twice, 3 and 5; give it once"),
         (
             ["--parameters=points=nine"],

@@ -194,6 +194,18 @@ def test_a_chosen_layer_and_parameters(written, models, inputs):
         assert export.relative_difference(reply["map"], local) <= 1e-5
 
 
+def test_methods_as_libraries_define_them(written, models, inputs):
+    names = [
+        "gradient@tf_keras_vis", "integrated_gradients@xplique", "integrated_gradients@tf_explain", "grad_cam@xplique",
+        "grad_cam_plus_plus@tf_keras_vis", "grad_cam_plus_plus@xplique", "layer_cam@tf_keras_vis",
+    ]  # fmt: skip
+    methods = export._by_signature(names)
+    assert methods["gradient_tf_keras_vis"] == "gradient@tf_keras_vis"
+    check_maps(written("image", methods), models["image"], inputs["image"], None, methods)
+    with pytest.raises(BadInput, match="an exported graph has overlap='mean' only"):
+        written("image", {"occlusion_xplique": "occlusion@xplique"})
+
+
 def test_tensorflow_1_files(tf1_with_signature, tmp_path):
     path, _ = tf1_with_signature
     model = attribution.load_model(path)

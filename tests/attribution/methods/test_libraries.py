@@ -9,7 +9,7 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.methods import map_steps, resizing
-from attribution.methods.libraries import ABSENT, libraries
+from attribution.methods.libraries import libraries
 from tools.docs.document_libraries import PAGE, page
 
 PRESETS = {
@@ -17,7 +17,7 @@ PRESETS = {
     for library in libraries().values()
     for name, preset in library.presets.items()
 }  # fmt: skip
-RUNNING = [name for name, preset in PRESETS.items() if preset.status != ABSENT]
+RUNNING = [name for name, preset in PRESETS.items() if preset.is_usable]
 
 
 @pytest.mark.parametrize("name", RUNNING)

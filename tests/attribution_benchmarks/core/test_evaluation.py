@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,16 @@ def test_workers_find_a_custom_metric_by_its_place(toy, tmp_path):
     flags(["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{metric}"])
     factory = EvaluationFactory.of(evaluate.COMMAND.run(flags))
     assert factory.metrics == ("mass", metric)
+    assert factory()("toy").items
+
+
+def test_workers_find_a_method_as_a_library_defines_it(toy):
+    flags = evaluate.FLAGS
+    flags.unparse_flags()
+    flags(["evaluate", f"--benchmark={toy}:TOY", "--methods=gradient@saliency,integrated_gradients@xplique"])
+    run = evaluate.COMMAND.run(flags)
+    factory = pickle.loads(pickle.dumps(EvaluationFactory.of(run)))
+    assert factory.methods == ("gradient@saliency", "integrated_gradients@xplique") == tuple(run.methods)
     assert factory()("toy").items
 
 

@@ -138,16 +138,22 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
-    flags = [f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--methods={own},{unfit},smoothgrad"]
+    flags = [
+        f"--benchmarks={toy}:TOY",
+        "--quick",
+        f"--output_dir={report}",
+        f"--methods={own},{unfit},smoothgrad,gradient@xplique",
+    ]
     assert run(*flags) == 0
     captured = capsys.readouterr()
     rows = json.loads((report / "tables" / "toy.json").read_text())["rows"]
     methods = {row["method"] for row in rows if row["kind"] == "method"}
-    assert methods == {"gradient", "gradient_x_input", own, "smoothgrad"}
+    assert methods == {"gradient", "gradient_x_input", own, "smoothgrad", "gradient@xplique"}
     matrix = json.loads((report / "tables" / "matrix.json").read_text())["rows"]
     score = {(row["method"], row["column"]): row for row in matrix}[own, "toy mass"]
-    assert score["rank"] == 2.5 and score["value"] == 1.0
+    assert score["rank"] == 3 and score["value"] == 1.0
     page = (report / "index.html").read_text()
+    assert "Vanilla Gradient (Xplique)" in (report / "methods.html").read_text()
     for name in ("index", "methods", "tables"):
         assert (report / f"{name}.html").read_text().count('class="badge">yours') == 1
     assert ">my_method.py:half under Toy does not fit: " in page and "shape" in page
