@@ -59,9 +59,7 @@ def grad_cam(
     return _combine(queries, values, weights, layer, resize, rectify)
 
 
-def guided_grad_cam(
-    queries: ModelQueries, *, layer: str | None = None, upsampling: str = "half_pixel"
-) -> np.ndarray:
+def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None, upsampling: str = "half_pixel") -> np.ndarray:
     """Guided Grad-CAM (Selvaraju et al. 2017): upsampled Grad-CAM times Guided Backprop.
 
     Signed, and unlike the other maps here of the input's shape. ``upsampling`` is "half_pixel" (bilinear between pixel

@@ -205,7 +205,14 @@ def _path_integral(
     alphas, weights = rule
     points = len(weights)
     difference = queries.inputs - start
+    has_ends = alphas[0] == 0 and alphas[-1] == 1
     on_path = _straight_path(queries, difference, alphas)
+    if not has_ends:  # from the baseline, as libraries round it: a rounding at a kink changes a gradient
+        starts = np.broadcast_to(start, queries.inputs.shape)
+
+        def on_path(number: int, rows: np.ndarray) -> Any:
+            return starts[rows] + alphas[number] * difference[rows]
+
     total, scores = np.zeros(queries.inputs.shape), np.empty((points, len(queries)))
     inner = points
     if not queries.has_targets and alphas[-1] == 1:  # the gradient at the input also predicts the targets
@@ -215,8 +222,7 @@ def _path_integral(
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    has_ends = multiply and alphas[0] == 0 and alphas[-1] == 1
-    return difference * total if multiply else total, scores[[-1, 0]] if has_ends else None
+    return difference * total if multiply else total, scores[[-1, 0]] if has_ends and multiply else None
 
 
 def _straight_path(queries: ModelQueries, difference: np.ndarray, alphas: np.ndarray) -> Variant:
@@ -643,7 +649,8 @@ def full_grad(queries: ModelQueries, *, by_channel: bool = False) -> np.ndarray:
     layer as in the authors' code, and upsampled bilinearly to the input. Layers without positions, as dense ones behind
     pooling, are left out, as there, and so are layers whose positions cannot be followed back to the input's. f is the
     logit. A layer adds at most the number of its channels, so that the map's sum is not the logit;
-    ``Model.full_gradient`` gives the terms whose sum is. With ``by_channel`` each channel is scaled by itself.
+    ``Model.full_gradient`` gives the terms whose sum is. With ``by_channel`` each channel is scaled by itself, 1e-7
+    added to its maximum.
     """
     spatial = queries.inputs.shape[1:-1]
     if not spatial:

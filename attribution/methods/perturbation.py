@@ -583,9 +583,7 @@ def kernel_shap(
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         chosen = samples or _enough_samples(count)
-        of_row, weight = _by_shapley_kernel(
-            int(count), chosen, queries.generator(row, "kernel shap"), paired
-        )
+        of_row, weight = _by_shapley_kernel(int(count), chosen, queries.generator(row, "kernel shap"), paired)
         _refuse_undetermined("kernel_shap", of_row)
         kept.append(np.concatenate([np.zeros((1, count), bool), of_row]))
         weights.append(weight)

@@ -257,9 +257,7 @@ class CompiledGraph:
             terms = [tf.reduce_sum(tf.cast(product, tf.float64)) for product in products]
             of_layer = dict(zip(biases, products[1:], strict=True))
             shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
-            maps = [
-                tf.reduce_sum(rescaled(one, axis if by_channel else 0), axis, keepdims=True) for one, axis in shown
-            ]
+            maps = [tf.reduce_sum(rescaled(one, axis if by_channel else 0), axis, keepdims=True) for one, axis in shown]
             return scores, terms, maps
 
         return view, full_gradient, _TARGETS

@@ -15,12 +15,11 @@ Cost: 40 CPU minutes.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -36,17 +35,19 @@ SCORES = ROOT / "docs" / "library_scores.json"
 OWN = "attribution"  # this project's definition
 COSTLY = {"expected_gradients", "kernel_shap", "shapley_sampling", "rise", "lime", "xrai", "blur_ig", "occlusion"}
 COMPONENTS = ("method", "library", "network", "method x network", "rest")
-PLACES = {  # metric, title, whether costly methods are scored
-    "svea": ("roe_test", "SVEA, ROE", True),
-    "exact": ("distance", "Exact truth, 1 - distance", True),
-    "bim": ("mcs", "BIM, MCS", False),
-    "clevr_xai": ("mass", "CLEVR-XAI, mass", False),
+INPUTS = {"svea": 100, "exact": 160, "bim": 8, "clevr_xai": 6}
+TITLES = {
+    "svea": "SVEA: confidence left in the window",
+    "exact": "Exact truth: 1 - distance",
+    "bim": "BIM: MCS",
+    "clevr_xai": "CLEVR-XAI: mass accuracy",
 }
+_POOLING = "l2-norm,sq"
 _NETWORKS = {
-    "exact": ("linear",),  # one network, whose problems take the networks' place
     "svea": ("baseline", *(f"baseline_seed{seed}" for seed in range(1, 5))),
-    "bim": (".", *(f"seed{seed}" for seed in range(1, 5))),
+    "exact": ("linear",),  # one network, whose problems take the networks' place
     "clevr_xai": ("relation_network", "relation_network_seed1", "relation_network_seed2"),
+    "bim": (".", *(f"seed{seed}" for seed in range(1, 5))),
 }
 Scores = Mapping[str, Mapping[str, Sequence[float]]]  # network -> cell -> (N,) values
 
@@ -63,81 +64,134 @@ def cells() -> list[str]:
     return sorted([*names, *(f"{name}{MARK}{OWN}" for name in methods)])
 
 
-def _settings(place: str, network: str) -> Any:
-    """Return the settings that score one network of a benchmark."""
-    from bim.settings import Settings as Bim
-    from clevr_xai.settings import Settings as Clevr
-    from svea.settings import Settings as Svea
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A network and inputs on which cells are scored.
 
-    folder = ROOT / "saved_models" / place / network
-    if place == "svea":
-        return Svea(model=str(folder), random_networks=0)
-    if place == "bim":
-        members = () if network == "." else tuple(f"{name}={folder / name}" for name in ("obj", "scene"))
-        return Bim(models=members, random_networks=0, num_imgs=6, controls=False, compare="")
-    return Clevr(model=str(folder), random_networks=0, num_questions=6, controls=(), control_methods=())
+    Attributes
+    ----------
+    networks
+        (N,) names of what stands for a network in the analysis: the network, or the problem of exact truth.
+    score
+        ``score(maps_of)``, with the maps of a cell for a model, inputs and targets, to (N,) numbers; more is better.
+    """
+
+    networks: Sequence[str]
+    score: Callable[[Callable[..., np.ndarray]], np.ndarray]
 
 
-def _evaluated(place: str, network: str, chosen: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-    """Return the values of the inputs by network and cell; the problems of exact truth are networks."""
-    from attribution_benchmarks import evaluate
+def svea_case(network: str) -> Case:
+    """Return the probability that is left when all but the window of a map is 0, relative to the whole signal's."""
+    from svea import metrics, mnist1d
+
+    signals = mnist1d.load().test.signals[: INPUTS["svea"], :, None]
+    model = attribution.load_model(ROOT / "saved_models" / "svea" / network, score="probabilities")
+    whole = model.scores(signals)
+    targets = whole.argmax(axis=1)
+
+    def score(maps_of: Callable[..., np.ndarray]) -> np.ndarray:
+        kept = metrics.keep_windows(signals[..., 0], metrics.region_of_explanation(maps_of(model, signals, targets)))
+        rows = np.arange(len(targets))
+        return 1 - metrics.confidence_drop(whole[rows, targets], model.scores(kept[..., None])[rows, targets])
+
+    return Case([network] * len(signals), score)
+
+
+def exact_case(_: str) -> Case:
+    """Return 1 - distance to the exact Shapley values at the map's best scale."""
     from attribution_benchmarks.core.registry import benchmark_named
+    from attribution_benchmarks.exact.metrics import distance, shapley_values_of_network
 
-    methods = {one.replace(MARK, "_in_"): attribution.resolve_method(one.removesuffix(f"{MARK}{OWN}")) for one in chosen}
-    is_exact = place == "exact"
-    exact = benchmark_named(place).settings(num_imgs=160, random_networks=0) if is_exact else None
-    settings = exact or _settings(place, network)
-    metric = PLACES[place][0]
-    found = evaluate(place, methods, settings, metrics=[metric], progress=lambda step: None)
-    group = next(one for one in found.parts[0].input_scores if _is_wanted(one.where, metric))
-    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell, name in zip(chosen, methods, strict=True):
-        for label, value in zip(group.inputs, group.by_network(name).mean(axis=1), strict=True):
-            if np.isfinite(value):
-                where = label.rpartition("-")[0] if is_exact else network
-                values[where][cell].append(round(float(1 - value if is_exact else value), 4))
-    return values
+    benchmark = benchmark_named("exact")
+    examples, model = benchmark.examples(INPUTS["exact"], 0), attribution.load_model(benchmark.network)
+    truth = shapley_values_of_network(examples.inputs, examples.targets, model.scores)
+
+    def score(maps_of: Callable[..., np.ndarray]) -> np.ndarray:
+        return 1 - distance(maps_of(model, examples.inputs, examples.targets).astype(float), truth)
+
+    return Case([name.rpartition("-")[0] for name in examples.names], score)
 
 
-def _is_wanted(where: Mapping[str, str], metric: str) -> bool:
-    return where["metric"] == metric and where.get("pooling", "l2-norm,sq") == "l2-norm,sq"
+def bim_case(network: str) -> Case:
+    """Return what the object is given by the network that knows it, less what it is given by the other (MCS)."""
+    from bim.classifiers import classifier_at, input_side, network_inputs
+    from bim.dataset import load_set, resolve_data_dir
+    from bim.scores import object_attribution, place_mask, two_dimensional
+
+    chosen, data = [], resolve_data_dir("")
+    for name in ("obj", "scene"):
+        images = load_set(data, name)
+        model = classifier_at(str(ROOT / "saved_models" / "bim" / network / name))
+        pictures = network_inputs(images.images(range(2 * INPUTS["bim"])), input_side(model))
+        is_right = model.scores(pictures).argmax(axis=1) == images.labels[: len(pictures)]
+        chosen.append((model, pictures, images.labels[: len(pictures)], is_right))
+    rows = np.flatnonzero(chosen[0][3] & chosen[1][3])[: INPUTS["bim"]]
+    masks = np.stack([place_mask(images.mask(row), images.boxes[row], chosen[0][1].shape[1]) for row in rows])
+
+    def score(maps_of: Callable[..., np.ndarray]) -> np.ndarray:
+        found = [maps_of(model, pictures[rows], labels[rows]) for model, pictures, labels, _ in chosen]
+        with_object, without = (object_attribution(two_dimensional(maps)[0], masks) for maps in found)
+        return with_object - without
+
+    return Case([network] * len(rows), score)
 
 
-def _scored(place: str, network: str, chosen: Sequence[str]) -> tuple[list[dict[str, dict]], dict[str, str]]:
-    """Return values as ``_evaluated``, and why cells have none: a refused one stops none of the rest."""
-    try:
-        return [_evaluated(place, network, chosen)], {}
-    except BadInput as error:
-        if len(chosen) == 1:
-            return [], {chosen[0]: " ".join(str(error).split())[:160]}
-    middle = len(chosen) // 2
-    first, second = (_scored(place, network, part) for part in (chosen[:middle], chosen[middle:]))
-    return first[0] + second[0], first[1] | second[1]
+def clevr_case(network: str) -> Case:
+    """Return the share of the squared relevance on the object that a question is about (mass accuracy)."""
+    from clevr_xai.answering import Answering, Questions
+    from clevr_xai.dataset import Dataset
+    from clevr_xai.evaluation import draw_rows
+    from clevr_xai.metrics import pool, relevance_mass_accuracy
+
+    answering = Answering(ROOT / "saved_models" / "clevr_xai" / network)
+    dataset = Dataset("simple", "", answering.size)
+    questions = Questions(dataset, draw_rows(len(dataset), INPUTS["clevr_xai"], 0), answering)
+    batch = next(iter(questions.batches(INPUTS["clevr_xai"]))).load()
+
+    def score(maps_of: Callable[..., np.ndarray]) -> np.ndarray:
+        maps = maps_of(answering.model, batch.inputs, batch.targets, explain_input="image")
+        return relevance_mass_accuracy(pool(maps, [_POOLING])[_POOLING], batch.masks["single_object"])
+
+    return Case([network] * len(batch), score)
+
+
+def _maps_of(cell: str) -> Callable[..., np.ndarray]:
+    """Return the function that explains by a cell, at the input's size."""
+    method = attribution.resolve_method(cell.removesuffix(f"{MARK}{OWN}"))
+    resize = True if "resize" in method.defaults else None
+    return lambda *case, **options: attribution.explain(method, *case, batch_size=64, resize=resize, **options)
 
 
 def measure(places: Sequence[str]) -> None:
-    """Score what is missing, and write it after every dozen of cells."""
+    """Score what is missing, and write it after every cell."""
     record = json.loads(SCORES.read_text("utf-8")) if SCORES.exists() else {"scores": {}, "refused": {}}
-    for place in places:
-        for network in _NETWORKS[place]:
-            of_place = record["scores"].setdefault(place, {})
-            refused = record["refused"].setdefault(place, {})
-            done = set(of_place.get(network, ())) | set(refused)
-            costly = set() if PLACES[place][2] else COSTLY
-            chosen = [one for one in cells() if one not in done and one.partition(MARK)[0] not in costly]
-            for start in range(0, len(chosen), 12):
-                found, reasons = _scored(place, network, chosen[start : start + 12])
-                for where, columns in (item for part in found for item in part.items()):
-                    of_place.setdefault(where, {}).update(columns)
-                refused.update(reasons)
-                print_line(f"{place} {network}: {start + 12} of {len(chosen)} cells, {len(refused)} refused")
-                atomic_write(SCORES, json.dumps(record) + "\n")
+    for place, network in ((each, network) for each in places for network in _NETWORKS[each]):
+        of_place, refused = (record[kind].setdefault(place, {}) for kind in ("scores", "refused"))
+        done = set(of_place.get(network, ())) | set(refused)
+        costly = COSTLY if place in ("bim", "clevr_xai") else set()
+        chosen = [one for one in cells() if one not in done and one.partition(MARK)[0] not in costly]
+        case = _CASES[place](network) if chosen else None
+        for cell in chosen:
+            try:
+                values = case.score(_maps_of(cell))
+            except BadInput as error:
+                refused[cell] = " ".join(str(error).split())[:160]
+            else:
+                for where in dict.fromkeys(case.networks):
+                    rows = np.asarray(case.networks) == where
+                    found = [round(float(value), 4) for value in values[rows] if np.isfinite(value)]
+                    of_place.setdefault(where, {})[cell] = found
+            atomic_write(SCORES, json.dumps(record) + "\n")
+        print_line(f"{place} {network}: {len(chosen)} cells, {len(refused)} refused")
+
+
+_CASES = {"svea": svea_case, "exact": exact_case, "bim": bim_case, "clevr_xai": clevr_case}
 
 
 def main() -> None:
     """Score."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--places", default=",".join(PLACES))
+    parser.add_argument("--places", default=",".join(_CASES))
     measure(parser.parse_args().places.split(","))
 
 

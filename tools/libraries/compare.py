@@ -33,7 +33,7 @@ from attribution.files import atomic_write  # noqa: E402
 from attribution.methods.libraries import DISTRIBUTION, libraries  # noqa: E402
 
 MEASURED = pathlib.Path(__file__).with_name("measured.json")
-EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.15
+EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
 _BATCH_NORM = {"excitation_backprop@zennit"}  # has no preset for batch normalization
 _NO_BOX = {"lrp_epsilon_gamma_box@zennit"}  # needs a convolution
 
@@ -42,12 +42,11 @@ def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
     """Return this project's maps of a cell, ``repeats`` of each input for a random one."""
     x, targets, references = networks.inputs(name)
     options: dict[str, Any] = {}
-    method, _, library = cell.partition("@")
     if cell == "occlusion@captum":
         options["patch"] = 4 if x.ndim == 4 else 2
     elif cell == "occlusion@zennit":
         options |= {"patch": 4, "stride": 4}
-    elif method == "expected_gradients":
+    elif cell.startswith("expected_gradients@"):
         options["references"] = references
     elif cell in ("deeplift@shap", "kernel_shap@shap"):  # the library's mean over references
         each = [attribution.explain(cell, model, x, targets, baseline=reference) for reference in references]
@@ -68,7 +67,8 @@ def compared(ours: np.ndarray, theirs: np.ndarray, is_random: bool) -> dict[str,
     error = np.sqrt(sum(variances) / ours.shape[1])
     apart = np.abs(ours.mean(axis=1) - theirs.mean(axis=1))
     ratio = variances[0].sum() / variances[1].sum()
-    return {"standard_errors": float((apart / np.maximum(error, 1e-12)).max()), "ratio": float(ratio)}
+    least = 1e-6 * np.abs(theirs).max()  # rounding, where a gradient does not change with the noise
+    return {"standard_errors": float((apart / (error + least)).max()), "ratio": float(ratio)}
 
 
 def agrees(found: dict[str, float]) -> bool:

@@ -1,8 +1,8 @@
-"""Explain the networks of ``networks.py`` by the libraries of PyTorch, with the weights that ``networks.write`` wrote.
+"""Explain the networks of ``networks.py`` by PyTorch's libraries, with the weights that ``networks.write`` wrote.
 
-Run by ``compare.py`` in an environment with PyTorch and the libraries: ``torch_maps.py FOLDER`` writes ``NAME_maps.npz``
-with a map of each cell, channels last, and ``errors.json`` with what did not run and the versions. Of a random cell
-there are ``REPEATS`` maps of each input.
+Run by ``compare.py`` in an environment with PyTorch and the libraries: ``torch_maps.py FOLDER`` writes
+``NAME_maps.npz`` with a map of each cell, channels last, and ``errors.json`` with what did not run and the versions. Of
+a random cell there are ``REPEATS`` maps of each input.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import zennit.composites as composites  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget  # noqa: E402
 from torch import nn  # noqa: E402
 
-REPEATS = 100
+REPEATS = 200
 LIBRARIES = ("captum", "zennit", "grad-cam", "shap", "torch", "numpy")
 
 
@@ -35,6 +35,7 @@ class Network(nn.Sequential):
     """Layers in a row, flattened before the dense ones without a module, for which captum's LRP has no rule."""
 
     def forward(self, x):
+        """Return the scores."""
         for layer in self:
             x = layer(x.flatten(1) if isinstance(layer, nn.Linear) else x)
         return x
@@ -84,6 +85,10 @@ def captum_cells(network, layer, x, targets, references):
         method = captum.KernelShap(network)
         return torch.cat([method.attribute(row[None], target=int(t)) for row, t in zip(many, of_many, strict=True)])
 
+    def permutations():  # all inputs of a call share them
+        method = captum.ShapleyValueSampling(network)
+        return torch.stack([method.attribute(x, target=targets) for _ in range(REPEATS)], 1).flatten(0, 1)
+
     cells = {
         "gradient": plain(captum.Saliency),
         "gradient_x_input": plain(captum.InputXGradient),
@@ -105,8 +110,7 @@ def captum_cells(network, layer, x, targets, references):
         cells["grad_cam"] = lambda: captum.LayerGradCam(network, layer).attribute(x, targets)
         cells["guided_grad_cam"] = plain(captum.GuidedGradCam, layer)
     else:
-        sampling = captum.ShapleyValueSampling(network)
-        cells["shapley_sampling"] = lambda: sampling.attribute(many, target=of_many)
+        cells["shapley_sampling"] = permutations
         cells["kernel_shap"] = kernel
     return {f"{name}@captum": cell for name, cell in cells.items()}
 
@@ -176,7 +180,7 @@ def shap_cells(network, x, targets, references):
 
     def gradient():
         explainer = shap.GradientExplainer(network, references)
-        rounds = [at_targets(explainer.shap_values(x, rseed=seed)) for seed in range(REPEATS)]
+        rounds = [at_targets(explainer.shap_values(x, rseed=seed)) for seed in range(30 if x.ndim == 4 else REPEATS)]
         return torch.stack(rounds, 1).flatten(0, 1)
 
     def deep():
@@ -198,7 +202,7 @@ def main(folder):
     warnings.simplefilter("ignore")
     errors = {}
     for path in sorted(folder.glob("*.npz")):
-        if path.stem.endswith("_maps"):
+        if path.stem.endswith("_maps") or path.with_name(f"{path.stem}_maps.npz").exists():
             continue
         file = np.load(path)
         x, targets, references = (torch.from_numpy(file[name]) for name in ("x", "targets", "references"))
@@ -212,7 +216,7 @@ def main(folder):
         maps = {"scores": network(x).detach().numpy()}
         for name, cell in cells.items():
             torch.manual_seed(0)
-            np.random.seed(0)
+            np.random.seed(0)  # noqa: NPY002, which shap reads
             try:
                 found = cell().detach()
                 maps[name] = (found.movedim(1, -1) if images and found.ndim == 4 else found).numpy()
