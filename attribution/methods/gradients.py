@@ -406,8 +406,8 @@ def guided_integrated_gradients(
     """
     if steps < 1 or not 0 < fraction <= 1 or not 0 <= max_distance <= 1 or not 0 <= tie_tolerance < 1:
         raise BadInput(
-            "guided_integrated_gradients needs steps >= 1, fraction in (0, 1], max_distance in [0, 1] and "
-            f"tie_tolerance in [0, 1), not {steps}, {fraction}, {max_distance}, {tie_tolerance}"
+            "guided_integrated_gradients needs steps >= 1, fraction in (0, 1] and max_distance in [0, 1], not "
+            f"{steps}, {fraction}, {max_distance}, and tie_tolerance in [0, 1), not {tie_tolerance}"
         )
     shape = queries.inputs.shape
     ends = queries.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)

@@ -111,10 +111,10 @@ def libraries() -> Mapping[str, Library]:
 
 def _read(path: pathlib.Path) -> Library:
     content = tomllib.loads(path.read_text("utf-8"))
-    presets = {
-        name: Preset(**entry | {"of": entry.get("of", name), "after": tuple(entry.get("after", ()))})
-        for name, entry in content.pop("method").items()
-    }
+    common, presets = content.pop("each", {}), {}
+    for name, own in content.pop("method").items():
+        entry = {"of": name, **common, **own}
+        presets[name] = Preset(**entry | {"after": tuple(entry.get("after", ()))})
     return Library(path.stem, **content, presets=MappingProxyType(presets))
 
 

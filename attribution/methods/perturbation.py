@@ -31,7 +31,6 @@ from attribution.methods.gradients import start_of
 from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
-_BORDERS = ("shifted", "clipped", "dropped")
 _SUPERPIXELS = 50
 _LEAST_OPENED = 1e-4  # added to the sum of masks, which may be 0
 MOST_FEATURES = 2048  # more are not removed one by one without being requested
@@ -76,18 +75,9 @@ def rise(
         ``"fraction"``: the grid is stretched to the input's size times 1 + 1 / cells, and the crop may begin at any
         position that it fits in.
     """
-    if divide_by not in ("expectation", "masks") or stretch not in ("cells", "fraction"):
-        raise BadInput(
-            f"rise has divide_by 'expectation' or 'masks' and stretch 'cells' or 'fraction', not {divide_by!r} and "
-            f"{stretch!r}"
-        )
     if groups is None and cells is None and queries.inputs.ndim <= 2:
         groups = default_groups(queries.inputs.shape)
-    cells = 7 if cells is None else cells
-    if masks < 1 or not (isinstance(cells, numbers.Integral) and cells >= 1) or not 0 < probability <= 1:
-        raise BadInput(
-            f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells!r}, {probability}"
-        )
+    cells = _checked_cells(masks, cells, probability, divide_by, stretch)
     if groups is not None:
         return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
     spatial = positions(queries.inputs.shape)
@@ -113,14 +103,32 @@ def rise(
         return variants
 
     total = np.zeros((len(queries), *spatial))
-    opened = np.zeros(total.shape) if divide_by == "masks" else None
     for drawn, rows, scores in queries.pair_scores(masks, masked):
         for mask, pairs in masks_and_pairs(drawn):
-            places = slice(rows[pairs][0], rows[pairs][-1] + 1)
-            total[places] += np.multiply.outer(scores[pairs], mask)
-            if opened is not None:
-                opened[places] += mask
-    return total / (masks * probability if opened is None else opened + _LEAST_OPENED)
+            total[rows[pairs][0] : rows[pairs][-1] + 1] += np.multiply.outer(scores[pairs], mask)
+    if divide_by == "masks":
+        total /= _LEAST_OPENED + sum(masks_of(number, number)[0].astype(float) for number in range(masks))
+    else:
+        total /= masks * probability
+    return total
+
+
+def _checked_cells(masks: int, cells: Any, probability: float, divide_by: str, stretch: str) -> int:
+    """Return the number of cells of ``rise``, whose other parameters are checked, too."""
+    cells = 7 if cells is None else cells
+    whole = isinstance(cells, numbers.Integral)
+    if masks < 1 or not (whole and cells >= 1) or not 0 < probability <= 1:
+        raise BadInput(
+            f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells!r}, {probability}"
+        )
+    _choose("divide_by", divide_by, ("expectation", "masks"))
+    _choose("stretch", stretch, ("cells", "fraction"))
+    return int(cells)
+
+
+def _choose(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise BadInput(f"no {name} {value!r}; there are {listed(allowed)}")
 
 
 def _rise_of_groups(coalitions: _Coalitions, masks: int, probability: float) -> np.ndarray:
@@ -205,7 +213,7 @@ def occlusion(
         ``"mean"`` or ``"sum"`` over the patches that cover a position.
     border
         ``"shifted"``: the last patch ends at the border; ``"clipped"``: it begins a stride after the one before and is
-        cut off at the border; ``"dropped"``: patches that would be cut off are left out, and what no patch covers is 0.
+        cut off at the border; ``"dropped"``: patches that would be cut off are skipped, and what no patch covers is 0.
     complement
         Whether a patch's value is 1 - f_t(x with the patch covered), as if the score were a probability.
     per_patch
@@ -213,11 +221,13 @@ def occlusion(
     keep
         Whether a patch's value is f_t(x with all but the patch covered) instead of a difference.
     """
-    _check_windows(overlap, border)
+    _choose("overlap", overlap, ("mean", "sum"))
+    _choose("border", border, ("shifted", "clipped", "dropped"))
     if groups is not None:
-        others = (patch, stride, overlap, border, complement or per_patch or keep)
-        if others != (None, None, "mean", "shifted", False):
-            raise BadInput("occlusion takes groups=, or patch= and its other parameters, not both")
+        if (patch, stride, overlap, border, complement or per_patch or keep) != (None, None, "mean", "shifted", False):
+            raise BadInput(
+                "occlusion takes groups= or patch= and stride=, not both; nor the other parameters of patches"
+            )
         return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     if queries.inputs.ndim <= 2 and patch is None:
@@ -233,27 +243,23 @@ def occlusion(
         changed[(slice(None), *windows[number])] = inside[place]
         return changed
 
-    drops, cover = np.zeros((len(queries), *spatial)), np.zeros(spatial)
-    by_patch = np.zeros((len(queries), len(windows)))
-    for window in windows:
-        cover[window] += 1
+    drops = np.empty((len(queries), len(windows)))
     for number, rows, scores in queries.variant_scores(len(windows), covered):
-        drop = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
-        by_patch[rows, number] = drop
-        place: tuple[Any, ...] = (rows, *windows[number])
-        drops[place] += drop.reshape(-1, *(1,) * len(spatial))
+        drops[rows, number] = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
     if per_patch:
-        return by_patch.reshape(-1, *(len({window[axis].start for window in windows}) for axis in range(len(spatial))))
-    if overlap == "mean":
-        drops /= np.maximum(cover, 1)
-    return drops
+        return drops.reshape(-1, *(len({window[axis].start for window in windows}) for axis in range(len(spatial))))
+    return _on_positions(drops, windows, spatial, overlap)
 
 
-def _check_windows(overlap: str, border: str) -> None:
-    if overlap not in ("mean", "sum"):
-        raise BadInput(f"no overlap '{overlap}'; there are 'mean' and 'sum'")
-    if border not in _BORDERS:
-        raise BadInput(f"no border '{border}'; there are {listed(_BORDERS)}")
+def _on_positions(
+    drops: np.ndarray, windows: Sequence[tuple[slice, ...]], spatial: tuple[int, ...], overlap: str
+) -> np.ndarray:
+    """Return the sum or the mean, at each position, of what the windows ``(N, windows)`` that cover it have."""
+    maps, cover = np.zeros((len(drops), *spatial)), np.zeros(spatial)
+    for window, of_window in zip(windows, drops.T, strict=True):
+        cover[window] += 1
+        maps[(slice(None), *window)] += of_window.reshape(-1, *(1,) * len(spatial))
+    return maps / np.maximum(cover, 1) if overlap == "mean" else maps
 
 
 def _occlusion_of_groups(coalitions: _Coalitions) -> np.ndarray:
@@ -287,12 +293,10 @@ def _axis_windows(size: int, patch: int | None, stride: int | None, border: str)
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
     if step > side and side < size:
         raise BadInput(f"occlusion needs a stride of at most the patch {side}, not {stride}, to cover every position")
-    if border == "clipped":
-        return [slice(start, min(start + side, size)) for start in range(0, size - side + step, step)]
-    if border == "dropped":
-        return [slice(start, start + side) for start in range(0, size - side + 1, step)]
-    starts = {min(start, size - side) for start in range(0, size - side + step, step)}
-    return [slice(start, start + side) for start in sorted(starts)]
+    starts: Sequence[int] = range(0, size - side + (1 if border == "dropped" else step), step)
+    if border == "shifted":
+        starts = sorted({min(start, size - side) for start in starts})
+    return [slice(start, min(start + side, size)) for start in starts]
 
 
 @dataclasses.dataclass(frozen=True)

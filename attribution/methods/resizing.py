@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Matrix = Callable[[int, int], np.ndarray]
-_STEPS_OF_CUBIC = 1024  # TensorFlow reads the weights of bicubic interpolation from a table of so many places
+_STEPS_OF_CUBIC = 1024  # TensorFlow reads the weights of bicubic interpolation from a table of this size
 
 
 @functools.lru_cache(8)

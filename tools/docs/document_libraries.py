@@ -45,8 +45,7 @@ def _methods() -> list[str]:
 def _overview() -> str:
     known = libraries()
     rows = [
-        [f"[`{name}`](#as-{name.replace('_', '-')})", *(_sign(one.presets.get(name)) for one in known.values())]
-        for name in _methods()
+        [f"[`{name}`](#as-{name})", *(_sign(one.presets.get(name)) for one in known.values())] for name in _methods()
     ]
     head = ["method", *(f"{one.title} {one.version}" for one in known.values())]
     cells = [preset.status for one in known.values() for preset in one.presets.values()]
@@ -83,7 +82,7 @@ def _row(name: str, library: Library, preset: Preset) -> list[str]:
 
 
 def _reproduced(name: str, preset: Preset) -> str:
-    """Return the flag, what it stands for, and how well both agree."""
+    """Return the flag, its meaning, and how well both agree."""
     if not preset.is_usable:
         return f"{preset.status.capitalize()}: {preset.evidence}"
     values = ", ".join(f"`{key}={value!r}`" for key, value in preset.parameters.items())

@@ -63,16 +63,16 @@ def signals():
 
 
 def relu_activations():
-    """As the second network, but each ReLU is the activation of a layer."""
+    """As the second network, but square, and each ReLU is the activation of a layer."""
     return keras.Sequential(
         [
-            keras.Input((14, 20, 2)),
+            keras.Input((16, 16, 2)),
             keras.layers.Conv2D(6, 3, padding="same", activation="relu"),
             keras.layers.BatchNormalization(),
             keras.layers.MaxPooling2D(),
             keras.layers.Conv2D(8, 3, padding="same", activation="relu", name="last"),
             keras.layers.GlobalAveragePooling2D(),
-            keras.layers.Dense(4),
+            keras.layers.Dense(4, activation="softmax"),
         ]
     )
 
@@ -87,7 +87,7 @@ def trial(kind):
     for variable in network.weights:
         low = 0.5 if "gamma" in variable.name or "variance" in variable.name else -0.5
         variable.assign(generator.uniform(low, low + 1, variable.shape))
-    score = "probabilities" if kind == "normalized" else "logits"
+    score = "probabilities" if kind in ("normalized", "relu") else "logits"
     model = attribution.load_model(network, score=score)
     return network, model, generator.random((ROWS, *network.input_shape[1:]), dtype=np.float32)
 
@@ -297,12 +297,13 @@ def explain_occlusion(method, network, x, target):
     return method(1).get_sensitivity_map(network, x[0], target, 3)[np.newaxis]
 
 
-ALL, IMAGES = ("images", "normalized", "signals"), ("images", "normalized")
+IMAGES = ("normalized", "images", "relu")  # the first of each is not slow
+ALL = ("normalized", "images", "signals")
 # Name to the library's call, the networks that it takes, and parameters that both are given.
 CALLS = {
     "gradient@tf_keras_vis": (vis_saliency, ALL, {}),
     "smoothgrad@tf_keras_vis": (vis_smoothgrad, ALL, {}),
-    "guided_backprop@tf_keras_vis": (vis_guided, ("images", "signals", "relu"), {}),
+    "guided_backprop@tf_keras_vis": (vis_guided, ("relu", "images", "signals"), {}),
     "grad_cam@tf_keras_vis": (vis_cam("gradcam", "Gradcam"), ALL, {}),
     "grad_cam_plus_plus@tf_keras_vis": (vis_cam("gradcam_plus_plus", "GradcamPlusPlus"), ALL, {}),
     "score_cam@tf_keras_vis": (vis_cam("scorecam", "Scorecam"), ALL, {}),
@@ -323,7 +324,7 @@ CALLS = {
     "smoothgrad@saliency": (saliency("GradientSaliency", "GetSmoothedMask", lambda x: noise(x, 25)), ALL, {}),
     "grad_cam@saliency": (saliency("GradCam", three_dims=False), IMAGES, {"layer": "last"}),
     "occlusion@saliency": (saliency("Occlusion", size=5), IMAGES, {"patch": 5}),
-    "blur_ig@saliency": (saliency("BlurIG"), ("images", "relu"), {}),
+    "blur_ig@saliency": (saliency("BlurIG"), ("relu", "images"), {}),
     "guided_integrated_gradients@saliency": (guided_ig, IMAGES, {}),
     "guided_backprop@saliency": (guided_of_a_graph, ("images",), {}),
     "xrai@saliency": (saliency("XRAI"), IMAGES, {}),
@@ -332,15 +333,23 @@ CALLS = {
     "integrated_gradients@tf_explain": (
         explained("integrated_gradients", "IntegratedGradients", explain_path), IMAGES, {},
     ),
-    "smoothgrad@tf_explain": (explained("smoothgrad", "SmoothGrad", explain_smooth), ("normalized",), {}),
+    "smoothgrad@tf_explain": (explained("smoothgrad", "SmoothGrad", explain_smooth), ("normalized", "relu"), {}),
     "grad_cam@tf_explain": (explained("grad_cam", "GradCAM", explain_cam, False), IMAGES, {"layer": "last"}),
     "occlusion@tf_explain": (
-        explained("occlusion_sensitivity", "OcclusionSensitivity", explain_occlusion, False), ("images",), {"patch": 3},
+        explained("occlusion_sensitivity", "OcclusionSensitivity", explain_occlusion, False),
+        ("relu", "images"), {"patch": 3},
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, (_, kinds, _) in CALLS.items() for kind in kinds])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=() if kind == kinds[0] and not name.startswith("xrai") else pytest.mark.slow)
+        for name, (_, kinds, _) in CALLS.items()
+        for kind in kinds
+    ],
+)
 def test_a_preset_is_what_the_library_computes(name, kind):
     run, _, options = CALLS[name]
     _, model, x = trial(kind)
@@ -350,7 +359,10 @@ def test_a_preset_is_what_the_library_computes(name, kind):
         np.testing.assert_array_equal(theirs, np.broadcast_to(theirs[..., :1], theirs.shape))
         theirs = theirs[..., 0]
     assert theirs.shape == ours.shape and np.abs(theirs).max() > 0
-    assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+    allowed = 1e-5 * np.abs(theirs).max()
+    if name.startswith("occlusion"):  # a sum of differences of scores, each rounded
+        allowed += np.abs(model.scores(x)).max() * 2 * np.finfo(np.float32).eps
+    assert np.abs(ours - theirs).max() <= allowed
 
 
 @pytest.mark.parametrize(
@@ -369,6 +381,21 @@ def test_rounding_decides_at_ties_and_kinks_alone(name, kind, monkeypatch):
     assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
 
 
+def test_what_the_page_says_of_layers_that_libraries_do_not_change():
+    values = keras.layers.ReLU()(keras.layers.Conv2D(4, 3)(given := keras.Input((8, 8, 3))))
+    logits = keras.layers.Dense(3, name="logits")(keras.layers.Flatten()(values))
+    network = keras.Model(given, keras.layers.Softmax()(logits))
+    x, rows = np.random.default_rng(0).random((ROWS, 8, 8, 3), dtype=np.float32), np.eye(3, dtype=np.float32)
+    xplique = pytest.importorskip("xplique.attributions")
+    whole, named = (xplique.Saliency(network, layer).explain(x, rows) for layer in (None, "logits"))
+    np.testing.assert_array_equal(whole, named)
+    vis, score = pytest.importorskip("tf_keras_vis.saliency"), categorical()
+    modifier = pytest.importorskip("tf_keras_vis.utils.model_modifiers").GuidedBackpropagation()
+    plain, guided = (vis.Saliency(network, one, clone=True)(score, x) for one in (None, modifier))
+    np.testing.assert_array_equal(plain, guided)
+
+
+@pytest.mark.slow
 def test_rise_of_xplique_has_masks_of_the_same_distribution_and_the_same_sum(monkeypatch):
     library = pytest.importorskip("xplique.attributions.rise")
     _, model, x = trial("images")

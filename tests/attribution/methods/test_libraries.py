@@ -53,6 +53,47 @@ def test_an_unknown_library_or_method_names_what_there_is(name, message):
     assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("smoothgrad", {"noise_scale": "none"}, "no noise_scale 'none'; there are 'range' and 'absolute'"),
+        ("smoothgrad", {"logarithm": True}, "needs probabilities"),
+        ("vargrad", {"unbiased": True, "samples": 1}, "an unbiased variance needs at least 2 samples, not 1"),
+        ("integrated_gradients", {"multiply": False, "tolerance": 0.1}, "a tolerance needs multiply=True"),
+        ("blur_ig", {"sigma_step": -1.0}, "blur_ig needs sigma_step >= 0, not -1"),
+        ("score_cam", {"weights": "none"}, "score_cam has no weights 'none'; there are 'softmax', 'probability'"),
+        ("rise", {"stretch": "none"}, "no stretch 'none'; there are 'cells', 'fraction'"),
+        ("occlusion", {"border": "none"}, "no border 'none'; there are 'shifted', 'clipped', 'dropped'"),
+        ("occlusion", {"groups": "patches", "overlap": "sum"}, "groups= or patch= and stride=, not both"),
+    ],
+)
+def test_invalid_values_of_parameters_raise(name, options, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain(name, models["image"], inputs["image"], **options)
+
+
+def test_a_constant_score_gives_a_constant_map_where_rise_is_divided_by_its_masks(from_function):
+    model = from_function(lambda x: tf.ones_like(x[:, 0, :1]) * [1.0, 0.0], 8, 2)
+    x = np.ones((1, 8, 2), np.float32)
+    divided = attribution.explain("rise", model, x, 0, masks=200, divide_by="masks")
+    np.testing.assert_allclose(divided, 1, rtol=1e-4)
+    assert attribution.explain("rise", model, x, 0, masks=200).std() > 0.01
+
+
+def test_patches_at_the_border_are_shifted_clipped_or_dropped(from_function):
+    model = from_function(lambda x: tf.reduce_sum(x, 1), 5, 1)
+    x = np.ones((1, 5, 1), np.float32)
+    for border, expected in {
+        "shifted": [2, 2, 2, 4, 2],
+        "clipped": [2, 2, 2, 2, 1],
+        "dropped": [2, 2, 2, 2, 0],
+    }.items():
+        maps = attribution.explain("occlusion", model, x, 0, patch=2, border=border, overlap="sum")
+        np.testing.assert_allclose(maps[0], expected, err_msg=border)
+    each = attribution.explain("occlusion", model, x, 0, patch=2, border="clipped", per_patch=True, complement=True)
+    np.testing.assert_allclose(each, [[-2, -2, -3]])
+
+
 def test_the_page_is_up_to_date():
     text = PAGE.read_text("utf-8")
     assert page(text) == text, "run python tools/docs/document_libraries.py"
