@@ -182,7 +182,9 @@ def picture(tables: Mapping[str, Table]) -> None:
             axis.plot([min(values.values()), max(values.values())], [height] * 2, color="0.8", linewidth=5, zorder=0)
             for library, value in values.items():
                 marker = "D" if library == OWN else "o"
-                axis.plot(value, height, marker, color=colors[library], markersize=5 if library == OWN else 6, alpha=0.8)
+                axis.plot(
+                    value, height, marker, color=colors[library], markersize=5 if library == OWN else 6, alpha=0.8
+                )
         axis.set_yticks(range(len(methods)), [_title(name) for name in methods], fontsize=7)
         axis.set_title(TITLES[place], fontsize=9)
         axis.grid(axis="x", alpha=0.3)

@@ -139,4 +139,6 @@ def test_maps_of_grad_cam_are_scaled(models, inputs):
 
 
 def test_nearest_neighbours_repeat_each_value():
-    np.testing.assert_array_equal(resizing.resize(np.array([[1.0, 2.0]]), (4,), resizing.nearest_matrix), [[1, 1, 2, 2]])
+    np.testing.assert_array_equal(
+        resizing.resize(np.array([[1.0, 2.0]]), (4,), resizing.nearest_matrix), [[1, 1, 2, 2]]
+    )
