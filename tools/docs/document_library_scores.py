@@ -35,14 +35,22 @@ TITLES = {
     "clevr_xai": "CLEVR-XAI, mass accuracy",
 }
 RESAMPLES = 1000
-CLAIMS = (  # (better, worse, where it is claimed)
+CLAIMS = (  # (better, worse, a publication that has this order for other networks, data or measures)
     ("smoothgrad", "gradient", "Smilkov et al. 2017"),
+    ("vargrad", "smoothgrad", "Adebayo et al. 2018"),
     ("integrated_gradients", "gradient", "Sundararajan, Taly and Yan 2017"),
-    ("integrated_gradients", "gradient_x_input", "Ancona et al. 2018"),
+    ("integrated_gradients", "gradient_x_input", "Sundararajan, Taly and Yan 2017"),
+    ("expected_gradients", "integrated_gradients", "Erion et al. 2021"),
+    ("guided_integrated_gradients", "integrated_gradients", "Kapishnikov et al. 2021"),
+    ("blur_ig", "integrated_gradients", "Xu, Venugopalan and Sundararajan 2020"),
+    ("guided_grad_cam", "guided_backprop", "Selvaraju et al. 2017"),
     ("grad_cam_plus_plus", "grad_cam", "Chattopadhay et al. 2018"),
     ("score_cam", "grad_cam", "Wang et al. 2020"),
-    ("guided_grad_cam", "guided_backprop", "Selvaraju et al. 2017"),
-    ("vargrad", "smoothgrad", "Adebayo et al. 2018"),
+    ("xgrad_cam", "grad_cam", "Fu et al. 2020"),
+    ("ablation_cam", "grad_cam", "Desai and Ramaswamy 2020"),
+    ("eigen_cam", "grad_cam", "Muhammad and Yeasin 2020"),
+    ("layer_cam", "grad_cam", "Jiang et al. 2021"),
+    ("full_grad", "grad_cam", "Srinivas and Fleuret 2019"),
 )
 
 
@@ -144,24 +152,52 @@ def _flip_rows(found: Mapping[str, Mapping]) -> list[list[str]]:
     return rows
 
 
-def _claim_rows(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -> list[list[str]]:
-    """Return, for each published order, the libraries in which it is found, reversed, or open."""
-    rows = []
+def verdicts(table: Table, samples: np.ndarray, better: str, worse: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs of definitions of two methods by what their difference is: above 0, below, or open."""
+    found: dict[str, list[tuple[str, str]]] = {"above": [], "below": [], "open": []}
+    places = ([place for place, name in enumerate(table.methods) if name == wanted] for wanted in (better, worse))
+    for first, second in itertools.product(*places):
+        low, high = np.percentile(samples[:, first] - samples[:, second], [2.5, 97.5])
+        sign = "above" if low > 0 else "below" if high < 0 else "open"
+        found[sign].append((_library(table.cells[first]), _library(table.cells[second])))
+    return found
+
+
+def _claim_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -> str:
+    """Return a table of the published orders that are found and reversed, and the number of cases."""
+    rows, cases = [], 0
+    for (better, worse, source), (place, table) in itertools.product(CLAIMS, tables.items()):
+        found = verdicts(table, samples[place].mean(axis=2), better, worse)
+        cases += any(found.values())
+        if found["above"] and found["below"]:
+            examples = [", ".join(map(_name, found[sign][0])) for sign in ("above", "below")]
+            counts = [str(len(found[sign])) for sign in ("above", "below", "open")]
+            rows.append([f"{_title(better)} above {_title(worse)}", source, TITLES[place], *counts, *examples])
+    head = ["order", "published by", "scores", "found", "reversed", "open", "found, such as in", "reversed, such as in"]
+    return f"{len(rows)} of {cases} cases, an order on one benchmark:\n\n{markdown_table(head, rows)}"
+
+
+def _pair_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -> str:
+    """Return how many pairs of methods change their order, which, and the greatest ranges of one method."""
+    counts, ranges, found = [], [], {}
     for place, table in tables.items():
-        position = {cell: number for number, cell in enumerate(table.cells)}
-        drawn = samples[place].mean(axis=2)
-        for better, worse, source in CLAIMS:
-            sides: dict[str, list[str]] = {"found": [], "reversed": [], "open": []}
-            for library in [OWN, *libraries()]:
-                first, second = (position.get(f"{name}{MARK}{library}") for name in (better, worse))
-                if first is None or second is None:
-                    continue
-                low, high = np.percentile(drawn[:, first] - drawn[:, second], [2.5, 97.5])
-                sides["found" if low > 0 else "reversed" if high < 0 else "open"].append(_name(library))
-            if sides["found"] and sides["reversed"]:
-                texts = [", ".join(names) or "–" for names in sides.values()]
-                rows.append([f"{_title(better)} above {_title(worse)} ({source})", TITLES[place], *texts])
-    return rows
+        drawn, methods = samples[place].mean(axis=2), sorted(set(table.methods))
+        found[place] = flips(table, drawn)
+        pairs = list(itertools.combinations(methods, 2))
+        either = [verdicts(table, drawn, *pair) for pair in pairs]
+        free = sum(bool(one["above"] and one["below"]) for one in either)
+        counts.append([TITLES[place], str(len(pairs)), str(len(found[place])), str(free)])
+        mean = table.means().mean(axis=1)
+        spread = {name: np.ptp(mean[np.array(table.methods) == name]) for name in methods}
+        widest = sorted(spread, key=lambda name: -spread[name])[:3]
+        ranges.append(f"{TITLES[place]}: " + ", ".join(f"{_title(name)} {spread[name]:.2f}" for name in widest))
+    head = ["scores", "pairs", "change with the library, the same for both", "change with the definition of either"]
+    return (
+        f"{markdown_table(head, counts)}\n\nThe greatest differences between definitions of one method: "
+        f"{'; '.join(ranges)}.\n\n<details><summary>Pairs that change with the library</summary>\n\n"
+        + markdown_table(["scores", "difference", "largest in", "smallest in"], _flip_rows(found))
+        + "\n\n</details>"
+    )
 
 
 def picture(tables: Mapping[str, Table]) -> None:
@@ -202,20 +238,13 @@ def main() -> None:
     record = json.loads(SCORES.read_text("utf-8"))["scores"]
     tables = {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
     samples = {place: np.array(list(table.resampled())) for place, table in tables.items()}
-    found = {place: flips(table, samples[place].mean(axis=2)) for place, table in tables.items()}
-    pairs = {place: len(set(table.methods)) * (len(set(table.methods)) - 1) // 2 for place, table in tables.items()}
-    counted = "; ".join(f"{TITLES[place]}: {len(found[place])} of {pairs[place]}" for place in tables)
     head = ["scores", "methods", "definitions", "networks", *(f"{name} %" for name in COMPONENTS)]
     replace_parts(
         PAGE,
         {
             "library variance": markdown_table(head, _variance_rows(tables, samples)),
-            "library pairs": f"Pairs whose order changes: {counted}.\n\n<details><summary>All of them</summary>\n\n"
-            + markdown_table(["scores", "difference", "largest in", "smallest in"], _flip_rows(found))
-            + "\n\n</details>",
-            "library claims": markdown_table(
-                ["order, as published", "scores", "found in", "reversed in", "open in"], _claim_rows(tables, samples)
-            ),
+            "library pairs": _pair_part(tables, samples),
+            "library claims": _claim_part(tables, samples),
         },
     )
     picture(tables)
