@@ -75,7 +75,8 @@ def smoothgrad(
         if samples < 2 or any(alone.values()):
             raise BadInput(f"includes_input=True needs at least 2 samples, and none of {listed(alone)}")
         noisy = _noisy_moments(queries, samples - 1, noise, noise_scale).mean
-        return noisy + (queries.input_gradient() - noisy) / samples
+        averaged: np.ndarray = noisy + (queries.input_gradient() - noisy) / samples
+        return averaged
     moments = _noisy_moments(queries, samples, noise, noise_scale, absolute, logarithm)
     return moments.mean_square if squared else moments.mean
 

@@ -103,7 +103,7 @@ def _measured(name: str) -> str:
     if all("difference" in one for one in found):
         return f" on {len(found)} networks, to {max(one['difference'] for one in found):.0e} of the maximum"
     apart = max(one["standard_errors"] for one in found)
-    return f" on {len(found)} networks: means of 100 maps are at most {apart:.1f} standard errors apart"
+    return f" on {len(found)} networks: means of at least 100 maps are at most {apart:.1f} standard errors apart"
 
 
 if __name__ == "__main__":

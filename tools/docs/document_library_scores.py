@@ -217,15 +217,23 @@ def picture(tables: Mapping[str, Table]) -> None:
             values = {_library(cell): value for cell, value in mean.items() if _method(cell) == method}
             axis.plot([min(values.values()), max(values.values())], [height] * 2, color="0.8", linewidth=5, zorder=0)
             for library, value in values.items():
-                marker = "D" if library == OWN else "o"
-                axis.plot(
-                    value, height, marker, color=colors[library], markersize=5 if library == OWN else 6, alpha=0.8
-                )
+                if library != OWN:
+                    axis.plot(value, height, "o", color=colors[library], markersize=5, alpha=0.8)
+            if OWN in values:  # hollow: other points lie on it
+                axis.plot(values[OWN], height, "D", color="black", fillstyle="none", markersize=8)
         axis.set_yticks(range(len(methods)), [_title(name) for name in methods], fontsize=7)
         axis.set_title(TITLES[place], fontsize=9)
         axis.grid(axis="x", alpha=0.3)
     handles = [
-        pyplot.Line2D([], [], marker="D" if name == OWN else "o", linestyle="", color=colors[name], label=_name(name))
+        pyplot.Line2D(
+            [],
+            [],
+            marker="D" if name == OWN else "o",
+            linestyle="",
+            color=colors[name],
+            label=_name(name),
+            fillstyle="none" if name == OWN else "full",
+        )
         for name in names
         if any(_library(cell) == name for table in tables.values() for cell in table.cells)
     ]

@@ -27,7 +27,7 @@ import zennit.composites as composites  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget  # noqa: E402
 from torch import nn  # noqa: E402
 
-REPEATS = 100
+REPEATS = 200
 LIBRARIES = ("captum", "zennit", "grad-cam", "shap", "torch", "numpy")
 
 
