@@ -278,9 +278,9 @@ class GraphQueries:
 
         return self._once(composite, build)
 
-    def multipliers(self, baseline: Any) -> Any:
+    def multipliers(self, baseline: Any, cross: bool = True) -> Any:
         """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
-        function = self._compiled.multipliers(self._explain_input).python_function  # see ``_backward``
+        function = self._compiled.multipliers(self._explain_input, cross).python_function  # see ``_backward``
         start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))
         self._scores, found, _ = function(self._asked, start, *self._arrays.values())
         return found
@@ -331,9 +331,9 @@ def _integrated_gradients(
     return tf.cast(difference, tf.float64) * total if multiply else total
 
 
-def _deeplift(passes: GraphQueries, *, baseline: Any) -> Any:
+def _deeplift(passes: GraphQueries, *, baseline: Any, maxima: str) -> Any:
     start = _path_start(passes.inputs, baseline)
-    return (passes.inputs - start) * passes.multipliers(start)
+    return (passes.inputs - start) * passes.multipliers(start, maxima == "cross")
 
 
 def _path_start(inputs: Any, baseline: Any) -> Any:
@@ -353,7 +353,8 @@ def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool, rectify: bool =
     return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize, rectify)
 
 
-def _guided_grad_cam(passes: GraphQueries, *, layer: str) -> Any:
+def _guided_grad_cam(passes: GraphQueries, *, layer: str, **other: Any) -> Any:
+    _refuse_other(cam.guided_grad_cam, other)
     return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)  # type: ignore[arg-type]
 
 

@@ -26,7 +26,11 @@ from attribution.methods import modified_relu, resizing
 from attribution.methods.queries import ModelQueries
 from attribution.model.batching import FoldedBatch
 
-_UPSAMPLING = {"half_pixel": resizing.interpolation_matrix, "aligned": resizing.aligned_matrix}
+_UPSAMPLING = {
+    "half_pixel": resizing.interpolation_matrix,
+    "aligned": resizing.aligned_matrix,
+    "nearest": resizing.nearest_matrix,
+}
 
 
 def grad_cam(
@@ -55,13 +59,17 @@ def grad_cam(
     return _combine(queries, values, weights, layer, resize, rectify)
 
 
-def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
+def guided_grad_cam(queries: ModelQueries, *, layer: str | None = None, upsampling: str = "half_pixel") -> np.ndarray:
     """Guided Grad-CAM (Selvaraju et al. 2017): upsampled Grad-CAM times Guided Backprop.
 
-    Signed, and unlike the other maps here of the input's shape.
+    Signed, and unlike the other maps here of the input's shape. ``upsampling`` is "half_pixel" (bilinear between pixel
+    centres), "aligned" (bilinear with aligned corners) or "nearest".
     """
-    queries.mask_shape(layer)  # maps of no axes of the input cannot be multiplied with it
-    return _masked(modified_relu.guided_backprop(queries), grad_cam(queries, layer=layer))
+    if upsampling not in _UPSAMPLING:
+        raise BadInput(f"guided_grad_cam has no upsampling '{upsampling}'; there are {listed(_UPSAMPLING)}")
+    spatial = queries.mask_shape(layer)  # maps of no axes of the input cannot be multiplied with it
+    masks = grad_cam(queries, layer=layer, resize=False)
+    return _masked(modified_relu.guided_backprop(queries), resizing.resize(masks, spatial, _UPSAMPLING[upsampling]))
 
 
 def grad_cam_plus_plus(
@@ -128,25 +136,46 @@ def hires_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool =
     return _rectified(queries, (gradients * values).sum(axis=-1), layer, resize)
 
 
-def eigen_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+def eigen_cam(
+    queries: ModelQueries,
+    *,
+    layer: str | None = None,
+    resize: bool = True,
+    centered: bool = False,
+    oriented: bool = True,
+) -> np.ndarray:
     """Eigen-CAM (Muhammad and Yeasin 2020): ReLU of A v, where v is the first right singular vector of A.
 
     A is the matrix of positions and channels, not centered. The sign of v is that which makes Σ A v positive. The map
     does not depend on the target.
+
+    Parameters
+    ----------
+    layer, resize
+        See above.
+    centered
+        Whether each channel's mean over positions is subtracted in A, so that v is the first principal component.
+    oriented
+        Whether the sign is as above; otherwise it is what NumPy's SVD returns, which is arbitrary.
     """
     values, _ = queries.layer_gradient(layer)
     matrices = values.reshape(len(values), -1, values.shape[-1]).astype(np.float64)
     maps = np.empty(matrices.shape[:2])
     for found, matrix in zip(maps, matrices, strict=True):
-        left, singular, _ = np.linalg.svd(matrix, full_matrices=False)
-        found[:] = left[:, 0] * singular[0] * (-1 if left[:, 0].sum() < 0 else 1)
+        if centered:
+            matrix -= matrix.mean(axis=0)
+        # Signs of the SVD depend on the precision; the library that does not set them computes in float32.
+        left, singular, _ = np.linalg.svd(matrix if oriented else matrix.astype(np.float32), full_matrices=False)
+        found[:] = left[:, 0] * singular[0] * (-1 if oriented and left[:, 0].sum() < 0 else 1)
     return _rectified(queries, maps.reshape(values.shape[:-1]), layer, resize)
 
 
-def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+def ablation_cam(
+    queries: ModelQueries, *, layer: str | None = None, resize: bool = True, magnitude: bool = True
+) -> np.ndarray:
     """Ablation-CAM (Desai and Ramaswamy 2020): weights (f_t - f_t with the channel set to 0) / |f_t|.
 
-    The paper divides by f_t, a positive score; with its magnitude, a negative logit does not turn the map around.
+    The paper divides by f_t, a positive score; with its ``magnitude``, a negative logit does not turn the map around.
     """
     values, _ = queries.layer_gradient(layer)
     score = queries.target_scores
@@ -160,8 +189,8 @@ def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: boo
 
     for channel, rows, scores in rest.variant_scores(values.shape[-1], ablated):
         weights[rows, channel] = score[rows] - scores
-    scale = np.abs(score)[:, np.newaxis]
-    weights = np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0)
+    scale = (np.abs(score) if magnitude else score)[:, np.newaxis]
+    weights = np.divide(weights, scale, out=np.zeros_like(weights), where=scale != 0)
     return _combine(queries, values, weights, layer, resize)
 
 

@@ -49,6 +49,7 @@ def smoothgrad(
     noise_scale: str = "range",
     absolute: bool = False,
     logarithm: bool = False,
+    includes_input: bool = False,
 ) -> np.ndarray:
     """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
 
@@ -66,7 +67,16 @@ def smoothgrad(
         Whether each gradient's absolute values are averaged.
     logarithm
         Whether the gradient is that of the score's logarithm, as of a cross-entropy; scores must be probabilities.
+    includes_input
+        Whether one of the samples is the input itself, without noise.
     """
+    if includes_input:
+        alone = {"squared": squared, "absolute": absolute, "logarithm": logarithm}
+        if samples < 2 or any(alone.values()):
+            raise BadInput(f"includes_input=True needs at least 2 samples, and none of {listed(alone)}")
+        noisy = _noisy_moments(queries, samples - 1, noise, noise_scale).mean
+        averaged: np.ndarray = noisy + (queries.input_gradient() - noisy) / samples
+        return averaged
     moments = _noisy_moments(queries, samples, noise, noise_scale, absolute, logarithm)
     return moments.mean_square if squared else moments.mean
 
@@ -196,7 +206,14 @@ def _path_integral(
     alphas, weights = rule
     points = len(weights)
     difference = queries.inputs - start
+    has_ends = alphas[0] == 0 and alphas[-1] == 1
     on_path = _straight_path(queries, difference, alphas)
+    if not has_ends:  # from the baseline, as libraries round it: a rounding at a kink changes a gradient
+        starts = np.broadcast_to(start, queries.inputs.shape)
+
+        def on_path(number: int, rows: np.ndarray) -> Any:
+            return starts[rows] + alphas[number] * difference[rows]
+
     total, scores = np.zeros(queries.inputs.shape), np.empty((points, len(queries)))
     inner = points
     if not queries.has_targets and alphas[-1] == 1:  # the gradient at the input also predicts the targets
@@ -206,8 +223,7 @@ def _path_integral(
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    has_ends = multiply and alphas[0] == 0 and alphas[-1] == 1
-    return difference * total if multiply else total, scores[[-1, 0]] if has_ends else None
+    return difference * total if multiply else total, scores[[-1, 0]] if has_ends and multiply else None
 
 
 def _straight_path(queries: ModelQueries, difference: np.ndarray, alphas: np.ndarray) -> Variant:
@@ -627,20 +643,21 @@ def _by_region(attribution: np.ndarray, regions: list[np.ndarray]) -> np.ndarray
     return found
 
 
-def full_grad(queries: ModelQueries) -> np.ndarray:
+def full_grad(queries: ModelQueries, *, by_channel: bool = False) -> np.ndarray:
     """FullGrad (Srinivas and Fleuret 2019): Σ_c ψ(x · df/dx) + Σ_layers Σ_c ψ(b · df/db), non-negative.
 
     ψ is the paper's: the absolute values, scaled linearly to [0, 1] over each input's channels and positions of a
     layer as in the authors' code, and upsampled bilinearly to the input. Layers without positions, as dense ones behind
     pooling, are left out, as there, and so are layers whose positions cannot be followed back to the input's. f is the
     logit. A layer adds at most the number of its channels, so that the map's sum is not the logit;
-    ``Model.full_gradient`` gives the terms whose sum is.
+    ``Model.full_gradient`` gives the terms whose sum is. With ``by_channel`` each channel is scaled by itself, 1e-7
+    added to its maximum.
     """
     spatial = queries.inputs.shape[1:-1]
     if not spatial:
         raise BadInput("full_grad needs positions, as a signal or an image has; these inputs are vectors")
     maps = np.zeros((len(queries), *spatial))
-    for rows, layers in queries.full_gradient():
+    for rows, layers in queries.full_gradient(by_channel):
         for layer in layers:
             maps[rows] += resizing.resize(layer[: len(rows)], spatial)
     return maps

@@ -13,6 +13,8 @@ logit. ``attribution.lrp.composite`` has the rules and their formulae. Common pa
     "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
     layers in them share that by their rules. "joint": the layers that end in the sum share its relevance as one layer,
     so that their positive biases take part of all of it.
+``start``
+    Relevance of the target's score: "score", its value, or "one".
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ def lrp_epsilon(
     batch_norm: str = "fold",
     stabiliser: str = "absolute",
     products: str = "signal",
+    start: str = "score",
 ) -> np.ndarray:
     """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
     Biases and ε take their share: the map's sum is the logit less that.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
+    return queries.relevance(
+        Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, start=start)
+    )
 
 
 def lrp_epsilon_plus(
@@ -48,13 +53,24 @@ def lrp_epsilon_plus(
     stabiliser: str = "absolute",
     products: str = "signal",
     sums: str = "separate",
+    start: str = "score",
+    beta: float = 0.0,
+    merge: str = "z_plus",
 ) -> np.ndarray:
-    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019)."""
+    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
+
+    ``beta`` above 0 is the weight β of negative contributions in convolutions, α1+β-β (Bach et al. 2015). ``merge`` is
+    the rule of sums of layers and of means, "z_plus" or "epsilon", which differ where these have both signs.
+    """
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
     dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    convolution = Rule("alpha_beta", epsilon=epsilon, alpha=1 + beta, beta=beta, stabiliser=stabiliser)
     return queries.relevance(
-        Composite(plus, dense, plus, batch_norm=batch_norm, norm="epsilon", sums=sums, products=products)
-    )
+        Composite(
+            convolution if beta else plus, dense, {"z_plus": plus, "epsilon": dense}[merge], batch_norm=batch_norm,
+            norm="epsilon", sums=sums, products=products, start=start,
+        )
+    )  # fmt: skip
 
 
 def lrp_alpha1beta0(
@@ -97,6 +113,7 @@ def lrp_epsilon_gamma_box(
     low: float = 0.0,
     high: float = 1.0,
     batch_norm: str = "fold",
+    start: str = "score",
 ) -> np.ndarray:
     """LRP-ε in dense layers, LRP-γ in convolutions, z^B for the first one: zennit's EpsilonGammaBox.
 
@@ -107,15 +124,19 @@ def lrp_epsilon_gamma_box(
     convolution = Rule("gamma", gamma=gamma, epsilon=epsilon)
     box = Rule("box", epsilon=epsilon, low=low, high=high)
     return queries.relevance(
-        Composite(convolution, dense, dense, first=box, batch_norm=batch_norm, norm="epsilon", sums="separate")
+        Composite(
+            convolution, dense, dense, first=box, batch_norm=batch_norm, norm="epsilon", sums="separate", start=start
+        )
     )
 
 
-def lrp_epsilon_plus_flat(queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold") -> np.ndarray:
+def lrp_epsilon_plus_flat(
+    queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", start: str = "score"
+) -> np.ndarray:
     """LRP-ε in dense layers, LRP-z+ in convolutions, flat for the first layer: zennit's EpsilonPlusFlat."""
     plus, dense, flat = (Rule(kind, epsilon=epsilon) for kind in ("z_plus", "epsilon", "flat"))
     return queries.relevance(
-        Composite(plus, dense, plus, first=flat, batch_norm=batch_norm, norm="epsilon", sums="separate")
+        Composite(plus, dense, plus, first=flat, batch_norm=batch_norm, norm="epsilon", sums="separate", start=start)
     )
 
 
@@ -174,11 +195,14 @@ def _refuse_inputs_outside(method: str, queries: ModelQueries, low: float, high:
         )
 
 
-def excitation_backprop(queries: ModelQueries, *, batch_norm: str = "pass") -> np.ndarray:
+def excitation_backprop(
+    queries: ModelQueries, *, batch_norm: str = "pass", bias: bool = False, epsilon: float = 0.0
+) -> np.ndarray:
     """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
 
     Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 if every step has a positive
-    connection. A residual block's sum is one layer: shares by value would be negative where a branch is.
+    connection. A residual block's sum is one layer: shares by value would be negative where a branch is. With ``bias``
+    positive biases take their share.
     """
-    plus = Rule("z_plus", epsilon=0.0, bias=False)
+    plus = Rule("z_plus", epsilon=epsilon, bias=bias)
     return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))

@@ -192,6 +192,7 @@ def occlusion(
     border: str = "shifted",
     complement: bool = False,
     per_patch: bool = False,
+    keep: bool = False,
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
@@ -217,11 +218,13 @@ def occlusion(
         Whether a patch's value is 1 - f_t(x with the patch covered), as if the score were a probability.
     per_patch
         Whether maps have one number for each patch instead of for each position.
+    keep
+        Whether a patch's value is f_t(x with all but the patch covered) instead of a difference.
     """
     _choose("overlap", overlap, ("mean", "sum"))
     _choose("border", border, ("shifted", "clipped", "dropped"))
     if groups is not None:
-        if (patch, stride, overlap, border, complement or per_patch) != (None, None, "mean", "shifted", False):
+        if (patch, stride, overlap, border, complement or per_patch or keep) != (None, None, "mean", "shifted", False):
             raise BadInput(
                 "occlusion takes groups= or patch= and stride=, not both; nor the other parameters of patches"
             )
@@ -234,14 +237,15 @@ def occlusion(
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
 
     def covered(number: int, rows: np.ndarray) -> Any:
-        changed = queries.inputs[rows]
+        outside, inside = (start, queries.inputs) if keep else (queries.inputs, start)
+        changed = outside[rows]
         place: tuple[Any, ...] = (rows, *windows[number])
-        changed[(slice(None), *windows[number])] = start[place]
+        changed[(slice(None), *windows[number])] = inside[place]
         return changed
 
     drops = np.empty((len(queries), len(windows)))
     for number, rows, scores in queries.variant_scores(len(windows), covered):
-        drops[rows, number] = (1 if complement else queries.target_scores[rows]) - scores
+        drops[rows, number] = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
     if per_patch:
         return drops.reshape(-1, *_counts(windows))
     return _on_positions(drops, windows, spatial, overlap)
@@ -509,7 +513,12 @@ def random(queries: ModelQueries) -> np.ndarray:
 
 
 def shapley_sampling(
-    queries: ModelQueries, *, permutations: int = 25, groups: Any = None, baseline: Any = 0.0
+    queries: ModelQueries,
+    *,
+    permutations: int = 25,
+    groups: Any = None,
+    baseline: Any = 0.0,
+    antithetic: bool = True,
 ) -> np.ndarray:
     """Shapley values by sampled permutations (Castro, Gómez and Tejada 2009).
 
@@ -521,6 +530,8 @@ def shapley_sampling(
     ----------
     permutations
         Permutations of each input's groups.
+    antithetic
+        Whether every second one is a reverse; otherwise all are independent.
     """
     if permutations < 1:
         raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
@@ -530,7 +541,7 @@ def shapley_sampling(
         generator = queries.generator(row, "shapley sampling")
         of_row: list[np.ndarray] = []
         for number in range(permutations):
-            of_row.append(of_row[-1][::-1] if number % 2 else generator.permutation(count))
+            of_row.append(of_row[-1][::-1] if number % 2 and antithetic else generator.permutation(count))
         orders.append(np.array(of_row))
     ranks = [np.argsort(order, axis=1) for order in orders]
 
@@ -555,7 +566,12 @@ def shapley_sampling(
 
 
 def kernel_shap(
-    queries: ModelQueries, *, samples: int | None = None, groups: Any = None, baseline: Any = 0.0
+    queries: ModelQueries,
+    *,
+    samples: int | None = None,
+    groups: Any = None,
+    baseline: Any = 0.0,
+    paired: bool = True,
 ) -> np.ndarray:
     """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
 
@@ -567,13 +583,16 @@ def kernel_shap(
     samples
         Coalitions of each input besides none and all; ``None`` for 500, or 4 for each group where that is more.
         Fewer than 2 for each group but one are refused, because they determine no values.
+    paired
+        Whether coalitions are sampled in pairs, or all of them taken where they are few; otherwise each is sampled
+        independently.
     """
     _check_samples("kernel_shap", samples, least=2)
     coalitions = coalitions_of(queries, groups, baseline)
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         chosen = samples or _enough_samples(count)
-        of_row, weight = _by_shapley_kernel(int(count), chosen, queries.generator(row, "kernel shap"))
+        of_row, weight = _by_shapley_kernel(int(count), chosen, queries.generator(row, "kernel shap"), paired)
         _refuse_undetermined("kernel_shap", of_row)
         kept.append(np.concatenate([np.zeros((1, count), bool), of_row]))
         weights.append(weight)
@@ -622,22 +641,24 @@ def _refuse_undetermined(method: str, kept: np.ndarray) -> None:
         )
 
 
-def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _by_shapley_kernel(
+    count: int, samples: int, generator: np.random.Generator, paired: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Return coalitions ``(K, count)`` bool, neither empty nor whole, and their weights in the regression."""
     if count < 2:
         return np.zeros((0, count), bool), np.zeros(0)
     sizes = np.arange(1, count)
-    if 2**count - 2 <= samples:
+    if paired and 2**count - 2 <= samples:
         numbers = np.arange(1, 2**count - 1)
         every = (numbers[:, np.newaxis] >> np.arange(count)) & 1 == 1
         size = every.sum(axis=1)
         binomial = np.array([math.comb(count, int(one)) for one in size])
         return every, (count - 1) / (binomial * size * (count - size))
     mass = 1 / (sizes * (count - sizes))
-    drawn = generator.choice(sizes, (samples + 1) // 2, p=mass / mass.sum())
+    drawn = generator.choice(sizes, (samples + 1) // 2 if paired else samples, p=mass / mass.sum())
     ranks = np.argsort(generator.random((len(drawn), count)), axis=1).argsort(axis=1)
     half = ranks < drawn[:, np.newaxis]
-    chosen = np.concatenate([half, ~half])[:samples]
+    chosen = np.concatenate([half, ~half])[:samples] if paired else half
     return chosen, np.ones(len(chosen))
 
 

@@ -311,19 +311,22 @@ class ModelQueries:
 
         return self._once(composite, run)
 
-    def multipliers(self, baseline: np.ndarray) -> np.ndarray:
-        """Return DeepLIFT's multipliers, float32 of the inputs' shape, for a baseline that broadcasts to them."""
+    def multipliers(self, baseline: np.ndarray, cross: bool = True) -> np.ndarray:
+        """Return DeepLIFT's multipliers, float32 of the inputs' shape, for a baseline that broadcasts to them.
+
+        ``cross`` is whether maxima share their difference between the winners at the input and at the baseline.
+        """
         baseline = np.broadcast_to(baseline, self.inputs.shape).astype(self._feed[self._explained].dtype)
         multipliers, ends = np.empty(self.inputs.shape, np.float32), np.empty((2, len(self)))
         for rows, real, feed, targets in self._passes():
-            part, logits = self.model.multipliers(feed, baseline[rows], targets, self._explained)
+            part, logits = self.model.multipliers(feed, baseline[rows], targets, self._explained, cross)
             multipliers[rows[:real]], ends[:, rows[:real]] = part[:real], logits[:, :real]
         if not np.isfinite(multipliers).all():
             raise NotFiniteVariant
         self.ends = ends
         return multipliers
 
-    def full_gradient(self) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    def full_gradient(self, by_channel: bool = False) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """Yield the rows of each pass and ψ of FullGrad's terms, which may have more rows (``Model.full_gradient``).
 
         Raises
@@ -334,7 +337,7 @@ class ModelQueries:
         if not hasattr(self.model, "full_gradient"):
             raise BadInput(f"{self.model.path} does not show its biases; explain the file itself")
         for rows, real, feed, targets in self._passes():
-            yield rows[:real], self.model.full_gradient(feed, targets, self._explained)[1]
+            yield rows[:real], self.model.full_gradient(feed, targets, self._explained, by_channel)[1]
 
     def layer_gradient(self, layer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return a layer's values and the gradient of the target score, ``(N, positions..., channels)`` each.

@@ -45,6 +45,14 @@ def mirrored_matrix(size: int, new_size: int) -> np.ndarray:
     return _linear(np.where(positions > size - 1, 2 * (size - 1) - positions, positions), size)
 
 
+@functools.lru_cache(8)
+def nearest_matrix(size: int, new_size: int) -> np.ndarray:
+    """Return the matrix that takes the number ⌊i · size / new_size⌋ at place i, as PyTorch's "nearest"; float32."""
+    matrix = np.eye(size, dtype=np.float32)[np.arange(new_size) * size // new_size]
+    matrix.setflags(write=False)
+    return matrix
+
+
 def _linear(positions: np.ndarray, size: int) -> np.ndarray:
     """Return the matrix ``(positions, size)`` that interpolates linearly at some positions."""
     matrix: np.ndarray = np.maximum(1 - np.abs(positions[:, np.newaxis] - np.arange(size)), 0).astype(np.float32)

@@ -57,9 +57,13 @@ def _kind_of_bias(graph: GraphView, name: str, path: Collection[str]) -> str:
     return "constant" if may_add or normalizes else ""
 
 
-def rescaled(values: Any) -> Any:
-    """Return absolute values ``(N, ...)`` of a tensor, each row scaled linearly to [0, 1]; 0 for a constant row."""
-    axes = list(range(1, values.shape.rank))
+def rescaled(values: Any, apart: int = 0) -> Any:
+    """Return absolute values ``(N, ...)`` of a tensor, each row scaled linearly to [0, 1]; 0 for a constant row.
+
+    Slices along the axis ``apart``, if it is not 0, are scaled by themselves, by their maximum and 1e-7.
+    """
+    rank = values.shape.rank
+    axes = [axis for axis in range(1, rank) if axis != apart % rank]
     values = tf.abs(values)
     values -= tf.reduce_min(values, axes, keepdims=True)
-    return tf.math.divide_no_nan(values, tf.reduce_max(values, axes, keepdims=True))
+    return tf.math.divide_no_nan(values, tf.reduce_max(values, axes, keepdims=True) + (1e-7 if apart else 0))

@@ -39,11 +39,12 @@ _UNARY = (
 )  # fmt: skip
 _QUADRATIC = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "Square", "SquaredDifference")
 _MAXIMA = ("Max", "MaxPool", "MaxPool3D", "Maximum")
+MAXIMUM = "AttributionMaximum"
 _MINIMA = ("Min", "Minimum")
 _GRADIENTS = {
     **dict.fromkeys(_UNARY, "AttributionRescale"),
     **dict.fromkeys(_QUADRATIC, "AttributionMidpoint"),
-    **dict.fromkeys(_MAXIMA, "AttributionMaximum"),
+    **dict.fromkeys(_MAXIMA, MAXIMUM),
     **dict.fromkeys(_MINIMA, "AttributionMinimum"),
     "RealDiv": "AttributionQuotient",
     "Softmax": "AttributionSoftmax",

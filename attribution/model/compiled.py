@@ -182,9 +182,9 @@ class CompiledGraph:
         return view, backward, _TARGETS
 
     @_compiled
-    def multipliers(self, explain_input: str) -> Any:
+    def multipliers(self, explain_input: str, cross: bool = True) -> Any:
         """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
-        from attribution.model._deeplift_rules import deeplift_rules  # needed by DeepLIFT alone
+        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules  # needed by DeepLIFT alone
         from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT
 
         position = list(self._inputs).index(explain_input)
@@ -192,6 +192,7 @@ class CompiledGraph:
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=True)
         rules = deeplift_rules(view, source, logits.split(":")[0])
+        rules = {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
@@ -209,7 +210,11 @@ class CompiledGraph:
 
     @_compiled
     def full_gradient(
-        self, explain_input: str, rules: tuple[tuple[str, bool], ...], layers: tuple[tuple[str, int], ...]
+        self,
+        explain_input: str,
+        rules: tuple[tuple[str, bool], ...],
+        layers: tuple[tuple[str, int], ...],
+        by_channel: bool = False,
     ) -> Any:
         """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
 
@@ -221,6 +226,8 @@ class CompiledGraph:
             Items of ``bias_rules``.
         layers
             Nodes with biases at positions, and their axes of channels.
+        by_channel
+            Whether ψ scales each channel by itself.
         """
         from attribution.model._biases import rescaled
 
@@ -250,7 +257,8 @@ class CompiledGraph:
             terms = [tf.reduce_sum(tf.cast(product, tf.float64)) for product in products]
             of_layer = dict(zip(biases, products[1:], strict=True))
             shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
-            return scores, terms, [tf.reduce_sum(rescaled(one), axis, keepdims=True) for one, axis in shown]
+            maps = [tf.reduce_sum(rescaled(one, axis if by_channel else 0), axis, keepdims=True) for one, axis in shown]
+            return scores, terms, maps
 
         return view, full_gradient, _TARGETS
 

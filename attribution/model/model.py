@@ -601,7 +601,12 @@ class Model:
         )
 
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
+        self,
+        feed: Mapping[str, np.ndarray],
+        baseline: np.ndarray,
+        targets: np.ndarray,
+        explain_input: str,
+        cross: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape, and the target logits ``(2, rows)``.
 
@@ -613,19 +618,23 @@ class Model:
             As for ``backward``.
         baseline
             What the input is compared with, of its shape.
+        cross
+            Whether maxima have their own rule; otherwise they pass multipliers to the winner at the input.
 
         Raises
         ------
         BadInput
             If an operation has no rule.
         """
-        scores, found, ends = self._run(self._compiled.multipliers(explain_input), targets, baseline, *feed.values())
+        scores, found, ends = self._run(
+            self._compiled.multipliers(explain_input, cross), targets, baseline, *feed.values()
+        )
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))
         return np.asarray(found.numpy()), np.asarray(ends.numpy())
 
     def full_gradient(
-        self, feed: Mapping[str, np.ndarray], targets: np.ndarray, explain_input: str
+        self, feed: Mapping[str, np.ndarray], targets: np.ndarray, explain_input: str, by_channel: bool = False
     ) -> tuple[dict[str, float], list[np.ndarray]]:
         """Decompose the target logits of one chunk by FullGrad (``attribution.methods.gradients``).
 
@@ -633,6 +642,8 @@ class Model:
         ----------
         feed, targets, explain_input
             As for ``backward``.
+        by_channel
+            Whether ψ scales each channel of a layer by itself.
 
         Returns
         -------
@@ -652,7 +663,7 @@ class Model:
         layouts = {name: layers.layout(name) for name in biases if layers.has_positions(name)}
         layouts = {name: layout for name, layout in layouts.items() if layout.covers == "positions"}
         axes = tuple((name, 1 if layout.channels_first else -1) for name, layout in layouts.items())
-        function = self._compiled.full_gradient(explain_input, tuple(biases.items()), axes)
+        function = self._compiled.full_gradient(explain_input, tuple(biases.items()), axes, by_channel)
         scores, terms, (of_input, *found) = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))

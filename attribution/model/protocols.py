@@ -102,7 +102,12 @@ class ScoredModel(Protocol):
         rules: NodeRules | None = None,
     ) -> Backward: ...
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
+        self,
+        feed: Mapping[str, np.ndarray],
+        baseline: np.ndarray,
+        targets: np.ndarray,
+        explain_input: str,
+        cross: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]: ...
     def relevance(
         self,

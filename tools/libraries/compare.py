@@ -1,0 +1,122 @@
+"""Compare the presets of PyTorch's libraries with the libraries, and write their evidence.
+
+    python tools/libraries/compare.py --environment=DIR
+
+DIR is a virtual environment with PyTorch, captum, zennit, grad-cam and shap in the versions of
+attribution/methods/presets. Small networks with random weights are explained there by the libraries, and here by
+``METHOD@LIBRARY``. tools/libraries/measured.json gets, by cell and network, the largest difference as a share of the
+library's maximum; of random methods the largest difference of two means in standard errors, and the ratio of variances.
+
+Cost: 5 CPU minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "libraries")]
+
+import networks  # noqa: E402
+import numpy as np  # noqa: E402
+
+import attribution  # noqa: E402
+from attribution.files import atomic_write  # noqa: E402
+from attribution.methods.libraries import DISTRIBUTION, libraries  # noqa: E402
+
+REPEATS = 200  # of a random method, at most
+MEASURED = pathlib.Path(__file__).with_name("measured.json")
+EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
+_BATCH_NORM = {"excitation_backprop@zennit"}  # has no preset for batch normalization
+_NO_BOX = {"lrp_epsilon_gamma_box@zennit"}  # needs a convolution
+
+
+def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
+    """Return this project's maps of a cell, ``repeats`` of each input for a random one."""
+    x, targets, references = networks.inputs(name)
+    options: dict[str, Any] = {}
+    if cell == "occlusion@captum":
+        options["patch"] = 4 if x.ndim == 4 else 2
+    elif cell == "occlusion@zennit":
+        options |= {"patch": 4, "stride": 4}
+    elif cell.startswith("expected_gradients@"):
+        options["references"] = references
+    elif cell in ("deeplift@shap", "kernel_shap@shap"):  # the library's mean over references
+        each = [attribution.explain(cell, model, x, targets, baseline=reference) for reference in references]
+        return np.mean(each, axis=0)
+    return attribution.explain(cell, model, np.repeat(x, repeats, 0), np.repeat(targets, repeats), **options)
+
+
+def compared(ours: np.ndarray, theirs: np.ndarray, is_random: bool) -> dict[str, float]:
+    """Return how far two arrays of maps are apart."""
+    if theirs.ndim == ours.ndim + 1:  # the library repeats a map in each channel
+        assert np.ptp(theirs, axis=-1).max() == 0 or theirs.shape[-1] == 1
+        theirs = theirs[..., 0]
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    if not is_random:
+        return {"difference": float(np.abs(ours - theirs).max() / np.abs(theirs).max())}
+    ours, theirs = (maps.reshape(networks.ROWS, -1, *maps.shape[1:]).astype(float) for maps in (ours, theirs))
+    variances = [maps.var(axis=1, ddof=1) for maps in (ours, theirs)]
+    error = np.sqrt(sum(variances) / ours.shape[1])
+    apart = np.abs(ours.mean(axis=1) - theirs.mean(axis=1))
+    ratio = variances[0].sum() / variances[1].sum()
+    least = 1e-6 * np.abs(theirs).max()  # rounding, where a gradient does not change with the noise
+    return {"standard_errors": float((apart / (error + least)).max()), "ratio": float(ratio)}
+
+
+def agrees(found: dict[str, float]) -> bool:
+    """Return whether a comparison is within its tolerance."""
+    if "difference" in found:
+        return found["difference"] <= EXACT_TOLERANCE
+    return found["standard_errors"] <= STANDARD_ERRORS and max(found["ratio"], 1 / found["ratio"]) <= VARIANCE_RATIO
+
+
+def measured(folder: pathlib.Path) -> dict[str, Any]:
+    """Return the comparisons by cell and network."""
+    presets = {f"{name}@{library.name}": preset for library in libraries().values()
+               for name, preset in library.presets.items() if library.framework == "PyTorch"}  # fmt: skip
+    cells: dict[str, dict[str, Any]] = {cell: {} for cell in presets}
+    for name in networks.LAYERS:
+        model, theirs = attribution.load_model(folder / name), np.load(folder / f"{name}_maps.npz")
+        for cell in set(theirs.files) & set(cells):
+            if (cell in _BATCH_NORM and name == "normalized") or (cell in _NO_BOX and name in networks.VECTORS):
+                continue
+            is_random = presets[cell].status == DISTRIBUTION
+            most = 100 if cell == "kernel_shap@captum" else REPEATS  # among more, coalitions of one are refused
+            found = theirs[cell].reshape(networks.ROWS, -1, *theirs[cell].shape[1:])[:, :most]
+            found = found.reshape(-1, *found.shape[2:])
+            repeats = len(found) // networks.ROWS
+            cells[cell][name] = compared(maps_of(cell, model, name, repeats), found, is_random)
+            if not agrees(cells[cell][name]):
+                print(f"{cell} on {name}: {cells[cell][name]}", flush=True)
+    return {cell: dict(sorted(found.items())) for cell, found in cells.items()}
+
+
+def main() -> None:
+    """Run both sides and write the comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", required=True, help="virtual environment of the libraries")
+    parser.add_argument("--folder", help="keep networks and maps here, and use those that are there")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(options.folder or temporary)
+        folder.mkdir(exist_ok=True)
+        if not (folder / "errors.json").exists():
+            networks.write(folder, networks.build())
+            script = str(pathlib.Path(__file__).with_name("torch_maps.py"))
+            python = str(pathlib.Path(options.environment) / "bin" / "python")
+            subprocess.run([python, script, str(folder)], check=True, stderr=subprocess.DEVNULL)
+        record = json.loads((folder / "errors.json").read_text("utf-8")) | {"cells": measured(folder)}
+    atomic_write(MEASURED, json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
