@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Run
     from svea.evaluation import SveaEvaluation
 
+NETWORKS = 20  # trained, with the seeds from 0 on
+
 
 class _Svea(Benchmark):
     """What SVEA chooses."""
@@ -56,7 +58,8 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             cost=30 if quick else 60,
             further_cost=0 if quick else 45,
             networks=tuple(
-                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{seed}") for seed in range(1, 5)
+                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{number}")
+                for number in range(1, NETWORKS)
             ),
         )
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights
-MOST_TRAINED = 5  # networks of a benchmark
+TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: by default, and at most
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
 _COMPARED = (

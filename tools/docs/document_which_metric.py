@@ -307,8 +307,8 @@ def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     text = (
         f"Of {math.comb(len(first), 2)} pairs of metrics, {len(found.ordered)} are ordered by every truth and error. "
         f"With other seeds {len(found.kept)} of these are again; {len(found.same)} have the same direction by every "
-        f"truth and error, but an interval that contains 0; {len(found.rest)} have the other direction by at least one. "
-        f"{len(found.contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
+        f"truth and error, but an interval that contains 0; {len(found.rest)} have the other direction by at least "
+        f"one. {len(found.contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
         f"The mean ranks of both runs have a rank correlation of {order:.2f}."
     )
     missing = [f"`{name}`" for name in first if name not in second]
