@@ -388,6 +388,10 @@ def test_the_share_of_the_headroom_is_0_at_the_best_baseline_and_1_at_the_oracle
         assert shares == pytest.approx({"mine": 0.5, "edges": 0, "random": -1, "truth": 1, "still": 1.25})
         (row,) = [row for row in publish.long_rows(built) if row["method"] == "mine"]
         assert row["headroom_share"] == pytest.approx(0.5)
+        assert (
+            "50 % of the way from the best baseline to the truth as a map"
+            in sections.cell_details(built, {}, Names({}, []))["mine"][0]
+        )
         without = replace(column, excluded={})
         assert np.isnan(matrix.build([{"benchmark": "b", "rows": rows}], [without]).headroom_share("mine", without))
 
