@@ -55,7 +55,9 @@ def tasks_of(
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
-    further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
+    further = [
+        task.on_network(number, TRAINED) for task in whole for number in range(1, min(networks, len(task.networks) + 1))
+    ]
     return [_completed(task, place, of_random, [*_default_metrics(), *metrics]) for task in (*tasks, *further)]
 
 

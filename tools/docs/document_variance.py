@@ -53,7 +53,10 @@ def by_network(report: pathlib.Path) -> dict[str, list[list[InputScores]]]:
 def measured(reports: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
     """Return the components of the variance of each column with several networks, in the order of the benchmarks."""
     scores = {name: each for report in reports for name, each in by_network(report).items()}
-    return [row for name in REPORTED if name in scores for row in _of_benchmark(name, scores[name])]
+    rows = [row for name in REPORTED if name in scores for row in _of_benchmark(name, scores[name])]
+    if not rows:
+        raise ValueError(f"no scores of several networks in {', '.join(map(str, reports))}")
+    return rows
 
 
 def _of_benchmark(name: str, networks: Sequence[Sequence[InputScores]]) -> Iterator[dict[str, Any]]:

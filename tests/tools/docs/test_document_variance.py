@@ -30,6 +30,8 @@ def test_every_benchmark_with_several_networks_was_measured():
 
 def test_scores_of_a_report_are_stacked_by_network_without_controls_and_incomplete_methods(tmp_path):
     (tmp_path / "work").mkdir()
+    with pytest.raises(ValueError, match="no scores of several networks in"):
+        document_variance.measured([tmp_path])
     random = np.random.default_rng(0)
     known = random.normal(size=(30, 12, 3))  # more than ten networks: their files are not in the order of numbers
     names = ("gradient", "grad_cam", "rise")
