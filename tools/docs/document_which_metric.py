@@ -151,6 +151,7 @@ def page(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         splits=SPLITS,
         smprt=np.isfinite(agreements(record, ["smprt"])[0, 0]).sum(),
         transfer=f"{transfer(record):.2f}",
+        other_transfer=f"{transfer(other):.2f}",
     )  # fmt: skip
 
 
@@ -311,8 +312,6 @@ def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         f"one. {len(found.contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
         f"The mean ranks of both runs have a rank correlation of {order:.2f}."
     )
-    missing = [f"`{name}`" for name in first if name not in second]
-    text += f" {_listed(missing)}, the slowest, is not in the second run." if missing else ""
     return "\n".join([text, *_reversed(found)])
 
 
