@@ -251,7 +251,6 @@ def export(model, directory: str, card: str) -> None:
 
     side = model.input_shape[1]
     archive = keras.export.ExportArchive()
-    archive.track(model)
     archive.add_endpoint(
         "serving_default",
         lambda rgb_minus_channel_means: {"final_dense": model(rgb_minus_channel_means, training=False)},
@@ -262,6 +261,8 @@ def export(model, directory: str, card: str) -> None:
         lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
         [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
     )
+    # In Keras's order, for ``attach_live_network``. ``archive.track(model)`` lists them, too, but stores each twice.
+    archive.add_variable_collection("variables", [variable.value for variable in model.variables])
     with (
         locked_directory(directory, "a model"),
         atomic_directory(os.path.join(directory, "1"), replace=True) as unfinished,

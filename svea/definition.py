@@ -14,13 +14,15 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from svea import methods
-from svea.methods import CANDIDATES, CONTROLS, METHODS, RAW_SIGNAL
+from svea.methods import CANDIDATES, CONTROLS, COSTLY, METHODS, RAW_SIGNAL
 from svea.metrics import METRICS
 from svea.settings import Settings
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Run
     from svea.evaluation import SveaEvaluation
+
+NETWORKS = 20  # trained, with the seeds from 0 on
 
 
 class _Svea(Benchmark):
@@ -53,10 +55,12 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             "methods of the other benchmarks, which the paper has no figure for. Every method but RISE is compared "
             "with its own regions on networks with random weights.",
             metrics=tuple(METRICS),
+            seldom=COSTLY,
             cost=30 if quick else 60,
             further_cost=0 if quick else 45,
             networks=tuple(
-                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{seed}") for seed in range(1, 5)
+                dataclasses.replace(settings, model=f"saved_models/svea/baseline_seed{number}")
+                for number in range(1, NETWORKS)
             ),
         )
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights
-MOST_TRAINED = 5  # networks of a benchmark
+TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: by default, and at most
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
 _COMPARED = (
@@ -55,7 +55,9 @@ def tasks_of(
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
-    further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
+    further = [
+        task.on_network(number, TRAINED) for task in whole for number in range(1, min(networks, len(task.networks) + 1))
+    ]
     return [_completed(task, place, of_random, [*_default_metrics(), *metrics]) for task in (*tasks, *further)]
 
 

@@ -74,7 +74,7 @@ flags.DEFINE_integer(
 )  # fmt: skip
 flags.DEFINE_integer(
     "networks", 0,
-    f"trained networks of each benchmark that has several; 0: {presets.MOST_TRAINED}, or 1 with --quick or --model", 0,
+    f"trained networks of each benchmark that has as many; 0: {presets.TRAINED}, or 1 with --quick or --model", 0,
     presets.MOST_TRAINED, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
@@ -235,7 +235,7 @@ def _fingerprint(value: Any, *files: pathlib.Path) -> str:
 def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> list[ReportTask]:
     """Return the tasks of a round."""
     one_network = flag_values.quick or request.model
-    networks = flag_values.networks or (1 if one_network else presets.MOST_TRAINED)
+    networks = flag_values.networks or (1 if one_network else presets.TRAINED)
     return [
         task
         for place, definition in request.benchmarks.items()

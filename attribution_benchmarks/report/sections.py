@@ -98,6 +98,8 @@ def _details(
     yield f"{cell_score(row, column)}, 95 % interval {cell_interval(row, column)}, over {row['n']:,} inputs"
     direction = "more" if column.higher_is_better else "less"
     yield f"rank {rank(matrix.ranks[name, column.key])} of {count}; {direction} is better"
+    if math.isfinite(share := matrix.headroom_share(name, column)):
+        yield f"{100 * share:.0f} % of the way from the best baseline to the truth as a map"
     if row.get("paper") is not None:
         inside = row["low"] <= row["paper"] <= row["high"]
         yield f"the paper has {row['paper']:g}, {'inside' if inside else 'outside'} our interval"

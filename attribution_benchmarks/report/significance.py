@@ -63,19 +63,38 @@ class _RankRange(NamedTuple):
     high: int
 
 
-def too_few_networks(networks: int, methods: int) -> bool:
-    """Return whether several networks are too few for a mark, however good a method is.
+def mark_p_value(networks: int, methods: int, share: float = 0.0, spread: float = 0.0) -> float:
+    """Return the corrected p-value of a mark on networks of some mean and spread, with unlimited inputs.
 
-    A mark has to hold with one network more, on which the baseline is as good as the method. Of K networks on which the
-    baseline reaches nothing, Student's t then is ``MARGIN`` · K - (1 - ``MARGIN``), with K degrees of freedom. One or
-    two networks are not a sample: claims are about them.
+    A mark has to hold with one network more, on which the baseline is as good as the method. On the others the baseline
+    reaches a ``share`` of the method's score; ``MARGIN`` times that score, minus the baseline's, has a standard
+    deviation of ``spread`` between networks, as a share of the score. Without spread, Student's t is
+    ``MARGIN`` · K - (1 - ``MARGIN``) where the baseline reaches nothing. It has K degrees of freedom.
     """
     from scipy import special
 
-    if networks < statistics.MIN_NETWORKS:
-        return False
-    largest = MARGIN * networks - (1 - MARGIN)
-    return bool(2 * special.stdtr(networks, -largest) * max(methods, 1) >= LEVEL)
+    lead, failure = MARGIN - share, MARGIN - 1.0
+    mean = (networks * lead + failure) / (networks + 1)
+    squares = (networks - 1) * spread**2 + networks / (networks + 1) * (lead - failure) ** 2
+    t = mean / np.sqrt(squares / networks / (networks + 1))
+    return float(2 * special.stdtr(networks, -t) * max(methods, 1)) if t > 0 else 1.0
+
+
+def too_few_networks(networks: int, methods: int) -> bool:
+    """Return whether several networks are too few for a mark, however good a method is.
+
+    One or two networks are not a sample: claims are about them.
+    """
+    return networks >= statistics.MIN_NETWORKS and mark_p_value(networks, methods) >= LEVEL
+
+
+def networks_for_mark(methods: int, share: float = 0.0, spread: float = 0.0, most: int = 1000) -> int | None:
+    """Return the least number of networks with a mark at the expected mean and spread, see ``mark_p_value``.
+
+    At that number a mark is found about every second time. None if it is more than ``most``.
+    """
+    counts = range(statistics.MIN_NETWORKS, most + 1)
+    return next((count for count in counts if mark_p_value(count, methods, share, spread) < LEVEL), None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,10 +169,9 @@ class ColumnTests:
         """Whether no method could have a mark, because the networks are too few."""
         return too_few_networks(self.networks, len(self.tested))
 
-    def networks_needed(self) -> int:
+    def networks_needed(self) -> int | None:
         """Return from how many networks on a method of the column could have a mark."""
-        counts = itertools.count(statistics.MIN_NETWORKS)
-        return next(count for count in counts if not too_few_networks(count, len(self.tested)))
+        return networks_for_mark(len(self.tested))
 
     def makes_marks(self) -> bool:
         """Return whether inputs and networks are enough for a mark."""

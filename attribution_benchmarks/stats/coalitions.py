@@ -1,4 +1,4 @@
-"""Games of a few players, counted over all coalitions: Shapley and Banzhaf values, pairwise interactions."""
+"""Games of a few players, counted over all coalitions: Shapley values and pairwise interactions."""
 
 from __future__ import annotations
 
@@ -44,15 +44,6 @@ def _players(worth: npt.ArrayLike) -> int:
 def shapley_values(worth: npt.ArrayLike) -> Array:
     """Return Shapley values, (..., players) float64, of the worth of all coalitions, (..., 2^players)."""
     return np.asarray(worth, np.float64) @ _weights(_players(worth)).T
-
-
-def banzhaf_values(worth: npt.ArrayLike) -> Array:
-    """Return Banzhaf values, (..., players) float64: the mean of v(S ∪ i) - v(S) over all S without i.
-
-    Banzhaf, "Weighted Voting Doesn't Work", 1965. ``worth`` is (..., 2^players).
-    """
-    signs = np.where(coalitions(_players(worth)), 1.0, -1.0)
-    return np.asarray(worth, np.float64) @ signs / (len(signs) / 2)
 
 
 def interactions(worth: npt.ArrayLike) -> Array:

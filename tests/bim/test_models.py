@@ -198,6 +198,17 @@ def test_methods_of_other_libraries_explain_the_exported_networks():
     assert np.abs(plain - guided).max() > 0.1
 
 
+def test_an_exported_file_stores_each_weight_once_and_lists_them_for_the_live_network(tiny_models, monkeypatch):
+    def tiny(side, normalized):
+        return models.small_resnet(side, normalized, widths=(4, 4, 4, 4))
+
+    monkeypatch.setitem(models.ARCHITECTURES, "small_resnet", tiny)
+    path = os.path.join(tiny_models, "obj")
+    data = os.path.getsize(os.path.join(path, "1", "variables", "variables.data-00000-of-00001"))
+    assert 4 * tiny(32, False).count_params() < data < 2 * 4 * tiny(32, False).count_params()
+    models.attach_live_network(classifiers.classifier_at(path))
+
+
 def test_a_network_of_another_architecture_has_no_live_one(tiny_models, monkeypatch):
     monkeypatch.setitem(models.ARCHITECTURES, "resnet50", lambda side, normalized: deep(normalized))
     model = classifiers.load_classifier(tiny_models, "obj")

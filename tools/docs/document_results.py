@@ -1,7 +1,9 @@
-"""Write the matrix and the shares of docs/results.md from a complete report.
+"""Write the matrix and the shares of docs/results.md from a complete report, and its table of more networks.
 
     python scripts/reproduce_tables.py --output_dir=report
     python tools/docs/document_results.py report
+    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20
+    python tools/docs/document_results.py twenty
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -19,6 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "results.md"
 sys.path.insert(0, str(ROOT))
 
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
@@ -69,16 +72,37 @@ def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
     return f"{share} ({low}–{high})"
 
 
+def network_table(rows: Sequence[Mapping]) -> str:
+    """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom."""
+    names = titles(list(map(benchmark_named, REPORTED)))
+    methods: dict[str, list[str]] = {}
+    for row in rows:
+        if row["kind"] != "control" and row["value"] is not None:
+            share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
+            cells = [f"{row['value']:.1f}{_mark(row)}", _largest_share(row, bool), share]
+            methods.setdefault(names[row["method"]], []).extend(cells)
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    header = [head for label, _ in zip(COLUMNS, columns, strict=False) for head in (label, "reached", "headroom")]
+    return markdown_table(["method", *header], [[title, *cells] for title, cells in methods.items()])
+
+
+def _mark(row: Mapping) -> str:
+    return f" {mark}" if len(mark := row.get("mark", "")) > 1 else mark
+
+
 def main(report: str) -> None:
     """Replace the parts of docs/results.md that are between their comments."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
+    if {row["benchmark"] for row in rows} == {"svea"}:
+        replace_parts(PAGE, {"twenty networks": network_table(rows)})
+        return
     parts = matrix_tables((tables / "matrix.md").read_text("utf-8")) | {
         "random weights": share_table(rows, lambda kind: kind == "random_weights"),
         "wrong class": share_table(rows, lambda kind: kind == "wrong_class"),
         "no network": share_table(rows, lambda kind: kind not in OWN),
     }
-    replace_parts(ROOT / "docs" / "results.md", parts)
+    replace_parts(PAGE, parts)
 
 
 if __name__ == "__main__":

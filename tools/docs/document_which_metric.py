@@ -15,6 +15,7 @@ Cost: seconds; the first command about 20 CPU minutes on one core, the second a 
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import sys
 import warnings
@@ -150,6 +151,7 @@ def page(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         splits=SPLITS,
         smprt=np.isfinite(agreements(record, ["smprt"])[0, 0]).sum(),
         transfer=f"{transfer(record):.2f}",
+        other_transfer=f"{transfer(other):.2f}",
     )  # fmt: skip
 
 
@@ -271,42 +273,56 @@ def halves(record: Mapping[str, Any]) -> str:
     return markdown_table(["the other half has", *ERRORS], body)
 
 
+_Pair = tuple[str, str]  # two metrics, the first above the second
+
+
+class _Again(NamedTuple):
+    """What another run says about the pairs of metrics that are ordered by every truth and error of the first."""
+
+    ordered: list[_Pair]  # in the first run
+    kept: list[_Pair]  # ordered again
+    same: list[_Pair]  # the same direction by every truth and error, but an interval that contains 0
+    rest: list[_Pair]
+    contradicted: dict[_Pair, np.ndarray]  # (cells,) whether an interval is on the other side of 0
+    means: dict[_Pair, np.ndarray]  # (cells,) differences in the other run
+
+
+def again(record: Mapping[str, Any], other: Mapping[str, Any]) -> _Again:
+    """Return which ordered pairs of a run another one has in the same order."""
+    verdicts_of_other = compared(other)
+    ordered = [pair for pair, found in compared(record).items() if (found > 0).all() and pair in verdicts_of_other]
+    found = {pair: verdicts_of_other[pair] for pair in ordered}
+    means = {pair: np.nanmean(-np.diff(agreements(other, pair), axis=0)[0], axis=1) for pair in ordered}
+    kept = [pair for pair in ordered if (found[pair] > 0).all()]
+    same = [pair for pair in ordered if pair not in kept and (means[pair] > 0).all()]
+    rest = [pair for pair in ordered if pair not in (*kept, *same)]
+    contradicted = {pair: found[pair] < 0 for pair in ordered if (found[pair] < 0).any()}
+    return _Again(ordered, kept, same, rest, contradicted, means)
+
+
 def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return which pairs of metrics that are ordered by every truth and error are so in the other run, too."""
-    first, second = compared(record), compared(other)
-    pairs = [pair for pair, found in first.items() if (found > 0).all() and pair in second]
-    kept = [pair for pair in pairs if (second[pair] > 0).all()]
-    contradicted = {pair: (second[pair] < 0) for pair in pairs if (second[pair] < 0).any()}
-    signs = {pair: agreements(other, pair) for pair in pairs}
-    same = [pair for pair in pairs if pair not in kept and _same_sign(signs[pair])]
-    rest = [pair for pair in pairs if pair not in kept and pair not in same]
-    shared = [name for name in ranks(record) if name in ranks(other)]
-    order = correlation.spearman(*([ranks(each)[name].mean() for name in shared] for each in (record, other)))
+    found, (first, second) = again(record, other), (ranks(record), ranks(other))
+    shared = [name for name in first if name in second]
+    order = correlation.spearman(*([places[name].mean() for name in shared] for places in (first, second)))
     text = (
-        f"Of {len(first) // 2} pairs of metrics, {len(pairs)} are ordered by every truth and error. With other seeds "
-        f"{len(kept)} of these are again; {len(same)} have the same direction by every truth and error, but an "
-        f"interval that contains 0; {len(rest)} have the other direction by at least one. "
-    )
-    missing = [f"`{name}`" for name in ranks(record) if name not in ranks(other)]
-    text += (
-        f"{len(contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
+        f"Of {math.comb(len(first), 2)} pairs of metrics, {len(found.ordered)} are ordered by every truth and error. "
+        f"With other seeds {len(found.kept)} of these are again; {len(found.same)} have the same direction by every "
+        f"truth and error, but an interval that contains 0; {len(found.rest)} have the other direction by at least "
+        f"one. {len(found.contradicted)} of the latter are contradicted, with an interval on the other side of 0. "
         f"The mean ranks of both runs have a rank correlation of {order:.2f}."
-        + (f" {_listed(missing)}, the slowest, is not in the second run." if missing else "")
     )
+    return "\n".join([text, *_reversed(found)])
+
+
+def _reversed(found: _Again) -> list[str]:
+    """Return the lines on pairs with the other direction by some truth and error."""
     lines = [
-        f"- `{a}` above `{b}`: not by {_cells(_means(signs[a, b]) <= 0)}"
-        + (f"; contradicted by {_cells(contradicted[a, b])}" if (a, b) in contradicted else "")
-        for a, b in rest
+        f"- `{a}` above `{b}`: not by {_cells(found.means[a, b] <= 0)}"
+        + (f"; contradicted by {_cells(found.contradicted[a, b])}" if (a, b) in found.contradicted else "")
+        for a, b in found.rest
     ]
-    return "\n".join([text, *(["", "Those with the other direction:", "", *lines] if lines else [])])
-
-
-def _means(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.nanmean(values[0] - values[1], axis=1))
-
-
-def _same_sign(values: np.ndarray) -> bool:
-    return bool((_means(values) > 0).all())
+    return ["", "Those with the other direction:", "", *lines] if lines else []
 
 
 def beside(record: Mapping[str, Any]) -> str:

@@ -68,6 +68,14 @@ def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
     assert len(further) == 2
 
 
+def test_networks_beyond_the_default_number_are_not_scored_by_costly_methods():
+    first, *further = [task for task in tasks(False, networks=20) if task.benchmark == "svea"]
+    assert [task.network for task in further] == list(range(1, 20)) and first.seldom == ("rise",)
+    assert [task.network for task in further if "rise" in task.methods] == [1, 2, 3, 4]
+    assert {task.settings.model for task in further} == {f"saved_models/svea/baseline_seed{n}" for n in range(1, 20)}
+    assert len([task for task in tasks(False, networks=5) if task.benchmark == "svea"]) == 5
+
+
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     scored = {name: set() for name in registry.REPORTED}

@@ -34,3 +34,17 @@ def test_the_share_is_that_of_the_strongest_baseline_of_its_kind():
     table = document_results.share_table(rows, lambda kind: kind not in document_results.OWN)
     assert table.splitlines()[2:] == ["| Grad-CAM | 40 (30–50) |"]
     assert "| 90 (80–100) |" in document_results.share_table(rows, lambda kind: kind == "random_weights")
+
+
+def test_the_table_of_more_networks_has_the_mark_the_strongest_baseline_and_the_headroom():
+    baselines = [{"kind": kind, "share": share, "low": share - 0.1, "high": share + 0.1} for kind, share in
+                 (("random_weights", 0.5), ("largest", 0.7))]  # fmt: skip
+    row = {"method": "grad_cam", "kind": "method", "value": 62.34, "mark": "✓", "baselines": baselines}
+    rows = [
+        row | {"column": "svea roe_test", "headroom_share": 0.314},
+        row | {"column": "svea drop", "mark": "n/a", "baselines": []},
+        {"method": "largest", "kind": "control", "column": "svea drop", "value": 61.4},
+    ]
+    head, _, *body = document_results.network_table(rows).splitlines()
+    assert head == "| method | ROE % | reached | headroom | Drop % | reached | headroom |"
+    assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.3 n/a |  | – |"]

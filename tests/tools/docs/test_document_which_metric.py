@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.exact import meta_evaluation
-from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of
+from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of, sampled_networks
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from tools.docs import document_which_metric
 
@@ -35,6 +35,17 @@ def test_controls_are_as_they_must_be(record):
         assert set(values[np.isfinite(values)]) == {1.0}
     values = meta_evaluation.agreements(record, ["random_score"])[0]
     assert (np.abs(np.nanmean(values, axis=1)) < 0.1).all()
+
+
+def test_a_sample_of_the_record_is_measured_again():
+    """On one processor every figure is the same; on others rounding may exchange maps of nearly equal scores."""
+    metrics = meta_evaluation.chosen(["insertion", "infidelity", "completeness", "average_precision"])
+    for network in sampled_networks(3, OTHER["inputs"], OTHER["seed"], ("closed_forms",)):
+        again = meta_evaluation.summary([meta_evaluation.score(metrics, network)], metrics)["metrics"]
+        place = OTHER["networks"].index(network.name)
+        for name, row in again.items():
+            for cell, (value,) in row["agreement"].items():
+                assert value == pytest.approx(OTHER["metrics"][name]["agreement"][cell][place], abs=0.01), (name, cell)
 
 
 def test_a_metric_whose_card_does_not_see_a_constant_does_not_see_offsets():

@@ -1,0 +1,144 @@
+"""Write the shares of variance, and how many networks a mark needs, into docs/statistics.md.
+
+    python scripts/reproduce_tables.py --output_dir=report --networks=20
+    python tools/docs/document_variance.py report
+
+Several reports can be given, of one benchmark each; of one that is in several, the last counts. The components of each
+score are kept in docs/variance.json; without a report the tables are written from it.
+
+Cost: seconds, and the report.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from attribution.files import atomic_write  # noqa: E402
+from attribution_benchmarks.core import input_scores  # noqa: E402
+from attribution_benchmarks.core.input_scores import InputScores  # noqa: E402
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
+from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from attribution_benchmarks.report.significance import MARGIN, networks_for_mark  # noqa: E402
+from attribution_benchmarks.stats.variance import Components, components  # noqa: E402
+from tools.docs.page_parts import replace_parts  # noqa: E402
+
+FILE, PAGE = ROOT / "docs" / "variance.json", ROOT / "docs" / "statistics.md"
+METHODS = 16  # of a family
+SHARES = (0.0, 0.2, 0.4, 0.6, 0.7)  # that a baseline reaches
+SPREADS = (0.05, 0.1, 0.2, 0.3)  # standard deviation of a method's score between networks, as a share of it
+_SHOWN = (0.4, 0.6)  # shares in the table of benchmarks
+_MANY = 200  # networks; more are not counted
+
+
+def by_network(report: pathlib.Path) -> dict[str, list[list[InputScores]]]:
+    """Return benchmark -> the scores of its inputs on each network, from the files of a report."""
+    found: dict[str, dict[int, list[InputScores]]] = {}
+    for path in sorted((report / "work").glob("*.values.json")):
+        number = re.search(r"_network(\d+)\.values", path.name)
+        benchmark = json.loads(path.read_text("utf-8"))["benchmark"]
+        found.setdefault(benchmark, {}).setdefault(int(number[1]) if number else 0, []).extend(input_scores.load(path))
+    return {name: [groups for _, groups in sorted(each.items())] for name, each in found.items()}
+
+
+def measured(reports: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
+    """Return the components of the variance of each column with several networks, in the order of the benchmarks."""
+    scores = {name: each for report in reports for name, each in by_network(report).items()}
+    rows = [row for name in REPORTED if name in scores for row in _of_benchmark(name, scores[name])]
+    if not rows:
+        raise ValueError(f"no scores of several networks in {', '.join(map(str, reports))}")
+    return rows
+
+
+def _of_benchmark(name: str, networks: Sequence[Sequence[InputScores]]) -> Iterator[dict[str, Any]]:
+    benchmark = benchmark_named(name)
+    for column in benchmark.matrix_columns():
+        groups = [group for each in networks for group in each if column.takes(group.where)]
+        if len(groups) < 2:
+            continue
+        stacked = input_scores.stack(groups)
+        controls = {control.name for control in benchmark.controls}
+        values = {
+            method: scores
+            for method, scores in stacked.values.items()
+            if "/" not in method and method not in controls and np.isfinite(scores).any(axis=0).all()
+        }
+        table = np.stack([np.asarray(each) for each in values.values()], axis=2)
+        table = table[np.isfinite(table).all(axis=(1, 2))]
+        if len(table) < 2:
+            continue
+        yield {
+            "benchmark": benchmark.title, "score": column.label, "inputs": table.shape[0], "networks": table.shape[1],
+            "methods": list(values), "mean": float(table.mean()), "components": components(table)._asdict(),
+        }  # fmt: skip
+
+
+def shares(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the shares of the variance of one score, in percent, without the differences of the methods' levels."""
+    parts = Components(**row["components"])
+    found = {
+        "inputs": parts.inputs,
+        "networks": parts.networks,
+        "method x input": parts.methods_inputs,
+        "method x network": parts.methods_networks,
+        "rest": parts.inputs_networks + parts.residual,
+    }
+    total = sum(found.values())
+    return {name: 100 * each / total for name, each in found.items()}
+
+
+def spread(row: Mapping[str, Any]) -> float:
+    """Return the standard deviation of a method's score between networks, as a share of the mean score."""
+    parts = Components(**row["components"])
+    return float(np.sqrt(parts.networks + parts.methods_networks) / abs(row["mean"]))
+
+
+def of_networks(row: Mapping[str, Any]) -> float:
+    """Return the share of networks in the variance of the difference of two methods' means, in percent."""
+    parts = Components(**row["components"]).of_difference(row["inputs"], row["networks"])
+    return 100 * parts[1] / sum(parts)
+
+
+def needed(share: float, spread: float, methods: int = METHODS) -> str:
+    """Return the number of networks at which a mark is expected, "11"; "more than 200" where that is not enough."""
+    count = networks_for_mark(methods, share, MARGIN * spread, _MANY)
+    return f"more than {_MANY}" if count is None else str(count)
+
+
+def share_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the shares of variance as Markdown, and what follows for the number of networks."""
+    body = [
+        [row["score"], str(row["inputs"]), str(row["networks"]), str(len(row["methods"])),
+         *(f"{each:.0f}" for each in shares(row).values()), f"{of_networks(row):.0f}", f"{100 * spread(row):.0f}",
+         " / ".join(needed(share, spread(row), len(row["methods"])) for share in _SHOWN)]
+        for row in rows
+    ]  # fmt: skip
+    header = ["score", "inputs", "networks", "methods", *shares(rows[0]), "of a difference", "sd", "mark"]
+    return markdown_table(header, body)
+
+
+def needed_table() -> str:
+    """Return how many networks a mark needs as Markdown, by the baseline's share and the spread between networks."""
+    body = [[f"{100 * share:.0f} %", *(needed(share, each) for each in SPREADS)] for share in SHARES]
+    return markdown_table(["a baseline reaches", *(f"sd {100 * each:.0f} %" for each in SPREADS)], body)
+
+
+def main(*reports: str) -> None:
+    """Write the components of variance, if there are reports, and the tables."""
+    if reports:
+        atomic_write(FILE, json.dumps(measured([pathlib.Path(each) for each in reports]), indent=1) + "\n")
+    rows = json.loads(FILE.read_text("utf-8"))
+    replace_parts(PAGE, {"shares of variance": share_table(rows), "networks needed": needed_table()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
