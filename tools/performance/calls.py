@@ -3,7 +3,7 @@
     git worktree add ../before COMMIT
     .venv-benchmarks/bin/python tools/performance/calls.py --before=../before
 
-writes a part of RESULTS.md, or the tables of ``--parts``. The environment is that of ``speed.py``. Every ratio is the
+writes four parts of RESULTS.md, or those of ``--parts``. The environment is that of ``speed.py``. Every ratio is the
 median over rounds in one process on one thread, in which all contenders take turns. ``before`` is this library as it is
 in another directory, imported beside this one; without it its columns are blank. ``captum`` and ``zennit`` compute the
 same on the same architecture in PyTorch.
@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 import networks  # noqa: E402
 import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
 from absl import flags  # noqa: E402
 from tensorflow.python.framework import ops  # noqa: E402
 
@@ -33,8 +34,9 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=32, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 5, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("before", "", "directory of another version of the project", flag_values=FLAGS)
-flags.DEFINE_list("parts", ["passes", "single", "first"], "tables to measure", flag_values=FLAGS)
+flags.DEFINE_list("parts", ["passes", "single", "first", "precision"], "tables to measure", flag_values=FLAGS)
 
+HOW = "CPU, one thread; ratios of CPU time, medians of {} rounds in which all take turns in one process."
 # Saved network, inputs, method and parameters of the table beside the passes; KernelSHAP scores no group, too.
 PASSES = [
     *(("svea/baseline", inputs, "rise", {"masks": 256}) for inputs in (1, 4, 16)),
@@ -53,6 +55,8 @@ FIRST = {
     "resnet50": ("gradient", "grad_cam", "lrp_epsilon_plus"),
     "lstm": ("gradient", "lrp_epsilon", "deeplift"),
 }
+PRECISION = {name: ("gradient", "grad_cam", "lrp_alpha1beta0") for name in ("small_resnet", "resnet50")}
+PRECISION["small_vit"] = ("gradient", "lrp_alpha1beta0", "lrp_attn")
 
 
 class Version:
@@ -64,7 +68,7 @@ class Version:
             del ops.gradient_registry._registry[name]  # a name can be registered once
         sys.path.insert(0, str(directory))
         with self.active():
-            for name in ("attribution.model.model", "attribution.methods.registry"):
+            for name in ("attribution.model.model", "attribution.model._registered_gradients"):
                 importlib.import_module(name)
         sys.path.remove(str(directory))
 
@@ -175,7 +179,8 @@ def passes_table(versions, values):
         )  # fmt: skip
         print(body[-1], file=sys.stderr, flush=True)
     header = ["method", "network", "inputs", "before / passes", "after / passes", "after / passes on changing arrays"]
-    return f"## Beside the passes\n\n{markdown_table(header, body)}"
+    how = HOW.format(values.repeats)
+    return f"# RISE and KernelSHAP beside their passes\n\n{how}\n\n{markdown_table(header, body)}"
 
 
 def single_table(versions, values):
@@ -199,7 +204,8 @@ def single_table(versions, values):
             body.append([name, f"`{method}`", own, *(ratio(found, *pair) for pair in pairs)])
             print(body[-1], file=sys.stderr, flush=True)
     header = ["network", "method", "CPU ms", "after / before", "after / gradient", "after / captum"]
-    return f"## One input\n\n{SAMPLES} samples or points.\n\n{markdown_table(header, body)}"
+    how = f"{HOW.format(8 * values.repeats)} {SAMPLES} samples or points."
+    return f"# Calls of one input\n\n{how}\n\n{markdown_table(header, body)}"
 
 
 def first_table(versions, values):
@@ -213,10 +219,15 @@ def first_table(versions, values):
             for method in methods:
                 found = first_calls(versions, directory, network, method, x, values.repeats)
                 own = f"{statistics.median(found['after']):.2f}"
-                body.append([name, f"`{method}`", own, ratio(found, "after", "before"), ratio(found, "after", "peer")])
+                ratios = [ratio(found, "after", other) for other in ("before", "live", "peer")]
+                body.append([name, f"`{method}`", own, *ratios])
                 print(body[-1], file=sys.stderr, flush=True)
-    header = ["network", "method", "CPU s", "after / before", "after / captum or zennit"]
-    return f"## First call\n\nWithout loading; zennit's is that of LRP.\n\n{markdown_table(header, body)}"
+    header = ["network", "method", "CPU s", "after / before", "after / live gradient", "after / captum or zennit"]
+    how = (
+        f"{HOW.format(values.repeats)} Without loading; zennit's is that of LRP. The live gradient is a compiled one "
+        "of the Keras network, the least that TensorFlow takes to trace, compile and run two passes."
+    )
+    return f"# First calls\n\n{how}\n\n{markdown_table(header, body)}"
 
 
 def first_calls(versions, directory, network, method, x, repeats):
@@ -228,27 +239,54 @@ def first_calls(versions, directory, network, method, x, repeats):
             model = version.load(directory)
             found.setdefault(one, []).append(version.seconds(method, model, x))
             del model
+        found.setdefault("live", []).append(networks.seconds_of(networks.compiled_gradient(network), tf.constant(x)))
         if method in (theirs := peers(network)):
             found.setdefault("peer", []).append(networks.seconds_of(theirs[method], x))
     return found
 
 
+def precision_table(versions, values):
+    """Return what bfloat16 saves and what it does to the maps."""
+    body = []
+    for name, methods in PRECISION.items():
+        network = getattr(networks, name)()
+        x = inputs_of(network)
+        with tempfile.TemporaryDirectory() as directory:
+            network.export(directory, verbose=False)
+            model = versions["after"].load(directory)
+        for method in methods:
+            maps = {}
+
+            def run(half, model=model, method=method, x=x, maps=maps):
+                tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": half})
+                with versions["after"].active() as attribution:
+                    maps[half] = attribution.explain(method, model, x, 0)
+
+            runs = {half: timed(run, half) for half in (False, True)}
+            in_turns(runs, 1)
+            saved = ratio(in_turns(runs, values.repeats), True, False)
+            single, half = maps[False].ravel(), maps[True].ravel()
+            error, like = "map of zeros", ""
+            if single.any():
+                error = f"{abs(half - single).max() / abs(single).max():.0e}"
+                like = f"{np.corrcoef(single, half)[0, 1]:.4f}"
+            body.append([name, f"`{method}`", saved, error, like])
+            print(body[-1], file=sys.stderr, flush=True)
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": False})
+    header = ["network", "method", "bfloat16 / float32", "error by largest value", "correlation"]
+    return f"# Reduced precision\n\n{HOW.format(values.repeats)}\n\n{markdown_table(header, body)}"
+
+
 def main(values):
-    """Measure and write the part."""
-    version = networks.use_one_thread()
+    """Measure and write the parts."""
+    networks.use_one_thread()
     versions = {"before": Version(values.before)} if values.before else {}
     versions["after"] = Version(ROOT)
-    tables = {"passes": passes_table, "single": single_table, "first": first_table}
-    text = "\n\n".join(
-        [
-            "# Around the passes",
-            f"TensorFlow {version}, CPU, one thread; ratios of CPU time, medians of {values.repeats} or more rounds in "
-            "which all take turns in one process.",
-            *(tables[part](versions, values).strip() for part in values.parts),
-        ]
-    )
-    print(text)
-    networks.write_part(pathlib.Path(values.output), text)
+    tables = {"passes": passes_table, "single": single_table, "first": first_table, "precision": precision_table}
+    for part in values.parts:
+        text = tables[part](versions, values)
+        print(text)
+        networks.write_part(pathlib.Path(values.output), text)
 
 
 if __name__ == "__main__":
