@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attribution.errors import MissedSum
+from attribution.postponed_imports import postponed_imports
 
 # Lines of TensorFlow's log without information.
 _DROPPED = "|".join(
@@ -64,7 +65,7 @@ class _FirstImport(importlib.abc.MetaPathFinder):
             load = loader.exec_module
 
             def load_filtered(module: object) -> None:
-                with _filtered_stderr():
+                with _filtered_stderr(), postponed_imports():
                     load(module)
                 _silence_python_warnings()
                 list_devices()

@@ -17,7 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = {
     "attribution": (
         ("errors",),
-        ("files", "plugins", "reading", "remote_files", "tensorflow_log"),
+        ("files", "plugins", "postponed_imports", "reading", "remote_files", "tensorflow_log"),
         ("graph",),
         ("lrp",),
         ("model",),

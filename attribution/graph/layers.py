@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -207,6 +208,10 @@ class Layers:
 
     def names(self) -> list[str]:
         """Return the nodes of all layers for class activation maps, first to last."""
+        return list(self._names)
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
         return [name for name in self._path if name != self._source and self._is_usable(name)]
 
     def default(self) -> str:
@@ -217,6 +222,10 @@ class Layers:
         BadInput
             If there is no convolution or attention between input and score, or no position is left after them.
         """
+        return self._default
+
+    @functools.cached_property
+    def _default(self) -> str:
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
             raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")

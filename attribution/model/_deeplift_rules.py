@@ -37,7 +37,8 @@ _UNARY = (
     "Abs", "Elu", "Erf", "Erfc", "Exp", "LeakyRelu", "Log", "Relu", "Relu6", "Rsqrt", "Selu", "Sigmoid", "Softplus",
     "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
-_QUADRATIC = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "Square", "SquaredDifference")
+_PRODUCTS = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum")
+_QUADRATIC = (*_PRODUCTS, "Square", "SquaredDifference")
 _MAXIMA = ("Max", "MaxPool", "MaxPool3D", "Maximum")
 MAXIMUM = "AttributionMaximum"
 _MINIMA = ("Min", "Minimum")
@@ -70,7 +71,14 @@ def deeplift_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     refused = [f"{_kind(node)} ({node.name})" for node in others if not _has_rule(node, on_path)]
     if refused:
         raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
-    return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
+    return {name: _rule(graph, name, on_path) for name in path if not _is_linear(graph.nodes[name], on_path)}
+
+
+def _is_linear(node: Any, on_path: set[str]) -> bool:
+    """Return whether the true gradient of a node is its multiplier, as of a product with a constant."""
+    if node.op in _PRODUCTS:
+        return sum(tensor.split(":")[0] in on_path for tensor in node.input) == 1
+    return node.op not in _GRADIENTS
 
 
 def _rule(graph: Any, name: str, on_path: set[str]) -> str:

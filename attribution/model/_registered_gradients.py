@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
+from attribution.graph import _tf_internals
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp import composite as ops
 
@@ -155,8 +156,7 @@ def _twin(operation: tf.Operation) -> Any:
 
 def _gradients_at(operation: tf.Operation, values: Sequence[tf.Tensor], gradient: tf.Tensor) -> Any:
     """Return the true gradients of an operation at other values of its inputs."""
-    leaves = [tf.identity(value) for value in values]
-    return tf.gradients(rebuild(operation, leaves), leaves, grad_ys=gradient)
+    return _tf_internals.gradients_of(rebuild(operation, values).op, [gradient])
 
 
 def _midpoints(operation: tf.Operation) -> list[tf.Tensor]:

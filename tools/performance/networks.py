@@ -106,6 +106,13 @@ def cnn1d():
     return keras.Model(inputs, layers.Dense(10)(layers.Flatten()(x)), name="cnn1d")
 
 
+def lstm():
+    """A recurrent network of 32 units over 40 steps of 8 values, ten classes, logits."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((40, 8))
+    return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.LSTM(32)(inputs)), name="lstm")
+
+
 class Work(typing.NamedTuple):
     """How much each method has to do; few passes an input for a large network, because ratios hardly depend on it."""
 

@@ -77,6 +77,19 @@ def cnn1d(residual):
     return nn.Sequential(*layers, Function(lambda x: x.transpose(1, 2)), nn.Flatten(), nn.Linear(1000, 10)).eval()
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.dense = nn.LSTM(8, 32, batch_first=True), nn.Linear(32, 10)
+
+    def forward(self, x):
+        return self.dense(self.lstm(x.transpose(1, 2))[0][:, -1])
+
+
+def lstm(residual):
+    return Recurrent()
+
+
 def tensor(images):
     return torch.from_numpy(images).movedim(-1, 1).contiguous()
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
+from attribution.graph.layers import Layers
 
 
 def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
@@ -47,6 +48,16 @@ def test_a_model_without_convolution_has_no_default_layer(from_function):
     model = from_function(lambda x: tf.matmul(x, tf.ones((3, 2))), 3)
     with pytest.raises(BadInput, match="no convolution"):
         attribution.explain("grad_cam", model, np.zeros((1, 3), np.float32))
+
+
+def test_a_network_is_searched_for_its_layers_once(from_function, monkeypatch):
+    model = from_function(
+        lambda x: tf.reduce_sum(tf.nn.conv1d(x[..., tf.newaxis], tf.ones((3, 1, 2)), 1, "SAME"), 1), 5
+    )
+    found = [model.layer(), *model.layers()]
+    monkeypatch.setattr(Layers, "_mixes", None)
+    monkeypatch.setattr(Layers, "_is_usable", None)
+    assert [model.layer(), *model.layers()] == found
 
 
 L = keras.layers

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
+from attribution.model._deeplift_rules import deeplift_rules
 
 POINTS = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
 KERNEL = np.random.default_rng(6).normal(size=(4, 4)).astype(np.float32)
@@ -307,3 +308,9 @@ def test_a_baseline_for_each_input_is_taken_block_by_block(models, inputs):
     for row in range(len(x)):
         alone = attribution.explain("deeplift", models["signal"], x[row : row + 1], 0, baseline=starts[row : row + 1])
         np.testing.assert_allclose(maps[row], alone[0], atol=1e-5)
+
+
+def test_only_operations_that_are_not_linear_have_a_rule(from_function):
+    model = from_function(lambda v: tf.tanh(tf.matmul(v, KERNEL) * [1.0, 2.0, 3.0, 4.0]) * v, 4)
+    rules = deeplift_rules(model.graph, model.input_node(), model.logits.split(":")[0])
+    assert sorted(model.graph.nodes[name].op for name in rules) == ["Mul", "Tanh"]
