@@ -247,8 +247,13 @@ def occlusion(
     for number, rows, scores in queries.variant_scores(len(windows), covered):
         drops[rows, number] = scores if keep else (1 if complement else queries.target_scores[rows]) - scores
     if per_patch:
-        return drops.reshape(-1, *(len({window[axis].start for window in windows}) for axis in range(len(spatial))))
+        return drops.reshape(-1, *_counts(windows))
     return _on_positions(drops, windows, spatial, overlap)
+
+
+def _counts(windows: Sequence[tuple[slice, ...]]) -> list[int]:
+    """Return how many windows there are along each axis."""
+    return [len({part.start for part in axis}) for axis in zip(*windows, strict=True)]
 
 
 def _on_positions(

@@ -318,8 +318,8 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
     from attribution.export import _graph
     from attribution.methods import cam
 
-    def wrong(passes, *, layer, resize):
-        return _graph._grad_cam(passes, layer=layer, resize=resize) * 1.01
+    def wrong(passes, **parameters):
+        return _graph._grad_cam(passes, **parameters) * 1.01
 
     monkeypatch.setitem(_graph._COUNTERPARTS, cam.grad_cam, wrong)
     with pytest.raises(BadInput, match=r"the map of 'grad_cam' would differ .* by 1\.0e-02"):
