@@ -125,6 +125,11 @@ def folder_of(network: str, seed: int) -> str:
     return f"{network}_seed{seed}" if seed else network
 
 
+def folders() -> list[pathlib.Path]:
+    """Return the directories of the networks of all training seeds."""
+    return [default_model(f"exact/sequences/{folder_of(name, seed)}") for name in NETWORKS for seed in range(SEEDS)]
+
+
 def exact_values(tokens: np.ndarray, targets: np.ndarray, scores: Scores) -> np.ndarray:
     """Return the exact Shapley values of each sequence's target, (N, 12) float64.
 
@@ -142,14 +147,14 @@ def exact_values(tokens: np.ndarray, targets: np.ndarray, scores: Scores) -> np.
 
 
 _FOLDERS = tuple(f"exact/sequences/{network}" for network in NETWORKS)
-_VALUES = "values.npz"
+VALUES = "values.npz"  # in the folder of each network
 _PASS = 1024  # sequences in one pass when coalitions are counted
 
 
 def values_of(path: pathlib.Path, model: Any, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return ``exact_values`` of a network in the folder ``path``; those that are stored beside it are not counted."""
     known: dict[bytes, np.ndarray] = {}
-    if (file := path / _VALUES).exists():
+    if (file := path / VALUES).exists():
         with np.load(file) as stored:
             if str(stored["network"]) == model.fingerprint:
                 rows = zip(stored["tokens"], stored["targets"], stored["values"], strict=True)
@@ -166,7 +171,7 @@ def store_values(path: pathlib.Path) -> None:
     data, model = _sequences(MOST * len(TASKS), 0), attribution.load_model(path)
     values = values_of(path, model, data.inputs, np.asarray(data.targets))
     np.savez_compressed(
-        path / _VALUES, tokens=data.inputs, targets=np.asarray(data.targets), values=values, network=model.fingerprint
+        path / VALUES, tokens=data.inputs, targets=np.asarray(data.targets), values=values, network=model.fingerprint
     )
 
 
