@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,10 +23,10 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
-from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
+from attribution_benchmarks.core.evaluator import Results, ShardedRun
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, networks
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ALL, ExampleSettings
 from attribution_benchmarks.exact.metrics import OVERALL, TOP_FEATURE, coalitions, of_problem, shapley_values
@@ -251,28 +251,14 @@ class _Evaluation(ExampleEvaluation):
         return cls(run, models, _for_networks(data, values))
 
     def sharded_runs(self) -> list[list[ShardedRun]]:
-        """Return one run for each network."""
-        return [list(self._runs())]
+        """Return one run for each network, with the methods that apply to it."""
+        return [[self._run(name, model) for name, model in self.models.items()]]
 
-    def _runs(self) -> Iterator[ShardedRun]:
-        run, data = self.run, self.data
-        controls = networks(run.benchmark.controls, self.settings.random_networks)
-        fingerprints = {name: model.fingerprint for name, model in self.models.items()}
-        for name, model in self.models.items():
-            attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
-            chosen = {key: each for key, each in run.methods.items() if attends or key not in _OF_ATTENTION}
-            evaluator = Evaluator(
-                self.explainer(model, controls, methods=chosen),
-                [metric.measure for metric in run.metrics.values() if metric.measure],
-                {"benchmark": run.benchmark.name, "model": fingerprints[name], "score": "logits"},
-                [examples, type(self)],
-                run.store,
-                maps_directory=self.maps_directory(models=fingerprints),
-            )
-            rows = [row for row, each in enumerate(data.names) if each.startswith(f"{name}-")]
-            yield ShardedRun(
-                name, evaluator, rows, self.settings.batch_size, lambda some, size: data.batches(size, some)
-            )
+    def _run(self, name: str, model: Any) -> ShardedRun:
+        attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
+        methods = {key: each for key, each in self.run.methods.items() if attends or key not in _OF_ATTENTION}
+        rows = [row for row, each in enumerate(self.data.names) if each.startswith(f"{name}-")]
+        return self.run_of_network(name, model, rows, methods)
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> _Evaluation:
         """Return the evaluation without some sequences of some networks."""
@@ -280,7 +266,7 @@ class _Evaluation(ExampleEvaluation):
 
     def evaluate(self) -> Results:
         """Explain and measure, network by network."""
-        ((*runs,),) = self.sharded_runs()
+        (runs,) = self.sharded_runs()
         return _Joined([self.computed(each, title=f"Sequences, {each.name}") for each in runs])
 
 
