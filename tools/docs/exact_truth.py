@@ -122,14 +122,15 @@ def sequences_table(networks: Mapping[str, Scores]) -> str:
 
 
 def by_masks(page: str) -> dict[str, dict[str, float]]:
-    """Return column -> method -> score of the table of methods, larger is better."""
+    """Return column -> method -> score of the table of methods, larger is better; the methods that all columns have."""
     names = {method.title: name for name, method in METHODS.items()}
     found: dict[str, dict[str, float]] = {}
     for (title, column), text in cells(page, "method").items():
         if title in names:
             score = float(re.match(r"-?[\d.]+", text)[0])
             found.setdefault(column, {})[names[title]] = -score if column in LESS else score
-    return found
+    common = set.intersection(*map(set, found.values()))
+    return {column: {name: scores[name] for name in sorted(common)} for column, scores in found.items()}
 
 
 class Tau(NamedTuple):
