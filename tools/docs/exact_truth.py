@@ -118,7 +118,7 @@ def sequences_table(networks: Mapping[str, Scores]) -> str:
         [names[name], *(cell(column.get(name), False) for column in columns.values())]
         for name in sorted(first, key=lambda name: first[name].mean())
     ]
-    return markdown_table(["method", *(name.replace("_", " ") for name in columns)], body)
+    return markdown_table(["method", *(metric.title for metric in sequences.BY_NETWORK)], body)
 
 
 def by_masks(page: str) -> dict[str, dict[str, float]]:
