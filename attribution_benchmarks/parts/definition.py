@@ -37,7 +37,7 @@ from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, inherited, setting
 from attribution_benchmarks.parts import funnybirds, objects
 from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
-from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_scores, tuned
+from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_over_inputs, mean_scores, tuned
 from attribution_benchmarks.parts.truth import SETS, exact_values, findings, scores_of_interventions
 
 _MOST = 400  # test images
@@ -73,7 +73,7 @@ def examples(count: int, seed: int) -> Examples:
             "background objects": np.asarray(background.any(axis=1)),
         },
         targets=labels,
-        truth=DRAWN.truth(variants, labels, regions, background.any(axis=(2, 3))),
+        truth=DRAWN.truth(variants, labels, regions, np.asarray(background.any(axis=(2, 3)))),
         names=[f"{tuple(CLASSES)[one.label]}-{number:03d}" for number, one in enumerate(drawings)],
     )
 
@@ -149,7 +149,7 @@ class Evaluation(ExampleEvaluation):
                 continue
             curves = self._curves(results, source)
             best = tuned(curves)
-            on_tests = {name: float(np.nanmean(curve[:, best])) for name, curve in curves.items()}
+            on_tests = {name: float(mean_over_inputs(curve)[best]) for name, curve in curves.items()}
             others = [known.get((source.name, name), np.nan) for name in ("single_deletion", "target_sensitivity")]
             at_other = mean_scores({name: known[source.name, name] for name in CHECKS}, *others)
             tuned_scores = mean_scores(on_tests, *others)

@@ -143,9 +143,14 @@ def _at_thresholds(maps: np.ndarray, batch: Batch, scores: Any, check: Callable)
     return np.concatenate([found.mean(axis=1, keepdims=True), found], axis=1)
 
 
+def mean_over_inputs(curve: np.ndarray) -> np.ndarray:
+    """Return the mean over the inputs that have a value, (thresholds,), of (N, thresholds); NaN without such."""
+    return ratio(np.nansum(curve, axis=0), np.isfinite(curve).sum(axis=0))
+
+
 def _sum_of_checks(curves: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
     """Return what the published protocol maximizes over thresholds, (thresholds,)."""
-    means = {name: np.nanmean(curve[rows], axis=0) for name, curve in curves.items()}
+    means = {name: np.nan_to_num(mean_over_inputs(curve[rows])) for name, curve in curves.items()}
     distracted = means.pop("distractibility")
     return np.asarray(sum(means.values()) / 3 + distracted)
 
