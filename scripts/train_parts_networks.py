@@ -25,7 +25,7 @@ from attribution import cli
 from attribution.errors import print_line
 from attribution.files import atomic_write, check_directory
 from attribution_benchmarks.parts import objects
-from attribution_benchmarks.parts.classes import CLASSES, PARTS, allowed_classes
+from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output_dir", "saved_models/parts", "folder of the networks", flag_values=FLAGS)
@@ -98,7 +98,7 @@ class Scenes:
 
     def targets(self, rows: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Return equal probabilities of all classes that the present parts allow, (N, classes) float32."""
-        allowed = allowed_classes(self.variants[rows], present)
+        allowed = DRAWN.allowed(self.variants[rows], present)
         return (allowed / allowed.sum(axis=1, keepdims=True)).astype(np.float32)
 
 

@@ -45,6 +45,9 @@ class Column:
         Controls that no method is tested against, each with ``ORACLE`` or ``TRIVIAL_MAX``.
     bounds
         Least and most a value can be; intervals end there.
+    comparable
+        Whether its ranking is compared with those of other benchmarks; only methods with a score on it can be ranked
+        there.
     """
 
     benchmark: str
@@ -56,6 +59,7 @@ class Column:
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
     excluded: Mapping[str, str] = dataclasses.field(default_factory=dict)
     bounds: tuple[float, float] | None = None
+    comparable: bool = True
 
     @property
     def key(self) -> str:

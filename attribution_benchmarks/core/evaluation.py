@@ -391,29 +391,25 @@ class ExampleEvaluation(TableEvaluation):
 
     def sharded_runs(self) -> list[list[ShardedRun]]:
         """Return one run through the examples."""
-        run, benchmark = self.run, self.run.benchmark
-        for metric in run.metrics.values():
-            if metric.masks and not self.data.masks:
-                raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         model = next(iter(self.models.values()), None)
+        return [[self.run_of_network(self.run.benchmark.name, model, range(len(self.data.names)))]]
+
+    def run_of_network(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> ShardedRun:
+        """Return the run of one network through some examples, with some ``methods``, or those of the run."""
+        run, benchmark, data = self.run, self.run.benchmark, self.data
+        for metric in run.metrics.values():
+            if metric.masks and not data.masks:
+                raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         assert benchmark.examples
         evaluator = Evaluator(
-            self.explainer(model, networks(benchmark.controls, self.settings.random_networks)),
+            self.explainer(model, networks(benchmark.controls, self.settings.random_networks), methods=methods),
             [metric.measure for metric in run.metrics.values() if metric.measure],
             {"benchmark": benchmark.name, "model": model.fingerprint if model else "", "score": str(benchmark.score)},
             [benchmark.examples, type(self)],
             run.store,
             maps_directory=self.maps_directory(models={name: each.fingerprint for name, each in self.models.items()}),
         )
-        data = self.data
-        return [
-            [
-                ShardedRun(
-                    benchmark.name, evaluator, range(len(data.names)), self.settings.batch_size,
-                    lambda some, size: data.batches(size, some),
-                )
-            ]
-        ]  # fmt: skip
+        return ShardedRun(name, evaluator, rows, self.settings.batch_size, lambda some, size: data.batches(size, some))
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> ExampleEvaluation:
         """Return the evaluation without some examples."""

@@ -11,9 +11,7 @@ from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.places import BENCHMARKS
 
-# The default of a report. Methods of layers do not apply to vectors: with exact truth among the columns, no class
-# activation map would be common to all, and rankings would be compared without them.
-REPORTED = ("svea", "bim", "clevr_xai", "parts")
+REPORTED = ("svea", "bim", "clevr_xai", "parts", "sequences")  # the default of a report
 _HERE = pathlib.Path(__file__).resolve().parents[2]  # where our packages are, in a checkout or in an installation
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,10 +23,10 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
-from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
+from attribution_benchmarks.core.evaluator import Results, ShardedRun
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, networks
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ALL, ExampleSettings
 from attribution_benchmarks.exact.metrics import OVERALL, TOP_FEATURE, coalitions, of_problem, shapley_values
@@ -125,6 +125,11 @@ def folder_of(network: str, seed: int) -> str:
     return f"{network}_seed{seed}" if seed else network
 
 
+def folders() -> list[pathlib.Path]:
+    """Return the directories of the networks of all training seeds."""
+    return [default_model(f"exact/sequences/{folder_of(name, seed)}") for name in NETWORKS for seed in range(SEEDS)]
+
+
 def exact_values(tokens: np.ndarray, targets: np.ndarray, scores: Scores) -> np.ndarray:
     """Return the exact Shapley values of each sequence's target, (N, 12) float64.
 
@@ -142,14 +147,14 @@ def exact_values(tokens: np.ndarray, targets: np.ndarray, scores: Scores) -> np.
 
 
 _FOLDERS = tuple(f"exact/sequences/{network}" for network in NETWORKS)
-_VALUES = "values.npz"
+VALUES = "values.npz"  # in the folder of each network
 _PASS = 1024  # sequences in one pass when coalitions are counted
 
 
 def values_of(path: pathlib.Path, model: Any, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return ``exact_values`` of a network in the folder ``path``; those that are stored beside it are not counted."""
     known: dict[bytes, np.ndarray] = {}
-    if (file := path / _VALUES).exists():
+    if (file := path / VALUES).exists():
         with np.load(file) as stored:
             if str(stored["network"]) == model.fingerprint:
                 rows = zip(stored["tokens"], stored["targets"], stored["values"], strict=True)
@@ -166,7 +171,7 @@ def store_values(path: pathlib.Path) -> None:
     data, model = _sequences(MOST * len(TASKS), 0), attribution.load_model(path)
     values = values_of(path, model, data.inputs, np.asarray(data.targets))
     np.savez_compressed(
-        path / _VALUES, tokens=data.inputs, targets=np.asarray(data.targets), values=values, network=model.fingerprint
+        path / VALUES, tokens=data.inputs, targets=np.asarray(data.targets), values=values, network=model.fingerprint
     )
 
 
@@ -246,28 +251,14 @@ class _Evaluation(ExampleEvaluation):
         return cls(run, models, _for_networks(data, values))
 
     def sharded_runs(self) -> list[list[ShardedRun]]:
-        """Return one run for each network."""
-        return [list(self._runs())]
+        """Return one run for each network, with the methods that apply to it."""
+        return [[self._run(name, model) for name, model in self.models.items()]]
 
-    def _runs(self) -> Iterator[ShardedRun]:
-        run, data = self.run, self.data
-        controls = networks(run.benchmark.controls, self.settings.random_networks)
-        fingerprints = {name: model.fingerprint for name, model in self.models.items()}
-        for name, model in self.models.items():
-            attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
-            chosen = {key: each for key, each in run.methods.items() if attends or key not in _OF_ATTENTION}
-            evaluator = Evaluator(
-                self.explainer(model, controls, methods=chosen),
-                [metric.measure for metric in run.metrics.values() if metric.measure],
-                {"benchmark": run.benchmark.name, "model": fingerprints[name], "score": "logits"},
-                [examples, type(self)],
-                run.store,
-                maps_directory=self.maps_directory(models=fingerprints),
-            )
-            rows = [row for row, each in enumerate(data.names) if each.startswith(f"{name}-")]
-            yield ShardedRun(
-                name, evaluator, rows, self.settings.batch_size, lambda some, size: data.batches(size, some)
-            )
+    def _run(self, name: str, model: Any) -> ShardedRun:
+        attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
+        methods = {key: each for key, each in self.run.methods.items() if attends or key not in _OF_ATTENTION}
+        rows = [row for row, each in enumerate(self.data.names) if each.startswith(f"{name}-")]
+        return self.run_of_network(name, model, rows, methods)
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> _Evaluation:
         """Return the evaluation without some sequences of some networks."""
@@ -275,24 +266,24 @@ class _Evaluation(ExampleEvaluation):
 
     def evaluate(self) -> Results:
         """Explain and measure, network by network."""
-        ((*runs,),) = self.sharded_runs()
+        (runs,) = self.sharded_runs()
         return _Joined([self.computed(each, title=f"Sequences, {each.name}") for each in runs])
 
 
-def _of_network(place: int, name: str, about: str) -> Metric:
-    """Return the distance to the truth on one of ``NETWORKS``."""
+def _of_networks(places: Sequence[int], name: str, about: str) -> Metric:
+    """Return the distance to the truth on some of ``NETWORKS``."""
     distance = OVERALL[0].measure
     assert distance
 
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
         found = np.asarray(distance.function(maps, batch, scores))
-        return np.where(np.asarray(batch.truth["network"]) == place, found, np.nan)
+        return np.where(np.isin(batch.truth["network"], places), found, np.nan)
 
     return Metric(
         name,
         name.replace("_", " ").capitalize().replace("Lstm", "LSTM").replace("Cnn", "CNN"),
         "less",
-        f"The distance to the truth on one network alone: {about}",
+        f"The distance to the truth on {about}",
         bounds=(0.0, 1.0),
         measure=PerSampleMetric(name, of_batch),
     )
@@ -305,7 +296,10 @@ _BODIES = (
     "an LSTM, whose last state is read.",
     "three convolutions of five tokens, rectified; the maxima over positions are read.",
 )
-BY_NETWORK = tuple(_of_network(place, name, _BODIES[place]) for place, name in enumerate(NETWORKS))
+BY_NETWORK = tuple(
+    _of_networks([place], name, f"one network alone: {_BODIES[place]}") for place, name in enumerate(NETWORKS)
+)
+TRANSFORMERS = _of_networks(range(3), "transformers", "the three transformers, to which every method here applies.")
 METHODS = (
     "attention_rollout", "gradient_rollout", "lrp_attn", "lrp_cp", "lrp_epsilon", "lrp_gamma", "lrp_alpha1beta0",
     "deeplift", "integrated_gradients", "smoothgrad", "gradient", "gradient_x_input", "kernel_shap", "occlusion",
@@ -348,6 +342,7 @@ _DEFINED = _Sequences(
     metrics=(
         *OVERALL,
         TOP_FEATURE,
+        TRANSFORMERS,
         *BY_NETWORK,
         *(of_problem(place, task, ABOUT[task], classes=2) for place, task in enumerate(TASKS)),
     ),
@@ -358,4 +353,7 @@ _DEFINED = _Sequences(
     network=str(default_model("exact/sequences")),  # all of them
     report_tasks=_report_tasks,
 )
-BENCHMARK = dataclasses.replace(_DEFINED, columns=tuple(map(_DEFINED.column, BY_NETWORK)))
+# Class activation maps do not apply, so a ranking of sequences has too few methods in common with other benchmarks.
+BENCHMARK = dataclasses.replace(
+    _DEFINED, columns=(dataclasses.replace(_DEFINED.column(TRANSFORMERS), comparable=False),)
+)

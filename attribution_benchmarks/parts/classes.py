@@ -6,8 +6,10 @@ jointly like an exclusive or, any two parts of a prototype identify it, or all f
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,41 +41,68 @@ CLASSES: dict[str, tuple[tuple[int, ...], ...]] = {  # name -> its combinations,
     **{f"prototype_{number}": (variants,) for number, variants in enumerate(_PROTOTYPES, start=1)},
     "ordinary": tuple(_with()),
 }
-KINDS = {  # kind of reasoning -> its classes
-    "one part": ("one_crest", "one_tail"),
-    "either of two": ("either",),
-    "exclusive or": ("unequal", "equal"),
-    "prototype": tuple(name for name in CLASSES if name.startswith("prototype")),
-    "all five": ("ordinary",),
-}
-_COMBINATIONS = np.array([one for each in CLASSES.values() for one in each])
-_CLASS_OF = np.repeat(np.arange(len(CLASSES)), [len(each) for each in CLASSES.values()])
 
 
-def allowed_classes(variants: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Return which classes the present parts of objects allow, (N, classes) bool.
+@dataclasses.dataclass(frozen=True)
+class ClassTable:
+    """Which combinations of variants belong to which classes.
 
-    Parameters
+    Attributes
     ----------
-    variants
-        (N, 5) int, the variant of each part.
-    present
-        (N, 5) bool, which parts are visible.
+    combinations
+        (M, 5) int, the variants of the parts.
+    labels
+        (M,) int, the number of each combination's class.
     """
-    agrees = (~present[:, np.newaxis] | (variants[:, np.newaxis] == _COMBINATIONS)).all(axis=2)
-    return np.stack([agrees[:, _CLASS_OF == number].any(axis=1) for number in range(len(CLASSES))], axis=1)
 
+    combinations: np.ndarray
+    labels: np.ndarray
 
-def sufficient_sets(variants: np.ndarray) -> np.ndarray:
-    """Return which sets of parts are minimal sufficient ones of objects, (N, 32) bool in the order of ``coalitions``.
+    def allowed(self, variants: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """Return which classes the present parts, (N, 5) bool, of objects, (N, 5) int, allow, (N, classes) bool."""
+        agrees = (~present[:, np.newaxis] | (variants[:, np.newaxis] == self.combinations)).all(axis=2)
+        return np.stack([agrees[:, self.labels == number].any(axis=1) for number in np.unique(self.labels)], axis=1)
 
-    A sufficient set leaves one class. It is minimal if no proper subset is sufficient.
-    """
-    sets = coalitions(len(PARTS))
-    sufficient = np.stack(
-        [allowed_classes(variants, np.broadcast_to(each, variants.shape)).sum(axis=1) == 1 for each in sets], axis=1
-    )
-    return minimal(sufficient)
+    def sufficient_sets(self, variants: np.ndarray) -> np.ndarray:
+        """Return which sets of parts are minimal sufficient ones of objects, (N, 32) bool in order of ``coalitions``.
+
+        A sufficient set leaves one class. It is minimal if no proper subset is sufficient.
+        """
+        sets = coalitions(len(PARTS))
+        one_left = [self.allowed(variants, np.broadcast_to(each, variants.shape)).sum(axis=1) == 1 for each in sets]
+        return minimal(np.stack(one_left, axis=1))
+
+    def shared_pair(self, variants: np.ndarray, label: int) -> tuple[list[int], np.ndarray]:
+        """Return two other classes that share two parts each with an object, without overlap, and these parts, (2, 5).
+
+        Classes with one combination count only. Without such classes both are -1.
+        """
+        shared = self.combinations == variants
+        single = np.bincount(self.labels)[self.labels] == 1
+        candidates = np.flatnonzero(single & (self.labels != label) & (shared.sum(axis=1) == 2))
+        for pair in itertools.combinations(candidates, 2):
+            if not shared[list(pair)].all(axis=0).any():
+                return self.labels[list(pair)].tolist(), shared[list(pair)]
+        return [-1, -1], np.zeros((2, len(PARTS)), bool)
+
+    def truth(self, variants: np.ndarray, labels: np.ndarray, regions: np.ndarray, there: np.ndarray) -> dict[str, Any]:
+        """Return what the metrics need to know of images.
+
+        Parameters
+        ----------
+        variants, labels
+            (N, 5) and (N,) int, of the objects.
+        regions
+            (N, 5 + background objects, H, W) bool, the pixels of each part and background object.
+        there
+            (N, background objects) bool, which background objects an image has.
+        """
+        pairs = [self.shared_pair(one, int(label)) for one, label in zip(variants, labels, strict=True)]
+        pair, pair_parts = (np.array(each) for each in zip(*pairs, strict=True))
+        return {
+            "regions": regions, "there": there, "sufficient": self.sufficient_sets(variants), "pair": pair,
+            "pair_parts": pair_parts,
+        }  # fmt: skip
 
 
 def minimal(sufficient: np.ndarray) -> np.ndarray:
@@ -83,15 +112,7 @@ def minimal(sufficient: np.ndarray) -> np.ndarray:
     return sufficient & ~(sufficient[:, np.newaxis] & smaller).any(axis=2)
 
 
-def shared_pairs(variants: np.ndarray, label: int) -> tuple[tuple[int, np.ndarray], tuple[int, np.ndarray]] | None:
-    """Return two other classes that share two parts each with an object, without overlap; None if there are none.
-
-    Each is a class and its shared parts, (5,) bool. Classes with one combination count only.
-    """
-    alone = [number for number in range(len(CLASSES)) if (_CLASS_OF == number).sum() == 1 and number != label]
-    shared = [(number, _COMBINATIONS[_CLASS_OF == number][0] == variants) for number in alone]
-    pairs = [(number, parts) for number, parts in shared if parts.sum() == 2]
-    for first, second in itertools.combinations(pairs, 2):
-        if not (first[1] & second[1]).any():
-            return first, second
-    return None
+DRAWN = ClassTable(
+    np.array([one for each in CLASSES.values() for one in each]),
+    np.repeat(np.arange(len(CLASSES)), [len(each) for each in CLASSES.values()]),
+)

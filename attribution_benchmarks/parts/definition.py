@@ -36,8 +36,8 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, inherited, setting
 from attribution_benchmarks.parts import funnybirds, objects
-from attribution_benchmarks.parts.classes import CLASSES, PARTS, shared_pairs, sufficient_sets
-from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_scores, tuned
+from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
+from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_over_inputs, mean_scores, tuned
 from attribution_benchmarks.parts.truth import SETS, exact_values, findings, scores_of_interventions
 
 _MOST = 400  # test images
@@ -64,10 +64,6 @@ def examples(count: int, seed: int) -> Examples:
     background = masks[:, : objects.BACKGROUND_OBJECTS]
     regions = np.concatenate([np.stack([layers[part] for part in PARTS], axis=1), background], axis=1)
     variants, labels = (np.stack([getattr(one, name) for one in drawings]) for name in ("variants", "label"))
-    pairs = [
-        shared_pairs(one, int(label)) or ((-1, np.zeros(5, bool)),) * 2
-        for one, label in zip(variants, labels, strict=True)
-    ]
     whole = np.ones((1, len(objects.LAYERS)), bool)
     return Examples(
         np.concatenate([objects.images_of(one, whole) for one in drawings]),
@@ -77,13 +73,7 @@ def examples(count: int, seed: int) -> Examples:
             "background objects": np.asarray(background.any(axis=1)),
         },
         targets=labels,
-        truth={
-            "regions": regions,
-            "there": np.asarray(background.any(axis=(2, 3))),
-            "sufficient": sufficient_sets(variants),
-            "pair": np.array([[number for number, _ in pair] for pair in pairs]),
-            "pair_parts": np.array([[shared for _, shared in pair] for pair in pairs]),
-        },
+        truth=DRAWN.truth(variants, labels, regions, np.asarray(background.any(axis=(2, 3)))),
         names=[f"{tuple(CLASSES)[one.label]}-{number:03d}" for number, one in enumerate(drawings)],
     )
 
@@ -159,7 +149,7 @@ class Evaluation(ExampleEvaluation):
                 continue
             curves = self._curves(results, source)
             best = tuned(curves)
-            on_tests = {name: float(np.nanmean(curve[:, best])) for name, curve in curves.items()}
+            on_tests = {name: float(mean_over_inputs(curve)[best]) for name, curve in curves.items()}
             others = [known.get((source.name, name), np.nan) for name in ("single_deletion", "target_sensitivity")]
             at_other = mean_scores({name: known[source.name, name] for name in CHECKS}, *others)
             tuned_scores = mean_scores(on_tests, *others)

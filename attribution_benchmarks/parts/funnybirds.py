@@ -23,7 +23,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.reading import read_json
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.parts.classes import minimal
+from attribution_benchmarks.parts.classes import ClassTable
 from attribution_benchmarks.stats.coalitions import coalitions
 
 COLORS: Mapping[str, Sequence[tuple[int, int, int]]] = {
@@ -45,27 +45,22 @@ def examples(count: int, seed: int, data_dir: str) -> Examples:
         raise BadInput(f"{folder / 'dataset_test.json'} lists no images")
     classes = _classes(folder)
     labels = np.array([_integer(row, "class_idx", folder / "dataset_test.json") for row in rows])
+    if not np.isin(labels, np.arange(len(classes))).all():
+        raise BadInput(f"{folder / 'dataset_test.json'} has classes that are not in {folder / 'classes.json'}")
     names = [f"{label}/{number:06d}" for number, label in enumerate(labels)]
     objects = [len(re.findall(r"\d+", str(_background(row)))) for row in rows]
-    maps = [_rgb(folder / "test_part_map" / f"{name}.png") for name in names]
+    inputs = _pictures([folder / "test" / f"{name}.png" for name in names])
+    maps = _pictures([folder / "test_part_map" / f"{name}.png" for name in names], inputs.shape[1:])
     regions = np.stack([_regions(one, max(objects)) for one in maps])
-    whole = np.asarray(regions[:, : len(PARTS)].any(axis=1))
-    sufficient = _sufficient_sets(classes)
-    pairs = [_shared_pairs(classes, label) for label in labels]
+    table = ClassTable(classes, np.arange(len(classes)))
     return Examples(
-        np.stack([_rgb(folder / "test" / f"{name}.png") for name in names]).astype(np.float32) / 255,
+        inputs.astype(np.float32) / 255,
         masks={
-            "parts": whole,
-            **{p: regions[:, i] for i, p in enumerate(PARTS)},
+            "parts": np.asarray(regions[:, : len(PARTS)].any(axis=1)),
+            **{part: regions[:, place] for place, part in enumerate(PARTS)},
         },
         targets=labels,
-        truth={
-            "regions": regions,
-            "there": np.arange(max(objects)) < np.array(objects)[:, np.newaxis],
-            "sufficient": sufficient[labels],
-            "pair": np.array([classes_ for classes_, _ in pairs]),
-            "pair_parts": np.array([parts for _, parts in pairs]),
-        },
+        truth=table.truth(classes[labels], labels, regions, np.arange(max(objects)) < np.array(objects)[:, np.newaxis]),
         names=names,
     )
 
@@ -76,7 +71,8 @@ def interventions(data: Examples, data_dir: str) -> Iterator[np.ndarray]:
         folder = pathlib.Path(data_dir) / "test_interventions" / name
         files = ["_".join(["body", *itertools.compress(PARTS, kept)]) for kept in coalitions(len(PARTS))]
         files += [f"background_interventions/{number}" for number in range(int(there.sum()))]
-        yield np.stack([_rgb(folder / f"{file}.png") for file in files]).astype(np.float32) / 255
+        found = _pictures([folder / f"{file}.png" for file in files], data.inputs.shape[1:])
+        yield found.astype(np.float32) / 255
 
 
 def _read(path: pathlib.Path, kind: type) -> Any:
@@ -110,34 +106,24 @@ def _classes(folder: pathlib.Path) -> np.ndarray:
         raise BadInput(f"{path}: a class has no variant of each of {', '.join(PARTS)}") from error
 
 
-def _rgb(path: pathlib.Path) -> np.ndarray:
-    """Return an image without alpha, (H, W, 3) uint8."""
+def _pictures(paths: Sequence[pathlib.Path], shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return images without alpha, (N, H, W, 3) uint8, of one ``shape``, that of the first where None."""
     from PIL import Image
 
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
-    except OSError as error:
-        raise BadInput(f"{path} is missing or not an image") from error
+    found = []
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                found.append(np.asarray(image.convert("RGB")))
+        except OSError as error:
+            raise BadInput(f"{path} is missing or not an image") from error
+        shape = shape or found[0].shape
+        if found[-1].shape != shape:
+            raise BadInput(f"{path} has the shape {found[-1].shape}, others {shape}")
+    return np.stack(found)
 
 
 def _regions(part_map: np.ndarray, objects: int) -> np.ndarray:
     """Return the pixels of the parts and background objects, (5 + objects, H, W) bool."""
     colors = [*COLORS.values(), *([(_OBJECT, _OBJECT, _OBJECT + number)] for number in range(objects))]
     return np.stack([np.any([(part_map == color).all(axis=2) for color in each], axis=0) for each in colors])
-
-
-def _sufficient_sets(classes: np.ndarray) -> np.ndarray:
-    """Return the minimal sets of parts that distinguish each class from all others, (classes, 32) bool."""
-    same = classes[:, np.newaxis] == classes
-    matches = (~coalitions(len(PARTS)) | same[:, :, np.newaxis]).all(axis=3)  # class, other class, set
-    return minimal(matches.sum(axis=1) == 1)
-
-
-def _shared_pairs(classes: np.ndarray, label: int) -> tuple[list[int], np.ndarray]:
-    """Return the first two classes that share two parts each with a class, without overlap, and these parts."""
-    shared = classes == classes[label]
-    for first, second in itertools.combinations(np.flatnonzero(shared.sum(axis=1) == 2), 2):
-        if not (shared[first] & shared[second]).any():
-            return [int(first), int(second)], shared[[first, second]]
-    return [-1, -1], np.zeros((2, len(PARTS)), bool)

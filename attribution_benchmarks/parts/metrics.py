@@ -143,9 +143,14 @@ def _at_thresholds(maps: np.ndarray, batch: Batch, scores: Any, check: Callable)
     return np.concatenate([found.mean(axis=1, keepdims=True), found], axis=1)
 
 
+def mean_over_inputs(curve: np.ndarray) -> np.ndarray:
+    """Return the mean over the inputs that have a value, (thresholds,), of (N, thresholds); NaN without such."""
+    return ratio(np.nansum(curve, axis=0), np.isfinite(curve).sum(axis=0))
+
+
 def _sum_of_checks(curves: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
     """Return what the published protocol maximizes over thresholds, (thresholds,)."""
-    means = {name: np.nanmean(curve[rows], axis=0) for name, curve in curves.items()}
+    means = {name: np.nan_to_num(mean_over_inputs(curve[rows])) for name, curve in curves.items()}
     distracted = means.pop("distractibility")
     return np.asarray(sum(means.values()) / 3 + distracted)
 
@@ -214,54 +219,52 @@ def _behaves(batch: Batch) -> np.ndarray:
     return known & (first[0] < first[1]) & (second[1] < second[0])
 
 
-_ABOUT_DILATION = " The parts' pixels are dilated by 5 x 5, because thin parts lose mass at their edges."
-
-
-def _of_truth(name: str, compare: Callable, title: str, about: str, **described: Any) -> list[Metric]:
-    """Return a metric of agreement with the exact values, without and with dilation."""
+def _with_and_without_dilation(name: str, function: Callable, title: str, about: str, **described: Any) -> list[Metric]:
+    """Return a metric of maps, ``function(maps, batch, scores, dilated)``, without and with dilation."""
     return [
         of_maps(
             name + "_dilated" * dilated,
-            functools.partial(_agreement, compare=compare, dilated=dilated),
+            functools.partial(function, dilated=dilated),
             title=title + ", dilated" * dilated,
-            about=about + _ABOUT_DILATION * dilated,
-            source=_SHAPLEY,
+            about=about
+            + " The parts' pixels are dilated by 5 x 5, because thin parts lose mass at their edges." * dilated,
             masks=True,
-            cost="32 passes an input, the same for all maps",
             **described,
         )
         for dilated in (False, True)
     ]
 
 
-SHAPLEY_CORRELATION, *_DILATED = _of_truth(
-    "shapley_correlation",
-    pearson,
-    "Shapley correlation",
-    "Correlation of a map's sums over the five parts with their exact Shapley values. Between -1 and 1; more is "
-    "better.",
-    bounds=(-1.0, 1.0),
-    chance="0",
-)
+_EXACT: dict[str, Any] = {"source": _SHAPLEY, "cost": "32 passes an input, the same for all maps"}
 _OF_TRUTH = (
-    SHAPLEY_CORRELATION,
-    *_DILATED,
-    *_of_truth(
+    *_with_and_without_dilation(
+        "shapley_correlation",
+        functools.partial(_agreement, compare=pearson),
+        "Shapley correlation",
+        "Correlation of a map's sums over the five parts with their exact Shapley values. Between -1 and 1; more is "
+        "better.",
+        bounds=(-1.0, 1.0),
+        chance="0",
+        **_EXACT,
+    ),
+    *_with_and_without_dilation(
         "sign_agreement",
-        sign_agreement,
+        functools.partial(_agreement, compare=sign_agreement),
         "Sign agreement",
         "Share of the parts of influence whose sum has the sign of the exact Shapley value. Between 0 and 1; more is "
         "better.",
         bounds=(0.0, 1.0),
         chance="0.5",
+        **_EXACT,
     ),
-    *_of_truth(
+    *_with_and_without_dilation(
         "top_part",
-        top_part,
+        functools.partial(_agreement, compare=top_part),
         "Top part",
         "Share of images whose largest sum is on the part of the largest exact Shapley value. More is better.",
         bounds=(0.0, 1.0),
         chance="0.2",
+        **_EXACT,
     ),
     of_maps(
         "probability_correlation",
@@ -273,44 +276,46 @@ _OF_TRUTH = (
         masks=True,
         bounds=(-1.0, 1.0),
     ),
-    *(
-        of_maps(
-            "share_outside" + "_dilated" * dilated,
-            functools.partial(share_outside, dilated=dilated),
-            title="Outside" + ", dilated" * dilated,
-            better="less",
-            about="Share of a map's magnitude outside of all parts, such as on the body and on the background. Less is "
-            "better." + _ABOUT_DILATION * dilated,
-            masks=True,
-            bounds=(0.0, 1.0),
-        )
-        for dilated in (False, True)
+    *_with_and_without_dilation(
+        "share_outside",
+        share_outside,
+        "Outside",
+        "Share of a map's magnitude outside of all parts, such as on the body and on the background. Less is better.",
+        better="less",
+        bounds=(0.0, 1.0),
     ),
 )
-_TITLES = {
-    "data_check": ("Data check", "The largest share of a minimal sufficient set of parts that a map finds important."),
-    "preservation_check": ("Preservation", "Share of images whose prediction stays with the important parts alone."),
-    "deletion_check": ("Deletion", "Share of images whose prediction changes without the important parts."),
-    "distractibility": (
+_PROTOCOL: dict[str, Any] = {"source": _FUNNYBIRDS, "masks": True, "bounds": (0.0, 1.0)}
+
+
+def _check(name: str, title: str, about: str) -> Metric:
+    """Return one of ``CHECKS`` as a metric: its mean over the thresholds, and its curve over them."""
+    return Metric(
+        name,
+        title,
+        about=f"{about} Each image's threshold is the best one on the other half of the images. Between 0 and 1; more "
+        "is better.",
+        measure=PerSampleMetric(
+            name, functools.partial(_at_thresholds, check=CHECKS[name]), width=1 + len(THRESHOLDS), digits=6
+        ),
+        **_PROTOCOL,
+    )
+
+
+_OF_PROTOCOL = (
+    _check(
+        "data_check", "Data check", "The largest share of a minimal sufficient set of parts that a map finds important."
+    ),
+    _check(
+        "preservation_check",
+        "Preservation",
+        "Share of images whose prediction stays with the important parts alone.",
+    ),
+    _check("deletion_check", "Deletion", "Share of images whose prediction changes without the important parts."),
+    _check(
+        "distractibility",
         "Distractibility",
         "1 minus the share of the parts and background objects without influence that a map finds important.",
-    ),
-}
-_OF_PROTOCOL = (
-    *(
-        Metric(
-            name,
-            _TITLES[name][0],
-            about=f"{_TITLES[name][1]} Each image's threshold is the best one on the other half of the images. Between "
-            "0 and 1; more is better.",
-            source=_FUNNYBIRDS,
-            masks=True,
-            bounds=(0.0, 1.0),
-            measure=PerSampleMetric(
-                name, functools.partial(_at_thresholds, check=check), width=1 + len(THRESHOLDS), digits=6
-            ),
-        )
-        for name, check in CHECKS.items()
     ),
     of_maps(
         "single_deletion",
@@ -318,22 +323,18 @@ _OF_PROTOCOL = (
         title="Single deletion",
         about="Spearman's correlation of a map's sums with the drops of the score without one part each, mapped to 0 "
         "to 1. More is better.",
-        source=_FUNNYBIRDS,
-        masks=True,
-        bounds=(0.0, 1.0),
         chance="0.5",
+        **_PROTOCOL,
     ),
     Metric(
         "target_sensitivity",
         "Target sensitivity",
         about="How often the parts that another class shares with the object get more in the map of this class than in "
         "that of a third class. Between 0 and 1; more is better.",
-        source=_FUNNYBIRDS,
-        masks=True,
-        bounds=(0.0, 1.0),
         chance="0.5",
         cost="two more maps of an input",
         measure=PerSampleMetric("target_sensitivity", target_sensitivity, of_controls=False, needs_explainer=True),
+        **_PROTOCOL,
     ),
 )
 METRICS = (*_OF_TRUTH, *_OF_PROTOCOL)

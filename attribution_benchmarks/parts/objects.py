@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,85 +33,58 @@ _RED, _ORANGE, _YELLOW, _GREEN, _BLUE, _PURPLE, _PINK, _TEAL = (
 )  # fmt: skip
 
 
-def _crest(canvas: Canvas, variant: int, ink: Callable) -> None:
-    if variant == 0:
-        canvas.polygon("0.3,-0.55 0.45,-1 0.65,-0.55", ink(_RED))
-    elif variant == 1:
-        for x in (0.25, 0.45, 0.65):
-            canvas.polygon([(x - 0.09, -0.5), (x, -0.9), (x + 0.09, -0.5)], ink(_ORANGE))
-    elif variant == 2:
-        canvas.line([(0.45, -0.5), (0.4, -0.8)], 0.08, ink(_DARK))
-        canvas.ellipse((0.4, -0.86), 0.16, ink(_PURPLE))
-    elif variant == 3:
-        canvas.limb([(0.4, -0.5), (0.25, -0.9), (0.0, -0.85)], 0.26, 0.08, ink(_BLUE))
-    else:
-        canvas.rectangle(0.15, -0.78, 0.8, -0.58, ink(_GREEN))
-        canvas.rectangle(0.3, -0.95, 0.65, -0.75, ink(_GREEN))
+_PUPIL = ("ellipse", (0.56, -0.32), 0.09, _DARK)
+_FEET = (-0.2, 0.2)
+# Part -> variant -> shapes: a method of ``Canvas`` and its arguments, the last of which is the color.
+_SHAPES: dict[str, tuple[tuple[tuple[Any, ...], ...], ...]] = {
+    "crest": (
+        (("polygon", "0.3,-0.55 0.45,-1 0.65,-0.55", _RED),),
+        tuple(("polygon", [(x - 0.09, -0.5), (x, -0.9), (x + 0.09, -0.5)], _ORANGE) for x in (0.25, 0.45, 0.65)),
+        (("line", [(0.45, -0.5), (0.4, -0.8)], 0.08, _DARK), ("ellipse", (0.4, -0.86), 0.16, _PURPLE)),
+        (("limb", [(0.4, -0.5), (0.25, -0.9), (0.0, -0.85)], 0.26, 0.08, _BLUE),),
+        (("rectangle", 0.15, -0.78, 0.8, -0.58, _GREEN), ("rectangle", 0.3, -0.95, 0.65, -0.75, _GREEN)),
+    ),
+    "eye": (
+        (("ellipse", (0.56, -0.32), 0.19, _WHITE), _PUPIL),
+        (("ellipse", (0.56, -0.32), 0.19, _YELLOW), _PUPIL),
+        (("ellipse", (0.56, -0.32), 0.19, _DARK), ("ellipse", (0.56, -0.32), 0.1, _RED)),
+        (("rectangle", 0.4, -0.48, 0.72, -0.16, _GREEN), _PUPIL),
+        (("ellipse", (0.56, -0.32), 0.2, _BLUE), ("line", [(0.4, -0.32), (0.72, -0.32)], 0.08, _WHITE)),
+    ),
+    "feet": (
+        tuple(
+            ("line", points, 0.08, _ORANGE)
+            for x in _FEET
+            for points in ([(x, 0.4), (x, 0.85)], [(x - 0.1, 0.88), (x + 0.15, 0.88)])
+        ),
+        tuple(("rectangle", x - 0.12, 0.4, x + 0.12, 0.88, _BLUE) for x in _FEET),
+        tuple(
+            ("ellipse", (x, 0.72), radius, color) for x in _FEET for radius, color in ((0.2, _DARK), (0.08, _YELLOW))
+        ),
+        tuple(("polygon", [(x, 0.4), (x - 0.2, 0.9), (x + 0.2, 0.9)], _RED) for x in _FEET),
+        tuple(("limb", [(x, 0.4), (x * 2.2, 0.9)], 0.2, 0.06, _PURPLE) for x in _FEET),
+    ),
+    "tail": (
+        (("limb", [(-0.4, 0.1), (-0.7, -0.1), (-0.95, -0.5)], 0.2, 0.08, _TEAL),),
+        (("polygon", "-0.35,0.1 -0.98,-0.3 -0.98,0.4", _PURPLE),),
+        (("limb", [(-0.4, 0.1), (-0.75, -0.1)], 0.1, 0.1, _DARK), ("ellipse", (-0.8, -0.15), 0.18, _RED)),
+        (("line", [(-0.4, 0.1), (-0.65, -0.25), (-0.75, 0.1), (-0.98, -0.25)], 0.12, _YELLOW),),
+        tuple(("limb", [(-0.35, 0.1), (-0.7, 0.5 * y + 0.05), (-0.98, y)], 0.16, 0.12, _PINK) for y in (-0.45, 0.3)),
+    ),
+    "wing": (
+        (("ellipse", (-0.08, 0.1), (0.3, 0.18), _YELLOW),),
+        (("polygon", "0.2,-0.05 -0.4,-0.1 -0.1,0.35", _PINK),),
+        tuple(("rectangle", x - 0.06, -0.08, x + 0.06, 0.3, _BLUE) for x in (-0.3, -0.1, 0.1)),
+        tuple(("ellipse", (x, 0.1), 0.15, _GREEN) for x in (-0.25, 0.08)),
+        (("blob", "0.2,0 -0.1,-0.12 -0.45,0.05 -0.15,0.12 -0.4,0.3 0.1,0.25", _ORANGE),),
+    ),
+}
 
 
-def _eye(canvas: Canvas, variant: int, ink: Callable) -> None:
-    middle = (0.56, -0.32)
-    if variant == 3:
-        canvas.rectangle(0.4, -0.48, 0.72, -0.16, ink(_GREEN))
-    elif variant == 4:
-        canvas.ellipse(middle, 0.2, ink(_BLUE))
-    else:
-        canvas.ellipse(middle, 0.19, ink((_WHITE, _YELLOW, _DARK)[variant]))
-    if variant in (0, 1, 3):
-        canvas.ellipse(middle, 0.09, ink(_DARK))
-    elif variant == 2:
-        canvas.ellipse(middle, 0.1, ink(_RED))
-    else:
-        canvas.line([(0.4, -0.32), (0.72, -0.32)], 0.08, ink(_WHITE))
-
-
-def _feet(canvas: Canvas, variant: int, ink: Callable) -> None:
-    for x in (-0.2, 0.2):
-        if variant == 0:
-            canvas.line([(x, 0.4), (x, 0.85)], 0.08, ink(_ORANGE))
-            canvas.line([(x - 0.1, 0.88), (x + 0.15, 0.88)], 0.08, ink(_ORANGE))
-        elif variant == 1:
-            canvas.rectangle(x - 0.12, 0.4, x + 0.12, 0.88, ink(_BLUE))
-        elif variant == 2:
-            canvas.ellipse((x, 0.72), 0.2, ink(_DARK))
-            canvas.ellipse((x, 0.72), 0.08, ink(_YELLOW))
-        elif variant == 3:
-            canvas.polygon([(x, 0.4), (x - 0.2, 0.9), (x + 0.2, 0.9)], ink(_RED))
-        else:
-            canvas.limb([(x, 0.4), (x * 2.2, 0.9)], 0.2, 0.06, ink(_PURPLE))
-
-
-def _tail(canvas: Canvas, variant: int, ink: Callable) -> None:
-    if variant == 0:
-        canvas.limb([(-0.4, 0.1), (-0.7, -0.1), (-0.95, -0.5)], 0.2, 0.08, ink(_TEAL))
-    elif variant == 1:
-        canvas.polygon("-0.35,0.1 -0.98,-0.3 -0.98,0.4", ink(_PURPLE))
-    elif variant == 2:
-        canvas.limb([(-0.4, 0.1), (-0.75, -0.1)], 0.1, 0.1, ink(_DARK))
-        canvas.ellipse((-0.8, -0.15), 0.18, ink(_RED))
-    elif variant == 3:
-        canvas.line([(-0.4, 0.1), (-0.65, -0.25), (-0.75, 0.1), (-0.98, -0.25)], 0.12, ink(_YELLOW))
-    else:
-        for tip in (-0.45, 0.3):
-            canvas.limb([(-0.35, 0.1), (-0.7, 0.5 * tip + 0.05), (-0.98, tip)], 0.16, 0.12, ink(_PINK))
-
-
-def _wing(canvas: Canvas, variant: int, ink: Callable) -> None:
-    if variant == 0:
-        canvas.ellipse((-0.08, 0.1), (0.3, 0.18), ink(_YELLOW))
-    elif variant == 1:
-        canvas.polygon("0.2,-0.05 -0.4,-0.1 -0.1,0.35", ink(_PINK))
-    elif variant == 2:
-        for x in (-0.3, -0.1, 0.1):
-            canvas.rectangle(x - 0.06, -0.08, x + 0.06, 0.3, ink(_BLUE))
-    elif variant == 3:
-        for x in (-0.25, 0.08):
-            canvas.ellipse((x, 0.1), 0.15, ink(_GREEN))
-    else:
-        canvas.blob("0.2,0 -0.1,-0.12 -0.45,0.05 -0.15,0.12 -0.4,0.3 0.1,0.25", ink(_ORANGE))
-
-
-_DRAW_PART = {"crest": _crest, "eye": _eye, "feet": _feet, "tail": _tail, "wing": _wing}
+def _part(canvas: Canvas, shapes: Sequence[tuple[Any, ...]], shift: np.ndarray) -> None:
+    """Draw the shapes of a part, with colors that are shifted by (3,) numbers."""
+    for method, *where, color in shapes:
+        getattr(canvas, method)(*where, np.asarray(color, float) + shift)
 
 
 def _body(canvas: Canvas, color: np.ndarray) -> None:
@@ -193,16 +167,12 @@ def draw(split: str, number: int, seed: int = 0) -> Drawing:
     count = BACKGROUND_OBJECTS if busy else BACKGROUND_OBJECTS // 2
     layers = [_placed_object(rng, number < count) for number in range(BACKGROUND_OBJECTS)]
     pose, body, shift = _pose(rng), 0.6 * palette(rng)[0] + 60, rng.uniform(-18, 18, 3)
-
-    def ink(color: Sequence[float]) -> np.ndarray:
-        return np.asarray(color, float) + shift
-
+    chosen = {name: _SHAPES[name][variant] for name, variant in zip(PARTS, variants, strict=True)}
     for name in _ORDER:
         if name == _BODY:
             layers.append(_layer(pose, functools.partial(_body, color=body)))
         else:
-            variant = int(variants[PARTS.index(name)])
-            layers.append(_layer(pose, functools.partial(_DRAW_PART[name], variant=variant, ink=ink)))
+            layers.append(_layer(pose, functools.partial(_part, shapes=chosen[name], shift=shift)))
     noise = rng.standard_normal((SIDE, SIDE, 1)) * rng.uniform(1, 4)
     return Drawing(label, variants, (ground + noise).astype(np.float32), np.stack(layers), busy)
 

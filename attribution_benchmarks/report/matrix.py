@@ -33,7 +33,7 @@ class Matrix:
     columns: tuple[Column, ...]  # those with at least one row
     methods: tuple[str, ...]  # those of ``common`` first, then the others, each by mean rank
     controls: tuple[str, ...]
-    common: tuple[str, ...]  # the methods that every column has
+    common: tuple[str, ...]  # the methods that every comparable column has
     cells: Mapping[tuple[str, str], Mapping]  # (name, column key) -> row of the benchmark's document, if it has a value
     # (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
     ranks: Mapping[tuple[str, str], float]
@@ -87,6 +87,11 @@ class Matrix:
         """Return the printed names of the benchmarks."""
         return list(dict.fromkeys(column.group for column in self.columns))
 
+    def groups_not_compared(self) -> list[str]:
+        """Return the printed names of the benchmarks whose rankings are not compared with others."""
+        compared = {column.group for column in comparable_columns(self.columns)}
+        return [name for name in self.groups() if name not in compared]
+
 
 def build(
     documents: Iterable[Mapping],
@@ -106,9 +111,15 @@ def build(
     for column in shown:
         _fill_blanks(column, names, cells, blanks, reasons or {})
     ranks = _ranks(shown, names, cells)
-    incomplete = {name for name, _ in blanks}
+    comparable = {column.key for column in comparable_columns(shown)}
+    incomplete = {name for name, key in blanks if key in comparable}
     order = tuple(sorted(names, key=lambda name: (name in incomplete, _mean_share(name, shown, ranks))))
     return Matrix(shown, order, controls, order[: len(set(names) - incomplete)], cells, ranks, blanks, networks)
+
+
+def comparable_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns whose rankings are compared between benchmarks; all if there is no such column."""
+    return [column for column in columns if column.comparable] or list(columns)
 
 
 def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> Matrix:
@@ -197,7 +208,7 @@ def _mean_share(name: str, columns: Sequence[Column], ranks: Mapping) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Agreement of the columns on the ranking of the common methods."""
+    """Agreement of the comparable columns on the ranking of the common methods."""
 
     # Over what -> Kendall's W: of all columns, between benchmarks (each with the mean rank of its columns), within each
     # benchmark, and between benchmarks without one family of methods. Nothing for a single benchmark.
@@ -210,16 +221,17 @@ class Agreement:
 
 
 def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:
-    """Return the agreement of the columns; permutations and intervals are over families of methods.
+    """Return the agreement of the comparable columns; permutations and intervals are over families of methods.
 
     ``families`` is method -> family; a method that it lacks is its own family.
     """
     from scipy.stats import rankdata
 
     correlations = rank_correlations(matrix.goodness(matrix.methods))
-    groups = np.array([column.group for column in matrix.columns])
-    names = matrix.groups()
-    scores = matrix.goodness(matrix.common)
+    compared = comparable_columns(matrix.columns)
+    groups = np.array([column.group for column in compared])
+    names = list(dict.fromkeys(groups.tolist()))
+    scores = matrix.goodness(matrix.common)[:, [matrix.columns.index(column) for column in compared]]
     if len(names) < 2 or len(matrix.common) < 2:
         return Agreement({}, {}, AgreementByChance(), *correlations)
     family = np.array([(families or {}).get(name, name) for name in matrix.common])

@@ -101,6 +101,7 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
         "concordances": sections.concordances(agreement),
         "power": sections.power_lines(power, names),
         "common": [names(name) for name in matrix.common],
+        "not_compared": matrix.groups_not_compared(),
         "correlations": sections.correlations(matrix, agreement),
         "matrix_data": _json({
             "titles": {name: names(name) for name in matrix.methods},

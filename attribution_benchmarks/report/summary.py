@@ -402,7 +402,9 @@ def scope(matrix: Matrix) -> str:
         if inputs:
             counts.append(f"{group} {inputs}")
     size = f"{count_of(len(matrix.methods), 'method')} on {count_of(len(matrix.columns), 'metric')}"
-    on_all = f" Methods with a score on all metrics: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
+    others = matrix.groups_not_compared()
+    which = f"all metrics but those of {enumeration(others)}" if others else "all metrics"
+    on_all = f" Methods with a score on {which}: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
     return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"
 
 

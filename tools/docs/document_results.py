@@ -34,9 +34,13 @@ OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own
 
 
 def matrix_tables(text: str) -> dict[str, str]:
-    """Return the tables of methods and of baselines, without ranks, from a report's ``matrix.md``."""
+    """Return the tables of methods and of baselines, without ranks, from a report's ``matrix.md``.
+
+    They have ``COLUMNS``, the first ones of the report, and the rows with a score there.
+    """
     _, _, *lines = text.split("\n\n")[0].splitlines()
     rows = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
+    rows = [row[: 1 + len(COLUMNS)] for row in rows if set(row[1 : 1 + len(COLUMNS)]) != {"–"}]
     ranked = [any("(" in cell for cell in cells) for _, *cells in rows]
     found = {}
     for name, of_methods in (("method", True), ("baseline", False)):
@@ -52,10 +56,10 @@ def matrix_tables(text: str) -> dict[str, str]:
 def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str:
     """Return the largest share of each method's score, in percent, that baselines of some kinds reach."""
     names = titles(list(map(benchmark_named, REPORTED)))
-    shares: dict[str, dict[str, str]] = {row["column"]: {} for row in rows}
-    labels = dict(zip(shares, COLUMNS, strict=False))
+    labels = dict(zip(dict.fromkeys(row["column"] for row in rows), COLUMNS, strict=False))
+    shares: dict[str, dict[str, str]] = {column: {} for column in labels}
     for row in rows:
-        if share := _largest_share(row, is_shown):
+        if row["column"] in labels and (share := _largest_share(row, is_shown)):
             shares[row["column"]][row["method"]] = share
     shares = {column: of_methods for column, of_methods in shares.items() if of_methods}
     methods = dict.fromkeys(itertools.chain(*shares.values()))

@@ -195,7 +195,8 @@ def test_scores_by_network_and_by_task():
         assert rows["occlusion", metric] < 0.5 < rows["uniform", metric]
     assert rows["attention_rollout", "transformer"] > rows["occlusion", "transformer"]
     assert ("attention_rollout", "lstm") not in rows or np.isnan(rows["attention_rollout", "lstm"] or np.nan)
-    assert [column.metric for column in sequences.BENCHMARK.matrix_columns()] == list(NETWORKS)
+    means = [rows["occlusion", name] for name in NETWORKS[:3]]
+    assert rows["occlusion", "transformers"] == pytest.approx(np.mean(means))
 
 
 def test_values_of_another_network_are_counted(tmp_path, networks):

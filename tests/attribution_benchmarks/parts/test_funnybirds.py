@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -105,6 +106,7 @@ def test_interventions_are_in_the_order_of_coalitions(data_dir):
         ("dataset_test.json", '[{"bg": 1}]', "no integer 'class_idx'"),
         ("classes.json", '[{"class_idx": 0, "parts": {"beak": 1}}]', "no variant of each of beak"),
         ("classes.json", "{}", "is not a JSON list"),
+        ("dataset_test.json", '[{"class_idx": 4}]', "classes that are not in"),
     ],
 )
 def test_damaged_files_are_refused(data_dir, tmp_path, name, content, message):
@@ -112,6 +114,13 @@ def test_damaged_files_are_refused(data_dir, tmp_path, name, content, message):
         (tmp_path / file).write_text((data_dir / file).read_text())
     (tmp_path / name).write_text(content)
     with pytest.raises(BadInput, match=message):
+        funnybirds.examples(10, 0, str(tmp_path))
+
+
+def test_an_image_of_another_size_is_named(data_dir, tmp_path):
+    shutil.copytree(data_dir, tmp_path, dirs_exist_ok=True)
+    save(tmp_path / "test_part_map" / "2" / "000001.png", np.zeros((SIDE, SIDE + 1, 3), np.uint8))
+    with pytest.raises(BadInput, match=r"000001.png has the shape \(12, 13, 3\), others \(12, 12, 3\)"):
         funnybirds.examples(10, 0, str(tmp_path))
 
 

@@ -160,6 +160,14 @@ def test_thresholds_tuned_on_tests_and_on_the_other_half():
     assert metrics.cross_fitted(curves)["distractibility"].sum() == 0
 
 
+def test_thresholds_of_a_network_that_is_never_correct():
+    """Warnings are errors here."""
+    curves = {name: np.full((4, 80), np.nan) for name in metrics.CHECKS}
+    curves["distractibility"] = np.tile(np.arange(80) == 9, (4, 1)).astype(float)
+    assert metrics.tuned(curves) == 9 and (metrics.cross_fitted(curves)["distractibility"] == 1).all()
+    assert np.isnan(metrics.mean_over_inputs(curves["data_check"])).all()
+
+
 def test_mean_scores_are_those_of_the_paper():
     # The published figures of ResNet-50 with Input x Gradient.
     checks = {"data_check": 0.7353, "preservation_check": 0.602, "deletion_check": 0.532, "distractibility": 0.5437}

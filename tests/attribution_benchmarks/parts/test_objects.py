@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.parts import objects
-from attribution_benchmarks.parts.classes import (
-    CLASSES,
-    PARTS,
-    allowed_classes,
-    minimal,
-    shared_pairs,
-    sufficient_sets,
-)
+from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS, minimal
 from attribution_benchmarks.stats.coalitions import coalitions
 
 
@@ -22,12 +15,12 @@ def names(sets):
 
 def test_whole_objects_have_one_class():
     for label, combinations in enumerate(CLASSES.values()):
-        allowed = allowed_classes(np.array(combinations), np.ones((len(combinations), 5), bool))
+        allowed = DRAWN.allowed(np.array(combinations), np.ones((len(combinations), 5), bool))
         np.testing.assert_array_equal(allowed, np.broadcast_to(np.arange(len(CLASSES)) == label, allowed.shape))
 
 
 def test_without_parts_every_class_is_allowed():
-    assert allowed_classes(np.zeros((1, 5), int), np.zeros((1, 5), bool)).all()
+    assert DRAWN.allowed(np.zeros((1, 5), int), np.zeros((1, 5), bool)).all()
 
 
 @pytest.mark.parametrize(
@@ -40,16 +33,16 @@ def test_without_parts_every_class_is_allowed():
     ],
 )
 def test_minimal_sufficient_sets(variants, expected):
-    assert names(sufficient_sets(np.array([variants]))[0]) == set(map(frozenset, expected))
+    assert names(DRAWN.sufficient_sets(np.array([variants]))[0]) == set(map(frozenset, expected))
 
 
 def test_two_parts_identify_a_prototype_unless_another_has_both():
     (combination,) = CLASSES["prototype_1"]
-    sets = names(sufficient_sets(np.array([combination]))[0])
+    sets = names(DRAWN.sufficient_sets(np.array([combination]))[0])
     assert {len(each) for each in sets} == {2} and len(sets) == 8
     assert not {frozenset(["crest", "eye"]), frozenset(["tail", "wing"])} & sets
-    (first, parts), (second, others) = shared_pairs(np.array(combination), 5)
-    assert {first, second} == {6, 7} and not (parts & others).any() and parts.sum() == others.sum() == 2
+    pair, (parts, others) = DRAWN.shared_pair(np.array(combination), 5)
+    assert pair == [6, 7] and not (parts & others).any() and parts.sum() == others.sum() == 2
 
 
 def test_a_set_with_a_sufficient_subset_is_not_minimal():

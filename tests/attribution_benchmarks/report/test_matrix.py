@@ -99,6 +99,17 @@ def test_agreement_is_over_common_methods_and_turns_the_lower_is_better_columns(
     }  # fmt: skip
 
 
+def test_a_benchmark_that_is_not_comparable_has_no_part_in_the_agreement(documents, columns):
+    some = [replace(column, comparable=column.benchmark != "bim") for column in columns]
+    found = matrix.build(documents, some)
+    assert len(found.common) == 4 and found.groups_not_compared() == ["BIM"]
+    agreed = matrix.agreement(found)
+    assert list(agreed.pairs) == [("SVEA", "CLEVR-XAI")] and agreed.correlations.shape == (4, 4)
+    assert "a score on all metrics but those of BIM: 4." in summary.scope(found)
+    alone = matrix.build(documents, [replace(column, comparable=False) for column in columns])
+    assert alone.groups_not_compared() == [] and len(alone.common) == 3
+
+
 def test_between_benchmarks_each_counts_once(documents, columns):
     """Two columns of one benchmark that say the same do not outvote another benchmark."""
     turned = copy.deepcopy([documents[0], documents[1]])

@@ -88,7 +88,10 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     reasons = {(method, name) for name, definition in definitions.items() for method in definition.report.reasons}
     assert blanks <= reasons
     if not quick:
-        assert reasons - blanks == {("integrated_gradients_smoothgrad", "bim")}  # of the quick run
+        assert reasons - blanks == {  # of the quick run
+            ("integrated_gradients_smoothgrad", "bim"),
+            *((name, "sequences") for name in ("gradient", "lrp_alpha1beta0", "smoothgrad")),
+        }
     assert everything <= set(reproduce.titles(definitions.values()))
 
 
@@ -110,7 +113,7 @@ def test_every_method_of_a_benchmark_has_a_family(tmp_path):
 def test_the_presets_compute_all_columns_of_the_matrix():
     found = tasks(False)
     columns = [column for name in registry.REPORTED for column in presets.columns_of(registry.benchmark_named(name))]
-    assert len({column.key for column in columns}) == len(columns) == 12
+    assert len({column.key for column in columns}) == len(columns) == 13
     for column in columns:
         scored = [
             task
@@ -131,7 +134,9 @@ def test_a_metric_of_all_benchmarks_is_computed_and_has_a_column_in_each(monkeyp
     definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
     keys = [column.key for one in definitions for column in presets.columns_of(one) if column.metric == "toy"]
     assert asked == set(registry.REPORTED)
-    assert keys == ["svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex", "parts toy"]
+    assert keys == [
+        "svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex", "parts toy", "sequences toy",
+    ]  # fmt: skip
     for name, own in (("svea", svea_metrics.METRICS), ("bim", bim_scores.METRICS), ("clevr_xai", ACCURACIES)):
         assert shared.select_metrics([*own, "toy"], own)["toy"] is toy, name
 

@@ -2,13 +2,14 @@
 
 from tools.docs import document_results
 
-COLUMNS = " | ".join(f"column {number}" for number in range(10))
+COLUMNS = " | ".join(f"column {number}" for number in range(11))
 BLANKS = " | –" * 8
 MATRIX = f"""| method | {COLUMNS} |
-| --- |{" --- |" * 10}
-| Grad-CAM | 62.3 (2) | 11.9 (1.5)✓{BLANKS} |
-| Score-CAM | 67.2 (1) | 12.2 (1.5)n/a{BLANKS} |
-| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} |
+| --- |{" --- |" * 11}
+| Grad-CAM | 62.3 (2) | 11.9 (1.5)✓{BLANKS} | 0.5 (1) |
+| Score-CAM | 67.2 (1) | 12.2 (1.5)n/a{BLANKS} | – |
+| AttnLRP | – | –{BLANKS} | 0.4 (2) |
+| Largest \\|x\\|, no network | 61.4 | 17.1‡{BLANKS} | – |
 
 A legend | with a line.
 """
