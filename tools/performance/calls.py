@@ -3,7 +3,7 @@
     git worktree add ../before COMMIT
     .venv-benchmarks/bin/python tools/performance/calls.py --before=../before
 
-writes four parts of RESULTS.md, or those of ``--parts``. The environment is that of ``speed.py``. Every ratio is the
+writes five parts of RESULTS.md, or those of ``--parts``. The environment is that of ``speed.py``. Every ratio is the
 median over rounds in one process on one thread, in which all contenders take turns. ``before`` is this library as it is
 in another directory, imported beside this one; without it its columns are blank. ``captum`` and ``zennit`` compute the
 same on the same architecture in PyTorch.
@@ -13,8 +13,10 @@ import contextlib
 import functools
 import gc
 import importlib
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -34,7 +36,9 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=32, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 5, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("before", "", "directory of another version of the project", flag_values=FLAGS)
-flags.DEFINE_list("parts", ["passes", "single", "first", "precision"], "tables to measure", flag_values=FLAGS)
+flags.DEFINE_list(
+    "parts", ["passes", "single", "first", "precision", "commands"], "tables to measure", flag_values=FLAGS
+)
 
 HOW = "CPU, one thread; ratios of CPU time, medians of {} rounds in which all take turns in one process."
 # Saved network, inputs, method and parameters of the table beside the passes; KernelSHAP scores no group, too.
@@ -57,6 +61,10 @@ FIRST = {
 }
 PRECISION = {name: ("gradient", "grad_cam", "lrp_alpha1beta0") for name in ("small_resnet", "resnet50")}
 PRECISION["small_vit"] = ("gradient", "lrp_alpha1beta0", "lrp_attn")
+COMMANDS = (
+    "attribution.explain --model=saved_models/bim/obj --image=docs/pictures/zebra.jpg --output={cache}/maps.png",
+    "svea.benchmark --methods=gradient",
+)
 
 
 class Version:
@@ -277,12 +285,56 @@ def precision_table(versions, values):
     return f"# Reduced precision\n\n{HOW.format(values.repeats)}\n\n{markdown_table(header, body)}"
 
 
+def commands_table(versions, values):
+    """Return commands as processes of their own, which take turns, with an empty cache."""
+    directories = {"before": values.before, "after": ROOT} if values.before else {"after": ROOT}
+    body = []
+    for command in COMMANDS:
+        seconds, peaks = ({name: [] for name in directories} for _ in range(2))
+        for _ in range(values.repeats):
+            for name, directory in directories.items():
+                used, peak = process_cost(command, directory)
+                seconds[name].append(used)
+                peaks[name].append(peak)
+        own = f"{statistics.median(seconds['after']):.1f}", f"{statistics.median(peaks['after']):.0f}"
+        body.append(
+            [
+                f"`{command.split(' --output')[0]}`",
+                *own,
+                ratio(seconds, "after", "before"),
+                ratio(peaks, "after", "before"),
+            ]
+        )
+        print(body[-1], file=sys.stderr, flush=True)
+    header = ["command", "CPU s", "MB", "CPU, after / before", "memory, after / before"]
+    how = f"One thread, an empty cache; medians of {values.repeats} processes of each version, which take turns."
+    return f"# Commands\n\n{how}\n\n{markdown_table(header, body)}"
+
+
+def process_cost(command, directory):
+    """Return the CPU seconds of a command's process and its peak in MB."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"PYTHONPATH": str(directory), "XDG_CACHE_HOME": cache}
+        arguments = [sys.executable, "-m", *command.format(cache=cache).split()]
+        process = subprocess.Popen(arguments, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command} failed")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
 def main(values):
     """Measure and write the parts."""
     networks.use_one_thread()
     versions = {"before": Version(values.before)} if values.before else {}
     versions["after"] = Version(ROOT)
-    tables = {"passes": passes_table, "single": single_table, "first": first_table, "precision": precision_table}
+    tables = {
+        "passes": passes_table,
+        "single": single_table,
+        "first": first_table,
+        "precision": precision_table,
+        "commands": commands_table,
+    }
     for part in values.parts:
         text = tables[part](versions, values)
         print(text)
