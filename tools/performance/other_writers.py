@@ -27,10 +27,7 @@ flags.DEFINE_integer("repeats", 3, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output", str(pathlib.Path(__file__).with_name("RESULTS.md")), "file to write", flag_values=FLAGS)
 flags.DEFINE_string("child", "", "print the CPU seconds of a process's first load of a file", flag_values=FLAGS)
 
-METHODS = (
-    "gradient", "integrated_gradients", "guided_backprop", "grad_cam", "lrp_epsilon_plus", "lrp_alpha1beta0",
-    "deeplift",
-)  # fmt: skip
+METHODS = ("gradient", "guided_backprop", "grad_cam", "lrp_epsilon_plus", "lrp_alpha1beta0")
 
 
 def first_load(path):
@@ -44,13 +41,18 @@ def medians(rounds):
     return {writer: statistics.median(one[writer] for one in rounds) for writer in rounds[0]}
 
 
-def map_times(paths, inputs, repeats):
-    """Return the CPU seconds of a map by method and writer: medians of rounds in which the files take turns."""
+def map_times(paths, family, repeats):
+    """Return CPU seconds of a map by method and writer, medians of rounds in which the files take turns, and its rows.
+
+    PyTorch's file has a fixed number of rows.
+    """
     import networks
 
     import attribution
 
     models = {writer: attribution.load_model(path) for writer, path in paths.items()}
+    rows = models["PyTorch"].batch_size(1)
+    inputs = family.inputs(rows)
 
     def explained(method, model):
         (name,) = model.inputs
@@ -60,12 +62,12 @@ def map_times(paths, inputs, repeats):
     for method in METHODS:
         for model in models.values():
             explained(method, model)
-        rounds = [
+        taken = [
             {writer: networks.seconds_of(explained, method, model) for writer, model in models.items()}
             for _ in range(repeats)
         ]
-        found[method] = medians(rounds)
-    return found
+        found[method] = medians(taken)
+    return found, rows
 
 
 def main(values):
@@ -95,11 +97,11 @@ def main(values):
         for _ in range(values.repeats + 1)
     ]
     rows["a further load, s"] = medians(loads[1:])
-    times = map_times(paths, family.inputs(2), values.repeats)
+    times, count = map_times(paths, family, values.repeats)
     rows |= {f"`{method}`, multiple": {t: one[t] / one["TensorFlow"] for t in one} for method, one in times.items()}
     text = (
         f"# Files of JAX and PyTorch\n\n{values.family} at 64x64, TensorFlow {version}, one thread, medians of "
-        f"{values.repeats} rounds: CPU seconds of loading, and of maps of 2 images as multiples of the time from "
+        f"{values.repeats} rounds: CPU seconds of loading, and of maps of {count} images as multiples of the time from "
         "TensorFlow's file. Loading compares the translation with the module, which XLA compiles for that: most of a "
         "process's first load.\n\n"
     )

@@ -13,8 +13,6 @@ import tensorflow as tf
 from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder
 
 MOVES = ("Identity", "Transpose", "ExpandDims", "Reshape", "Squeeze", "StopGradient")
-
-
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 
 
