@@ -98,14 +98,15 @@ class _Folding:
         kernel = self._kernel(layer)
         if self.graph.nodes[layer].op == "DepthwiseConv2dNative":
             channels = kernel.shape[2] * kernel.shape[3]
-            self.kernels[layer] = kernel * np.broadcast_to(scale, (channels,)).reshape(kernel.shape[2:])
+            scale = np.broadcast_to(scale, (channels,)).reshape(kernel.shape[2:])
         else:
             channels = kernel.shape[-1]
-            self.kernels[layer] = kernel * scale
+        self.kernels[layer] = (kernel * scale).astype(kernel.dtype)
         for name in steps[:-1]:
             self._replace(name, "Identity", [self._moving_input(name)])
         bias_values = np.broadcast_to(shift, (channels,)).reshape((-1, 1, 1) if axis == 1 else -1)
-        bias = self._constant(steps[-1] + "/folded_bias", bias_values)
+        dtype = _TYPES[self.graph.nodes[steps[-1]].attr["T"].type]
+        bias = self._constant(steps[-1] + "/folded_bias", bias_values.astype(dtype))
         self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
         self.done.update(steps)
         altered: str | None = layer
@@ -126,7 +127,7 @@ class _Folding:
             columns = (..., slice(start, start + channels), slice(None))  # of HWIO and of (inputs, outputs)
             kernel = self._kernel(layer).copy()
             share = kernel[columns] * np.broadcast_to(shift, (channels,))[:, np.newaxis]
-            bias = share.reshape(-1, kernel.shape[-1]).sum(axis=0)
+            bias = share.reshape(-1, kernel.shape[-1]).sum(axis=0).astype(kernel.dtype)
             kernel[columns] *= np.broadcast_to(scale, (channels,))[:, np.newaxis]
             self.kernels[layer] = kernel
             self.biases[layer] = self.biases.get(layer, np.float32(0)) + bias
@@ -292,6 +293,8 @@ class _Folding:
 
     def _moves_no_channel(self, name: str, axis: int = -1) -> bool:
         node = self.graph.nodes[name]
+        if node.op == "Cast":  # Keras on PyTorch normalizes in float32 where layers compute in float64
+            return all(node.attr[kind].type in _TYPES for kind in ("SrcT", "DstT"))
         if node.op not in _MOVES:
             return False
         if axis == 1:

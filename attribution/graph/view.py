@@ -233,8 +233,8 @@ SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 # those of the benchmarks, ResNet-50 and EfficientNetB0.
 _SIMPLE = {
     "Identity": tf.identity, "Reshape": tf.reshape, "Squeeze": tf.squeeze, "ExpandDims": tf.expand_dims,
-    "AddV2": tf.add, "Sub": tf.subtract, "Mul": tf.multiply, "Maximum": tf.maximum,
-    "Rsqrt": tf.math.rsqrt, "Sqrt": tf.sqrt,
+    "Transpose": tf.transpose, "AddV2": tf.add, "Sub": tf.subtract, "Mul": tf.multiply, "Maximum": tf.maximum,
+    "Neg": tf.negative, "Rsqrt": tf.math.rsqrt, "Sqrt": tf.sqrt,
 }  # fmt: skip
 
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _BY_SIGN = ("z_plus", "alpha_beta", "gamma")  # kinds of rules that look at signs
 _NONNEGATIVE = ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
 _MONOTONE = (
-    *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALIZATIONS, *ops.ACTIVATIONS, "Cast",
-    "Neg",
+    *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALIZATIONS, *ops.ACTIVATIONS, "Neg",
 )  # fmt: skip
 
 
@@ -214,7 +213,7 @@ def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> Any:
 
 
 _DENOMINATORS = ("Rsqrt", "Sqrt", "Reciprocal")
-_PASSED = (*ops.MOVES, "Cast", "StopGradient", "Neg")
+_PASSED = (*ops.MOVES, "StopGradient", "Neg")
 _BOUNDED = ("Minimum", "Maximum", "ClipByValue")
 
 

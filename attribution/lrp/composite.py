@@ -42,10 +42,10 @@ AVERAGES = (
     "Mean", "Sum", "AvgPool", "AvgPool3D", "ResizeBilinear", "SegmentSum", "UnsortedSegmentSum", "Cumsum",
 )  # fmt: skip
 SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
-# Every value of the output is a value of the first input.
+# Every value of the output is a value of the first input, perhaps in another number format.
 MOVES = (
-    "Identity", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Tile", "BroadcastTo", "Slice", "StridedSlice",
-    "Gather", "GatherV2", "BatchToSpaceND", "DepthToSpace", "SpaceToDepth", "ReverseV2", "Roll",
+    "Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Tile", "BroadcastTo", "Slice",
+    "StridedSlice", "Gather", "GatherV2", "BatchToSpaceND", "DepthToSpace", "SpaceToDepth", "ReverseV2", "Roll",
 )  # fmt: skip
 # Every value of the output is a value of an input, or a constant that absorbs its relevance.
 SELECTS = (

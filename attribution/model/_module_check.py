@@ -18,6 +18,7 @@ _TOLERANCE = 1e-5  # of the largest value; where the network computes in shorter
 _SHORT = {tf.float16.as_datatype_enum: 2.0**-10, tf.bfloat16.as_datatype_enum: 2.0**-7}
 _ROUNDINGS = 8  # how much more than one change of all last digits the roundings of a pass may do
 _ROWS, _SIZE = 2, 16  # where the file leaves sizes open
+_SIGNS = 4093  # random ones, repeated: weights are many
 
 
 def difference(
@@ -49,10 +50,11 @@ def difference(
     arrays = [tf.constant(array) for array in random_arrays(specs.values(), _ROWS, _SIZE)]
     types = [value.type for node in graph.nodes.values() for value in node.attr.values()]
     tolerance = max(_SHORT.get(one, _TOLERANCE) for one in types)
-    translated = _function(graph, inputs, output)
+    function = _function(graph, inputs, output)
+    translated = functools.partial(function, graph.weights)
 
     def rounded() -> Callable[..., Any]:
-        return _function(_rounded(graph), inputs, output)
+        return functools.partial(function, {name: _last_digits(weight) for name, weight in graph.weights.items()})
 
     try:
         scores, again = translated(*arrays), lambda: rounded()(*map(_last_digits, arrays))
@@ -86,16 +88,15 @@ def _difference_of_gradients(
 
 
 def _function(graph: GraphView, inputs: Sequence[str], output: str) -> Callable[..., Any]:
-    def function(*given: Any) -> Any:
-        (found,), _ = graph.import_on(dict(zip(inputs, given, strict=True)), [output])
+    """Return the function of a graph's weights and inputs, traced once for all weights."""
+
+    def function(weights: Mapping[str, Any], *given: Any) -> Any:
+        view = GraphView(graph.graph_def, weights)
+        (found,), _ = view.import_on(dict(zip(inputs, given, strict=True)), [output])
         return found
 
     compiled: Callable[..., Any] = tf.function(function, autograph=False)
     return compiled
-
-
-def _rounded(graph: GraphView) -> GraphView:
-    return GraphView(graph.graph_def, {name: _last_digits(weight) for name, weight in graph.weights.items()})
 
 
 def _last_digits(x: Any) -> Any:
@@ -103,8 +104,9 @@ def _last_digits(x: Any) -> Any:
     x = tf.convert_to_tensor(x) if x.dtype.is_floating else x
     if x.dtype not in (tf.float32, tf.float64):
         return x
-    signs = tf.cast(2 * tf.random.stateless_uniform(tf.shape(x), (0, 1), 0, 2, tf.int32) - 1, x.dtype)
-    return x * (1 + signs * np.finfo(x.dtype.as_numpy_dtype).eps)
+    size, dtype = x.shape.num_elements(), x.dtype.as_numpy_dtype
+    factors = 1 + np.random.default_rng(0).choice([-1, 1], min(size, _SIGNS)) * np.finfo(dtype).eps
+    return x * np.resize(factors.astype(dtype), size).reshape(x.shape)
 
 
 def _gradients(function: Callable[..., Any], arrays: Sequence[tf.Tensor]) -> list[tf.Tensor]:

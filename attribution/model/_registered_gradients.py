@@ -29,7 +29,7 @@ RECTIFIERS = ("Relu", "Relu6", "LeakyRelu")
 PRELU = "PRelu"
 _NONLINEAR_CHOICES = ("Select", "SelectV2", "Maximum", "Minimum", "ClipByValue")
 _ALLOWED = {
-    *ops.LAYERS, *ops.AVERAGES, *ops.SUMS, *ops.MOVES, *ops.SELECTS, *ops.SCALES, *ops.NORMALIZATIONS, "Neg", "Cast",
+    *ops.LAYERS, *ops.AVERAGES, *ops.SUMS, *ops.MOVES, *ops.SELECTS, *ops.SCALES, *ops.NORMALIZATIONS, "Neg",
     "OnesLike", "ZerosLike",  # read the shape alone
 } - set(_NONLINEAR_CHOICES)  # fmt: skip
 

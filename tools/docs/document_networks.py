@@ -1,6 +1,9 @@
 """Explain every family of the zoo by every method, compare with oracles, and write docs/networks.md.
 
 python tools/docs/document_networks.py --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
+python tools/docs/document_networks.py --families=DenseNet121 --writers=jax --methods=gradient,grad_cam --notensorflow
+
+The second one compares some methods alone, and with what is stored of TensorFlow's file.
 
 A stopped run resumes: each family's results are stored in a file of the work folder, a folder for each writer, and are
 reused while neither the package's code nor the zoo's changes. So are the files that Keras writes on JAX and on PyTorch.
@@ -41,6 +44,8 @@ FLAGS = flags.FlagValues()
 flags.DEFINE_list("families", [], "names of families; all by default", flag_values=FLAGS)
 flags.DEFINE_string("work_dir", str(ROOT / "data" / "zoo"), "folder of the results", flag_values=FLAGS)
 flags.DEFINE_list("writers", [], "others that write the families: jax, torch; none by default", flag_values=FLAGS)
+flags.DEFINE_bool("tensorflow", True, "measure TensorFlow's files; else their stored cells count", flag_values=FLAGS)
+flags.DEFINE_list("methods", [], "methods to compare on other writers' files; all by default", flag_values=FLAGS)
 flags.DEFINE_string("torch_python", "", "Python that has torch_xla; this one by default", flag_values=FLAGS)
 flags.DEFINE_bool("measure", True, "measure what has no results; else write the page alone", flag_values=FLAGS)
 flags.DEFINE_string("stored", str(ROOT / "docs" / "networks.json"), "file of all results", flag_values=FLAGS)
@@ -124,10 +129,13 @@ def _known(path: pathlib.Path, methods) -> dict | None:
     return found if found.get("code") == _code() and complete else None
 
 
-def exact_methods(results) -> dict[str, list[str]]:
-    """Return by family the methods whose maps are exact."""
+def exact_methods(results, chosen=()) -> dict[str, list[str]]:
+    """Return by family the methods whose maps are exact, those of the chosen ones if there are any."""
     cells = {name: found["methods"].items() for name, found in results.items()}
-    return {name: [method for method, cell in found if cell["status"] == "exact"] for name, found in cells.items()}
+    return {
+        name: [method for method, cell in found if cell["status"] == "exact" and method in (chosen or measure.METHODS)]
+        for name, found in cells.items()
+    }
 
 
 def stored(path: pathlib.Path) -> dict[str, dict[str, dict]]:
@@ -240,8 +248,16 @@ def _writers(results, by_writer) -> list[str]:
     for writer, found in by_writer.items():
         missing = [name for name in results if writers.writable(FAMILIES[name]) and name not in found]
         reasons += [f"Not compared on {writers.WRITERS[writer]}: {', '.join(missing)}."] if missing else []
+        part = [name for name in found if _is_part(results, found, name)]
+        reasons += [f"Compared on {writers.WRITERS[writer]} by some methods alone: {', '.join(part)}."] if part else []
     table = markdown_table(["writer", "families", *OF_WRITERS, "exact"], body).rstrip("\n")
     return ["", text, "", table, *(["", " ".join(reasons)] if reasons else [])]
+
+
+def _is_part(results, found, name) -> bool:
+    """Return whether only some of the methods that are exact on TensorFlow's file of a family were compared."""
+    compared = found[name]["methods"]
+    return bool(compared) and not set(exact_methods(results).get(name, ())) <= set(compared)
 
 
 def _where_exact(results, found, name, methods) -> collections.Counter:
@@ -315,8 +331,10 @@ def main(values):
     folder, path = pathlib.Path(values.work_dir), pathlib.Path(values.stored)
     known = stored(path)
     if values.measure:
-        known.setdefault("", {}).update(results(values.families, folder))
-        exact, python = exact_methods(known[""]), {"torch": values.torch_python}
+        _check_known(values.methods, measure.METHODS, "method", "methods")
+        if values.tensorflow:
+            known.setdefault("", {}).update(results(values.families, folder))
+        exact, python = exact_methods(known[""], values.methods), {"torch": values.torch_python}
         for writer in values.writers:
             new = results(values.families, folder, writer, python.get(writer, ""), exact)
             known.setdefault(writer, {}).update(new)

@@ -15,7 +15,6 @@ from attribution.graph.view import node_of
 
 _REACH = 8  # tensors further up that may be a function's variable
 
-
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": np.abs, "Cast": lambda x: x, "Erf": np.vectorize(math.erf, [float]),
     "Erfc": np.vectorize(math.erfc, [float]),
@@ -26,7 +25,6 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sqrt": np.sqrt, "Square": np.square, "Tanh": np.tanh,
 }  # fmt: skip
 
-
 _JOINING: dict[str, Callable[..., Any]] = {
     "Add": np.add, "AddV2": np.add, "Equal": np.equal, "Greater": np.greater, "GreaterEqual": np.greater_equal,
     "Less": np.less, "LessEqual": np.less_equal, "LogicalAnd": np.logical_and, "LogicalOr": np.logical_or,
@@ -34,13 +32,10 @@ _JOINING: dict[str, Callable[..., Any]] = {
     "RealDiv": np.divide, "Select": np.where, "SelectV2": np.where, "Sub": np.subtract,
 }  # fmt: skip
 
-
 ELEMENTWISE = _UNARY | _JOINING
-
 
 # Close together, so that equal values mean equal slopes, and far away, where the writers of approximations cut them.
 _GRID = np.concatenate([np.linspace(-9, 9, 361), *(sign * np.geomspace(10, 1e4, 20) for sign in (-1, 1))])
-
 
 _ONE = int(np.flatnonzero(_GRID == -1)[0])
 

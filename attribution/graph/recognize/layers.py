@@ -260,12 +260,10 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
 
 PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))
 
-
 PRODUCTS: Rules = {
     "Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize),
     "AddV2": (_step_of_a_cell,),
 }
-
 
 LAYERS: Rules = {
     "Einsum": (_dense,), "SelectV2": (_lookup,), **dict.fromkeys(("GatherV2", *RESHAPES), (_row,)),

@@ -172,11 +172,8 @@ SIMPLE: Rules = {
     "SelectV2": (_known_choice,), "Maximum": (_no_bound,), "BroadcastTo": (_no_broadcast,),
 }  # fmt: skip
 
-
 MEANS: Rules = {**dict.fromkeys(RESHAPES, (_kept_axes,)), "RealDiv": (_mean,), "Mul": (_mean,)}
 
-
 NORMS: Rules = {"Mean": (_variance,), "Sub": (_variance_of_squares,), "AddV2": (_batch_norm, _layer_norm)}
-
 
 SOFTMAXES: Rules = {"RealDiv": (_softmax,), "Sub": (_log_softmax,)}

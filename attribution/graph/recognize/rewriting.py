@@ -13,8 +13,6 @@ import tensorflow as tf
 from attribution.graph.view import GraphView, node_of, pure_subgraph, set_placeholder
 
 MOVES = ("Identity", "Transpose", "ExpandDims", "Reshape", "Squeeze", "StopGradient")
-
-
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 
 
@@ -30,16 +28,20 @@ class Graph:
         self._outputs = list(outputs)
         self._number = itertools.count()
         self._inputs = [node.name for node in graph_def.node if node.op == "Placeholder" and node.name not in weights]
-        self._set(pure_subgraph(graph_def, self._outputs, keep=self._inputs), None)
+        self._specs: dict[str, list[tf.TensorSpec]] = {}
+        self._set(pure_subgraph(graph_def, self._outputs, keep=self._inputs))
 
-    def _set(self, graph_def: Any, outputs: Any) -> None:
-        self._view = view = GraphView(graph_def, self._weights, outputs=outputs)
+    def _set(self, graph_def: Any) -> None:
+        self._view = view = GraphView(graph_def, self._weights, outputs=self._specs)
         self.nodes: dict[str, Any] = dict(view.nodes)
         self.variable = view.below(self._inputs)
         self._specs = {name: view._outputs_of(name) for name in view.nodes}
 
     def result(self) -> tf.compat.v1.GraphDef:
-        """Return the graph without what its outputs do not need."""
+        """Return the graph without identities, which hide sums from rules, and what its outputs do not need."""
+        for node in self.nodes.values():
+            for place, tensor in enumerate(node.input):
+                node.input[place] = self._past_identities(tensor)
         changed = tf.compat.v1.GraphDef()
         changed.versions.CopyFrom(self._view.graph_def.versions)
         changed.library.CopyFrom(self._view.graph_def.library)
@@ -64,17 +66,19 @@ class Graph:
 
     def refresh(self) -> None:
         """Drop unused nodes."""
-        self._set(self.result(), None)
+        self._set(self.result())
+
+    def _past_identities(self, tensor: str) -> str:
+        while (node := self.nodes[node_of(tensor)]).op == "Identity":
+            tensor = node.input[0]
+        return tensor
 
     def up(self, tensor: str) -> Any:
         """Return the node of which a tensor is the first output, identities left aside."""
-        node = self.nodes[node_of(tensor)]
-        while node.op == "Identity":
-            tensor = node.input[0]
-            node = self.nodes[node_of(tensor)]
+        tensor = self._past_identities(tensor)
         if not is_first(tensor):
             raise Unfit
-        return node
+        return self.nodes[node_of(tensor)]
 
     def inputs(self, node: Any) -> list[Any]:
         """Return the nodes of a node's inputs."""
@@ -143,6 +147,7 @@ class Graph:
             return False
         names = {tensor.op.name: source.name for tensor, source in zip(given, sources, strict=True)}
         self._add(built, node, names | {result.op.name: node.name})
+        self._specs[node.name][0] = tf.TensorSpec(result.shape.merge_with(known.shape), known.dtype)
         return True
 
     def _add(self, built: tf.Graph, node: Any, names: dict[str, str]) -> None:

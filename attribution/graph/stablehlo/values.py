@@ -151,8 +151,11 @@ def sizes_from(kind: Type, shape: Sequence[Value]) -> list[Any]:
 
 
 def ordered(x: Any, given: Sequence[Any], wanted: Sequence[Any]) -> Any:
-    """Return a tensor whose axes are named ``given`` with its axes in the order wanted."""
+    """Return a tensor whose axes are named ``given`` with its axes in the order wanted; transposes are joined."""
     order = [list(given).index(axis) for axis in wanted]
+    while tf.is_tensor(x) and x.op.type == "Transpose":
+        inner = tf.get_static_value(x.op.inputs[1])
+        x, order = x.op.inputs[0], [int(inner[axis]) for axis in order]
     return x if order == sorted(order) else run(tf.transpose, x, order)
 
 

@@ -518,6 +518,14 @@ def test_copies_and_rolls():
     check_unchanged(lambda x: tf.concat([x[:, 1:], x[:, 1:2]], 1), (None, 4, 6))
 
 
+def test_identities_inside_go():
+    graph_def = graph_of(lambda x: tf.nn.relu(tf.identity(tf.identity(x * x) + 1.0)) + 2.0, (None, 4))
+    found = recognize(graph_def, {}, ["scores"])
+    assert [node.name for node in found.node if node.op == "Identity"] == ["scores"]
+    arrays = arrays_of([(None, 4)], tf.float32)
+    np.testing.assert_array_equal(values(found, arrays), values(graph_def, arrays))
+
+
 def test_names_of_outputs_stay_and_a_graph_of_tensorflow_does_not_change():
     kernel = weights(3, 3, 2, 4)
 

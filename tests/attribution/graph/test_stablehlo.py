@@ -221,6 +221,13 @@ def test_moves(operation, result):
     compare({"x": "2x3x4xf32"}, [result or "2x3x4xf32"], body)
 
 
+@pytest.mark.parametrize(("second", "result", "left"), [("1, 2, 0", "2x3x4xf32", 0), ("1, 0, 2", "2x4x3xf32", 1)])
+def test_transposes_are_joined(second, result, left):
+    body = f"""%0 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %y = stablehlo.transpose %0, dims = [{second}] : (tensor<4x2x3xf32>) -> tensor<{result}>"""
+    assert compare({"x": "2x3x4xf32"}, [result], body).count("Transpose") == left
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_numbers_of_an_axis(axis):
     compare({"x": "f32"}, ["3x4xf32"], f"%y = stablehlo.iota dim = {axis} : tensor<3x4xf32>")

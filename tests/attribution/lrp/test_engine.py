@@ -151,6 +151,26 @@ def test_every_rule_in_every_layer_equals_its_formula(name, rule, chains):
         np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-5 * max(np.abs(expected).max(), 1e-3))
 
 
+def test_a_normalization_in_another_number_format_belongs_to_its_layer(from_function):
+    """Keras on PyTorch normalizes in float32 in a network that computes in float64."""
+    kernel, scale, shift, last = draw(3, 3, 2, 4), draw(4), draw(4), draw(4, 3)
+
+    def network(dtype):
+        def call(x):
+            y = tf.nn.conv2d(tf.cast(x, tf.float64), tf.cast(kernel, tf.float64), 1, "SAME")
+            y = tf.cast(tf.cast(y, dtype) * tf.cast(scale, dtype) + tf.cast(shift, dtype), tf.float64)
+            product = tf.cast(tf.reduce_mean(tf.nn.relu(y), [1, 2]), dtype) @ tf.cast(last, dtype)
+            return tf.cast(product, tf.float64) + tf.constant([1.0, -1, 2], tf.float64)
+
+        return from_function(call, 6, 6, 2)
+
+    models = [network(dtype) for dtype in (tf.float64, tf.float32)]
+    x = GENERATOR.normal(size=(2, 6, 6, 2)).astype(np.float32)
+    for method in ("lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0"):
+        expected, found = (attribution.explain(method, model, x, [0, 2]) for model in models)
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
 def test_z_plus_takes_each_convolution_once_more_than_a_gradient(tmp_path):
     keras.utils.set_random_seed(0)
     convolutions = [keras.layers.Conv2D(4, 3, activation="relu") for _ in range(3)]

@@ -69,6 +69,17 @@ def test_other_writers_are_marked_where_they_differ():
     assert len(text.splitlines()) - len(document_networks.page(here).splitlines()) == 9
 
 
+def test_a_family_can_be_compared_by_some_methods():
+    exact = Cell("exact", "its definition", 0.0)
+    here = results(gradient=exact, rise=exact)
+    assert document_networks.exact_methods(here) == {"residual": ["gradient", "rise"]}
+    assert document_networks.exact_methods(here, ["rise", "idgi"]) == {"residual": ["rise"]}
+    jax = {"residual": {"layer": "", "methods": {"rise": dataclasses.asdict(exact)}}}
+    text = document_networks.page(here, {"jax": jax})
+    assert "| JAX | 1 | 1 |" in text and "Compared on JAX by some methods alone: residual." in text
+    assert "some methods alone" not in document_networks.page(here, {"jax": here})
+
+
 def test_a_writer_is_compared_where_tensorflows_file_is_exact(tmp_path, monkeypatch):
     class Explained:
         def __init__(self, family, path):
