@@ -31,11 +31,22 @@ from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks import choose, evaluate  # noqa: E402
 from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
 from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
+from bim.attributions import method_named  # noqa: E402
+from bim.classifiers import network_inputs  # noqa: E402
+from bim.dataset import load_set, resolve_data_dir  # noqa: E402
+from bim.scores import sample_rows  # noqa: E402
+from bim.settings import Settings as BimSettings  # noqa: E402
 from svea import mnist1d  # noqa: E402
 from svea.settings import Settings as SveaSettings  # noqa: E402
 
 INPUTS = 24  # of a case
 EXACT = ("exact", "xai_units", "xai_tris")
+BIM_INPUTS = 12  # of a case, for the choice
+BIM_METHODS = (
+    "gradient", "smoothgrad", "integrated_gradients", "gradient_x_input", "guided_backprop", "guided_grad_cam",
+    "grad_cam", "xgrad_cam", "grad_cam_plus_plus", "deconvnet", "lrp_alpha1beta0", "lrp_epsilon",
+    "excitation_backprop", "deeplift",
+)  # fmt: skip
 SVEA = ("baseline", "baseline_seed1", "baseline_seed2", "baseline_seed3", "baseline_seed4")
 _Case = tuple[str, Callable[[], dict[str, float]], Callable[[Sequence[str]], Any]]  # name, truth, choice of methods
 
@@ -80,6 +91,30 @@ def svea_cases() -> Iterator[_Case]:
         )
 
 
+def bim_cases() -> Iterator[_Case]:
+    """Yield a case of each pair of networks of BIM: the model contrast score, and a choice for the network of objects.
+
+    Methods have BIM's settings in both.
+    """
+    for seed in range(5):
+        folder = str(ROOT / "saved_models" / "bim" / (f"seed{seed}" if seed else ""))
+        settings = BimSettings(num_imgs=INPUTS, models_dir=folder, random_networks=0)
+        yield (
+            f"bim seed{seed}",
+            lambda settings=settings: _column(evaluate("bim", BIM_METHODS, settings, metrics=["mcs"]), BIM_METHODS),
+            lambda methods, folder=folder: choose(
+                f"{folder}/obj", _bim_images(), methods={name: method_named(name) for name in methods}
+            ),
+        )
+
+
+def _bim_images() -> np.ndarray:
+    """Return the first images that ``bim`` samples of the set ``obj``, (BIM_INPUTS, 128, 128, 3), as networks take."""
+    images = load_set(resolve_data_dir(), "obj")
+    rows = sample_rows(len(images), BIM_INPUTS, 0)
+    return network_inputs(images.images(rows), images.images(rows[:1]).shape[1])
+
+
 def _column(results: Any, methods: Sequence[str]) -> dict[str, float]:
     """Return the value of each method in the one column of results."""
     return {row["method"]: row["value"] for row in results.rows if row["method"] in methods and "of" not in row}
@@ -120,7 +155,7 @@ def _ranks(truth: Mapping[str, float]) -> dict[str, float]:
 def main() -> None:
     """Measure the cases that are missing."""
     cases = json.loads(WORTH.read_text("utf-8"))["cases"] if WORTH.exists() else {}
-    for name, truth, chosen in [*svea_cases(), *(case for place in EXACT for case in exact_cases(place))]:
+    for name, truth, chosen in [*svea_cases(), *bim_cases(), *(case for place in EXACT for case in exact_cases(place))]:
         if name in cases:
             continue
         scores = truth()
