@@ -41,6 +41,7 @@ RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they ren
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
 DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
+KERAS_2 = ["tf_keras>=2.20,<2.22"]  # reads files of Keras 2 exactly; also for the tests, which write such files
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
 QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
@@ -124,14 +125,15 @@ setup(
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
-            "tf_keras>=2.20,<2.22",  # writes files as Keras 2 does
             *DASK,
+            *KERAS_2,
             *THIRD_PARTY,
             *RENDER,
             *SERVING,
             *SUPERPIXELS,
         ],
         "beam": BEAM,
+        "keras2": KERAS_2,
         "blender": ["bpy>=4.2,<4.3; python_version == '3.11'"],  # GPL; runs in a process of its own
         "dask": DASK,
         "third-party": THIRD_PARTY,

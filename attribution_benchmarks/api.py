@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from attribution import METHODS, Method
 from attribution.errors import BadInput, listed
-from attribution.files import cache_directory, find_saved_model
+from attribution.files import cache_directory
+from attribution.model_paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.choosing import page, scoring
 from attribution_benchmarks.choosing.choice import Choice
@@ -188,8 +189,8 @@ def score(
         Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts"), or
         ``"file.py:NAME"`` of custom ones.
     model
-        Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is
-        listed in ``Results.skipped``.
+        SavedModel, or ``.keras`` or ``.h5`` file, to explain instead of each benchmark's network. A benchmark that it
+        does not fit is listed in ``Results.skipped``.
     metrics
         Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
     quick
@@ -230,7 +231,7 @@ def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) 
     if not isinstance(quick, bool):
         raise BadInput(f"quick={quick!r}: True or False is needed")
     if not isinstance(model, (str, os.PathLike, type(None))):
-        raise BadInput(f"model is the directory of a SavedModel, which keras.Model.export writes, not {model!r}")
+        raise BadInput(f"model is the path of a SavedModel or of a .keras or .h5 file, not {model!r}")
     if model:
         find_saved_model(model)
     return _Request(places, os.fspath(model or ""), tuple(_several("metrics", metrics)), quick, int(seed))

@@ -18,6 +18,7 @@ LAYERS = {
     "attribution": (
         ("errors",),
         ("files", "plugins", "reading", "remote_files", "tensorflow_log"),
+        ("keras_models", "model_paths"),
         ("graph",),
         ("lrp",),
         ("model",),

@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.files import find_saved_model, fingerprint
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
@@ -30,6 +29,7 @@ from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
 from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
+from attribution.model_paths import find_saved_model, fingerprint
 
 if TYPE_CHECKING:
     pass
