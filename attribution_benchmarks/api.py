@@ -120,7 +120,7 @@ def _defined(benchmark: Any) -> tuple[str, Benchmark]:
 
 def choose(
     model: Any,
-    inputs: np.ndarray,
+    inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
     masks: np.ndarray | None = None,
     methods: Methods | None = None,
@@ -134,14 +134,15 @@ def choose(
     Parameters
     ----------
     model
-        What ``attribution.load_model`` takes, or a model that it returned. It has one input, of floating point, with
-        channels last.
+        What ``attribution.load_model`` takes, or a model that it returned.
     inputs
-        (N, ...) as the model takes them; at least ``stats.statistics.MIN_INPUTS`` for a test.
+        (N, ...) as the model takes them, or a mapping from input name to such arrays; at least
+        ``stats.statistics.MIN_INPUTS`` for a test. Tokens need ``background=``, a model with several inputs of
+        floating point ``explain_input=``.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
     masks
-        (N, positions...) bool, where a map should be. They do not change the verdict.
+        (N, positions...) bool, where a map should be, without channels. They do not change the verdict.
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
@@ -149,7 +150,8 @@ def choose(
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
-        ``names``, ``background``, ``batch_size`` and ``seed`` of ``choosing.scoring.rounds``.
+        ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
+        ``choosing.scoring.rounds``.
 
     Returns
     -------

@@ -26,6 +26,7 @@ LAYERS = {
         ("loading",),
         ("explain", "trial"),
         ("preprocessing",),
+        ("explained_inputs",),
         ("plotting",),
         ("check_method", "export"),
         ("__init__",),

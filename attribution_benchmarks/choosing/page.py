@@ -128,8 +128,13 @@ def _figures(choice: Choice, preprocessing: Any) -> Iterator[tuple[str, str]]:
     methods = [one.method for one in choice.verdict.standings]
     for start in range(0, len(methods), _COLUMNS):
         some = methods[start : start + _COLUMNS]
-        maps = {choice.title(name): choice.read_maps(name, count) for name in some}
-        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing)
+        maps = {choice.title(name): _drawn(choice.read_maps(name, count), inputs.ndim) for name in some}
+        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=choice.features)
         content = io.BytesIO()
         figure.savefig(content, format="png", dpi=90)
         yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:
+    """Return maps of inputs with some axes; those of the embedding of tokens are summed."""
+    return maps.sum(axis=-1) if axes == 2 < maps.ndim else maps

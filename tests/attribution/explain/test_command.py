@@ -522,7 +522,7 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         (["--explain_input=n3,cars"], "input 'cars' is of type int64 and has no gradient"),
         (["--explain_input=n3,"], "explain_input='n3,' has an empty name; separate names by one comma"),
         (["--methods=grad_cam"], "'grad_cam' cannot explain several inputs together"),
-        (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with --image"),
+        (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with it"),
         (["--other_inputs=n0=x.npy"], "'people.csv' holds all inputs; leave out --other_inputs"),
         (["--feature_names=names.txt"], "several inputs are plotted by their own names"),
     ):
