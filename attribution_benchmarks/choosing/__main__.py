@@ -76,7 +76,8 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput("--images is empty; name images, .npy files or a folder of them")
     check_directory("output_dir", flag_values.output_dir)
     table = table_of(flag_values.images)
-    find_files([*([] if table else flag_values.images), *flag_values.masks])
+    if files := [*([] if table else flag_values.images), *flag_values.masks]:
+        find_files(files)
     targets = _targets(flag_values.target)
     model = load_flagged_model(flag_values)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
