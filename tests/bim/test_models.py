@@ -219,7 +219,7 @@ def test_a_bundled_network_that_is_not_installed_is_named_with_its_package(monke
     with pytest.raises(BadInput, match=r"no model 'scene1' .*pip install 'attribution-benchmarks\[models\]'"):
         classifiers.load_classifier(tmp_path / "bim", "scene1")
     with pytest.raises(BadInput, match=r"there are none$"):
-        classifiers.load_classifier(tmp_path / "other", "scene1")
+        classifiers.load_classifier(tmp_path.parent / "other", "scene1")
 
 
 def test_the_report_leaves_out_networks_that_are_not_installed(monkeypatch, tmp_path):
