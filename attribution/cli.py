@@ -411,6 +411,7 @@ _SHARED = {
         "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
         "builds it, or a .keras file; not needed where --model is one"
     ),
+    "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
     "layer": _Shared(
         "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
     ),

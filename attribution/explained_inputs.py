@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed
-from attribution.preprocessing import TABLES, Preprocessing, note_limit, read_array, read_inputs, read_table
+from attribution.errors import BadInput, listed, printable
+from attribution.preprocessing import (
+    TABLES,
+    Preprocessing,
+    note_limit,
+    read_array,
+    read_class_names,
+    read_inputs,
+    read_table,
+)
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -45,6 +53,31 @@ class ExplainedInputs:
     features: list[str] | None = None
 
 
+def words_of(tokens: np.ndarray, vocabulary: str) -> np.ndarray:
+    """Return the words of token numbers, (N, positions) text.
+
+    Parameters
+    ----------
+    tokens
+        (N, positions) whole numbers.
+    vocabulary
+        File with a word for each number from 0: one a line, or JSON.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, has no word for a number, or the inputs are not tokens.
+    """
+    words = np.array([printable(word) for word in read_class_names(vocabulary)], object)
+    if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+        raise BadInput(f"--tokens names token numbers (N, positions), not {tokens.dtype.name} of shape {tokens.shape}")
+    if not 0 <= tokens.min(initial=0) <= tokens.max(initial=0) < len(words):
+        raise BadInput(
+            f"'{vocabulary}' has {len(words)} words, and the tokens go from {tokens.min()} to {tokens.max()}"
+        )
+    return np.asarray(words[tokens])
+
+
 def table_of(paths: Sequence[str]) -> pathlib.Path | None:
     """Return the table of all inputs, if one is given; raise ``BadInput`` if there are other files beside it."""
     tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]
@@ -59,6 +92,9 @@ def read_and_explained(
     """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
     if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
+    ((name, spec), *others) = model.inputs.items()
+    if not explain_input and not others and spec.dtype.is_integer and spec.shape.rank == 2:
+        return name, model._explained_name(None)  # what is read of tokens
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
         note(f"{listed(floats)} are explained together; --explain_input= chooses")

@@ -41,7 +41,7 @@ from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many, with_parameters
-from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of
+from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -131,7 +131,7 @@ flags.register_validator(
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, parameters=[], batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], tokens="", batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
 flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
 
@@ -192,6 +192,8 @@ def _explain(
     """Print predictions, write the figures and, on request, the maps."""
     together = model.explained_together(inputs.explain_input)
     shown = inputs.feed | inputs.shown
+    if flag_values.tokens:
+        shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
     figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
     for path in figures:
         check_file("output", path)

@@ -26,7 +26,7 @@ from absl import flags
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line
-from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of
+from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
 from attribution.files import check_directory
 from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_pictures
 from attribution.reading import read_array
@@ -65,7 +65,7 @@ flags.DEFINE_float(
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
-cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -87,6 +87,7 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
+    words = words_of(found_inputs.feed[read], flag_values.tokens) if flag_values.tokens else None
     directory = pathlib.Path(flag_values.output_dir)
     with Bars() as bars:
         found = None
@@ -97,7 +98,7 @@ def main(flag_values: flags.FlagValues) -> None:
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
         ):  # fmt: skip
             to_come = _to_come(found, len(labels))
-            path = page.write(found, directory, to_come, found_inputs.preprocessing)
+            path = page.write(found, directory, to_come, found_inputs.preprocessing, words)
             if to_come:
                 _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
     assert found is not None
