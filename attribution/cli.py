@@ -381,7 +381,7 @@ _SHARED = {
         "have it, see docs/methods.md",
         flags.DEFINE_list,
     ),
-    "model": _Shared("directory of the SavedModel to explain; a benchmark's default when empty"),
+    "model": _Shared("SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty"),
     "trust_model": _Shared(
         "load SavedModels even if they use operations that can do more than compute, such as write files",
         flags.DEFINE_bool,
@@ -413,8 +413,9 @@ _SHARED = {
     ),
     "keras_model": _Shared(
         "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
-        "builds it, or a .keras file"
+        "builds it, or a .keras file; not needed where --model is one"
     ),
+    "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
     "layer": _Shared(
         "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
     ),
@@ -558,5 +559,5 @@ def load_flagged_model(flag_values: flags.FlagValues) -> Any:
         If no model is given, or it cannot be loaded; see ``attribution.load_model``.
     """
     if not flag_values.model:
-        raise BadInput("--model is empty; name the directory of a SavedModel")
+        raise BadInput("--model is empty; name a SavedModel, or a .keras or .h5 file")
     return loading.load_model(flag_values.model, **loading_options(flag_values))

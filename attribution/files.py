@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import io
 import os
 import pathlib
@@ -21,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-from attribution.errors import BadInput, listed, print_line, shortened
+from attribution.errors import BadInput, listed, print_line
 
 try:
     import fcntl
@@ -109,73 +108,6 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
     if exists and not path.is_file():
         raise BadInput(f"--{flag}={str(path)!r} is not a regular file; name another")
     check_directory(flag, path.parent)
-
-
-def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Return the directory that holds ``saved_model.pb``.
-
-    Parameters
-    ----------
-    path
-        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken.
-
-    Raises
-    ------
-    BadInput
-        If there is no SavedModel.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise BadInput(f"the path of a SavedModel must be text, not {path!r}")
-    directory = pathlib.Path(path)
-    try:
-        if (directory / "saved_model.pb").is_file():
-            return directory
-        versions = [
-            child
-            for child in (directory.iterdir() if directory.is_dir() else ())
-            if child.name.isdecimal() and (child / "saved_model.pb").is_file()
-        ]
-    except (OSError, ValueError) as error:
-        message = reason(error) if isinstance(error, OSError) else str(error)
-        raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
-    if versions:
-        return max(versions, key=lambda child: int(child.name))
-    if directory.is_dir():
-        raise BadInput(
-            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
-        )
-    if directory.is_file():
-        raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
-    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
-
-
-def fingerprint(directory: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
-    directory = find_saved_model(directory)
-    digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory)
-        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
-            digest.update(relative.as_posix().encode() + b"\0")
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _way_to_export(path: pathlib.Path) -> str:
-    """Return how a file of another format becomes a SavedModel, as the end of a sentence on it."""
-    new, suffix = repr(path.stem), path.suffix.lower()
-    if path.name == "saved_model.pb":
-        return f": name '{path.parent}'"
-    if suffix == ".keras":
-        return f". Write one: network = keras.saving.load_model({str(path)!r}); network.export({new})"
-    if suffix in (".h5", ".hdf5"):
-        return (
-            f". Write one: network = keras.models.load_model({str(path)!r}, compile=False); network.export({new}), or, "
-            f"if Keras 2 saved it, with tf_keras in place of keras and network.save({new}, save_format='tf')"
-        )
-    if suffix == ".pb":
-        return "; how to write one of a frozen graph is in docs/own_models.md, under 'Frozen graphs'"
-    return ", which keras.Model.export or tf.saved_model.save writes"
 
 
 def check_directory(flag: str, path: str | os.PathLike[str]) -> None:

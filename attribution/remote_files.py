@@ -30,6 +30,11 @@ def origin(path: str | os.PathLike[str]) -> str:
     return _addresses.get(os.fspath(path), os.fspath(path))
 
 
+def remember(copy: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Print ``source`` in place of a local copy of it from now on."""
+    _addresses[os.fspath(copy)] = os.fspath(source)
+
+
 def with_addresses(text: str) -> str:
     """Return a text, such as a flag of a command line, with addresses in place of their local copies."""
     for copy, address in _addresses.items():
@@ -112,7 +117,7 @@ def stage(address: str) -> str:
                 for path, source in zip(paths, files, strict=True):
                     if path.stat().st_size != found[source]["size"]:
                         raise BadInput(f"{source} was copied incompletely; run the command again")
-    _addresses[str(copy)] = address
+    remember(copy, address)
     return str(copy)
 
 
@@ -134,7 +139,7 @@ def _local_store(name: str, address: str) -> Iterator[str]:
     remote, root = _file_system(address.rstrip("/"))
     target = f"{root}/{SCORES}"
     copy = make_directory(cache_directory("stores") / hashlib.sha256(address.rstrip("/").encode()).hexdigest()[:24])
-    _addresses[str(copy)] = address.rstrip("/")
+    remember(copy, address.rstrip("/"))
     database = copy / SCORES
     _add_rows(remote, target, database)
     try:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from attribution import METHODS, Method
 from attribution.errors import BadInput, listed
-from attribution.files import cache_directory, find_saved_model
+from attribution.files import cache_directory
+from attribution.model_paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.choosing import page, scoring
 from attribution_benchmarks.choosing.choice import Choice
@@ -119,7 +120,7 @@ def _defined(benchmark: Any) -> tuple[str, Benchmark]:
 
 def choose(
     model: Any,
-    inputs: np.ndarray,
+    inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
     masks: np.ndarray | None = None,
     methods: Methods | None = None,
@@ -133,14 +134,15 @@ def choose(
     Parameters
     ----------
     model
-        What ``attribution.load_model`` takes, or a model that it returned. It has one input, of floating point, with
-        channels last.
+        What ``attribution.load_model`` takes, or a model that it returned.
     inputs
-        (N, ...) as the model takes them; at least ``stats.statistics.MIN_INPUTS`` for a test.
+        (N, ...) as the model takes them, or a mapping from input name to such arrays; at least
+        ``stats.statistics.MIN_INPUTS`` for a test. Tokens need ``background=``, a model with several inputs of
+        floating point ``explain_input=``.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
     masks
-        (N, positions...) bool, where a map should be. They do not change the verdict.
+        (N, positions...) bool, where a map should be, without channels. They do not change the verdict.
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
@@ -148,7 +150,8 @@ def choose(
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
-        ``names``, ``background``, ``batch_size`` and ``seed`` of ``choosing.scoring.rounds``.
+        ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
+        ``choosing.scoring.rounds``.
 
     Returns
     -------
@@ -188,8 +191,8 @@ def score(
         Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris", "sequences", "parts"), or
         ``"file.py:NAME"`` of custom ones.
     model
-        Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is
-        listed in ``Results.skipped``.
+        SavedModel, or ``.keras`` or ``.h5`` file, to explain instead of each benchmark's network. A benchmark that it
+        does not fit is listed in ``Results.skipped``.
     metrics
         Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
     quick
@@ -230,7 +233,7 @@ def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) 
     if not isinstance(quick, bool):
         raise BadInput(f"quick={quick!r}: True or False is needed")
     if not isinstance(model, (str, os.PathLike, type(None))):
-        raise BadInput(f"model is the directory of a SavedModel, which keras.Model.export writes, not {model!r}")
+        raise BadInput(f"model is the path of a SavedModel or of a .keras or .h5 file, not {model!r}")
     if model:
         find_saved_model(model)
     return _Request(places, os.fspath(model or ""), tuple(_several("metrics", metrics)), quick, int(seed))

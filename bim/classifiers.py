@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 import numpy as np
 from PIL import Image
 
 import attribution
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.core.bundled_models import given_or_bundled
+from attribution_benchmarks.core.bundled_models import given_or_bundled, models_folder
 from bim.layout import CHANNEL_MEANS, SCENES
 
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models
@@ -25,7 +26,11 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
             if os.path.isdir(models_dir)
             else []
         )
-        raise BadInput(f"no model '{name}' in {models_dir}; there are {listed(have) if have else 'none'}")
+        more = "; the other bundled ones are installed by: pip install 'attribution-benchmarks[models]'"
+        bundled = pathlib.Path(models_dir).is_relative_to(models_folder())
+        raise BadInput(
+            f"no model '{name}' in {models_dir}; there are {listed(have) if have else 'none'}{more if bundled else ''}"
+        )
     return classifier_at(path, tensors)
 
 

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 from attribution.errors import BadInput, listed
+from attribution.keras_models import is_keras_file
 from attribution_benchmarks.core.explainer import saved_methods
 from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
 from bim.attributions import COSTLY, MASKED
@@ -76,8 +77,8 @@ class Settings(MapSettings):
             if name not in used:
                 takers = [metric for metric in METRICS if name in dict(members(metric))]
                 raise BadInput(f"model '{name}' has no part in {listed(metrics)}, only in {listed(takers)}")
-            if not self.server and not os.path.isdir(directory):
-                raise BadInput(f"--models={entry}: no directory {directory}; expected a SavedModel")
+            if not (self.server or os.path.isdir(directory) or is_keras_file(directory)):
+                raise BadInput(f"--models={entry}: no directory {directory}; expected a SavedModel or a Keras file")
             found[name] = directory
         return found
 

@@ -22,7 +22,7 @@ class Settings(MapSettings):
     batch_size: int = inherited(MapSettings, "batch_size", 8)
     random_networks: int = inherited(MapSettings, "random_networks", NETWORKS)
     save_maps: str = setting("", "directory to save maps in, as METHOD/QUESTION_INDEX.npy", makes_files=True)
-    model: str = setting("", "directory of the SavedModel to explain; a benchmark's default when empty")
+    model: str = setting("", "SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty")
     data_dir: str = setting("", "directory of the data; the embedded default when empty")
     num_questions: Count | None = setting(
         None,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.files import find_saved_model
+from attribution.model_paths import find_saved_model
 from attribution.reading import opened
 
 PADDING, UNKNOWN = 0, 1

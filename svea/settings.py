@@ -21,7 +21,7 @@ class Settings(MapSettings):
     random_networks: int = inherited(
         MapSettings, "random_networks", also=f"; all methods but {listed([*COSTLY, *CANDIDATES])}"
     )
-    model: str = setting("", "directory of the SavedModel to explain; a benchmark's default when empty")
+    model: str = setting("", "SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty")
     models: Names = setting(
         (), "directories of several SavedModels, separated by commas: mean and standard deviation over them"
     )

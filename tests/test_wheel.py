@@ -114,6 +114,15 @@ def test_it_holds_the_default_networks_byte_for_byte(wheel):
             assert content.read(f"attribution_benchmarks/{file}") == (ROOT / file).read_bytes()
 
 
+def test_the_further_networks_are_another_distribution(wheel):
+    """PyPI's users download less; the report and RMCS do without them or name what installs them."""
+    assert wheel.stat().st_size <= 25e6
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[3] for name in names if name.startswith("attribution_benchmarks/saved_models/bim/")} == {
+        "obj", "scene", "scene10", "scene_only"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("module", ["svea.benchmark", "bim.metrics", "clevr_xai.evaluate", "attribution.export"])
 def test_commands_answer_without_a_checkout(installed, tmp_path, module):
     done = run(installed, tmp_path, "-m", module, "--help")

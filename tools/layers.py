@@ -18,6 +18,7 @@ LAYERS = {
     "attribution": (
         ("errors",),
         ("files", "plugins", "postponed_imports", "reading", "remote_files", "tensorflow_log"),
+        ("keras_models", "model_paths"),
         ("graph",),
         ("lrp",),
         ("model",),
@@ -25,6 +26,7 @@ LAYERS = {
         ("loading",),
         ("explain", "trial"),
         ("preprocessing",),
+        ("explained_inputs",),
         ("plotting",),
         ("check_method", "export"),
         ("__init__",),

@@ -30,7 +30,7 @@ flags.DEFINE_multi_string(
 )  # fmt: skip
 flags.DEFINE_list("allow", [], "checks that may fail, separated by commas", flag_values=FLAGS)
 define_loading_flags(FLAGS)
-FLAGS["model"].help = "directory of a SavedModel to try the method on, in place of the two small networks"
+FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to try the method on, in place of the two small networks"
 
 
 def main(flag_values: flags.FlagValues) -> None:

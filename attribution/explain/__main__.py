@@ -26,7 +26,6 @@ method makes for an input.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import pathlib
@@ -42,6 +41,7 @@ from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many, with_parameters
+from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -50,15 +50,9 @@ from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,
     RESIZE_MODES,
-    TABLES,
-    Preprocessing,
     find_files,
-    note_limit,
     preprocessing_named,
-    read_array,
     read_class_names,
-    read_inputs,
-    read_table,
 )
 from attribution.reading import opened
 
@@ -137,7 +131,7 @@ flags.register_validator(
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, like="", parameters=[], batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, like="", parameters=[], tokens="", batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
 flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
 
@@ -155,11 +149,11 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
     methods = cli.with_flags(with_parameters(_named(flag_values)), flag_values)
-    table = _table(flag_values.image)
+    table = table_of(flag_values.image)
     names = _checked_files(flag_values, table)
     classes = _classes(flag_values.target, names)
     model = load_flagged_model(flag_values)
-    read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
+    read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
     if flag_values.list_layers:
         _print_layers(model, explain_input)
         return
@@ -167,7 +161,11 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
-    inputs = _inputs(flag_values, model, read, explain_input, table)
+    inputs = explained_inputs(
+        model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
+        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
+        without=pathlib.Path(flag_values.output).resolve(), note=_note,
+    )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
 
@@ -187,88 +185,19 @@ def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) ->
     return read_class_names(flag_values.class_names) if flag_values.class_names else None
 
 
-def _table(paths: Sequence[str]) -> pathlib.Path | None:
-    """Return the table of all inputs, if one is given."""
-    tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]
-    if tables and len(paths) > 1:
-        raise BadInput(f"'{tables[0]}' holds all inputs; give no other file with --image")
-    return tables[0] if tables else None
-
-
-def _read_and_explained(model: Model, explain_input: str, table: pathlib.Path | None) -> tuple[str, str]:
-    """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
-    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
-        return next(iter(model.inputs)), explain_input
-    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
-    if table is not None and not explain_input and len(floats) > 1:
-        _note(f"{listed(floats)} are explained together; --explain_input= chooses")
-        explain_input = "all"
-    if names := model.explained_together(explain_input):
-        return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
-    name = model.explained_input(explain_input or None)
-    return name, name
-
-
-@dataclasses.dataclass(frozen=True)
-class _Inputs:
-    """Inputs that were read from files.
-
-    Attributes
-    ----------
-    read, explain_input
-        Name of the first input that is explained, or lies before what is; and what is, see ``_read_and_explained``.
-    labels
-        N names.
-    feed
-        Name to array, all inputs of the model.
-    shown
-        Those of them that are plotted as other numbers than the model gets: pixels.
-    preprocessing
-        Of the pixels.
-    features
-        Names of a vector's features.
-    """
-
-    read: str
-    explain_input: str
-    labels: list[str]
-    feed: dict[str, np.ndarray]
-    shown: dict[str, np.ndarray]
-    preprocessing: Preprocessing | None
-    features: list[str] | None = None
-
-
-def _inputs(
-    flag_values: flags.FlagValues, model: Model, read: str, explain_input: str, table: pathlib.Path | None
-) -> _Inputs:
-    if table is None:
-        found = read_inputs(
-            model, read, flag_values.image, limit=flag_values.limit, resize_mode=flag_values.resize_mode,
-            scaling=flag_values.preprocessing, without=pathlib.Path(flag_values.output).resolve(), note=_note,
-        )  # fmt: skip
-        feed = {read: found.inputs} | _others(flag_values, model, read, len(found.inputs))
-        return _Inputs(read, explain_input, found.labels, feed, {read: found.shown}, found.preprocessing)
-    if flag_values.other_inputs:
-        raise BadInput(f"'{table}' holds all inputs; leave out --other_inputs")
-    specs = {name: (spec.shape[1:].as_list(), spec.dtype.as_numpy_dtype) for name, spec in model.inputs.items()}
-    feed, features = read_table(table, specs)
-    note_limit(len(feed[read]), flag_values.limit, _note)
-    feed = {name: array[: flag_values.limit] for name, array in feed.items()}
-    labels = [f"{table.stem} {row}" for row in range(len(feed[read]))]
-    return _Inputs(read, explain_input, labels, feed, {}, None, features)
-
-
 def _explain(
     flag_values: flags.FlagValues,
     methods: _Chosen,
     model: Model,
-    inputs: _Inputs,
+    inputs: ExplainedInputs,
     names: Sequence[str] | None,
     classes: Sequence[int],
 ) -> None:
     """Print predictions, write the figures and, on request, the maps."""
     together = model.explained_together(inputs.explain_input)
     shown = inputs.feed | inputs.shown
+    if flag_values.tokens:
+        shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
     figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
     for path in figures:
         check_file("output", path)
@@ -302,7 +231,7 @@ def _explain(
 
 
 def _with_channels_last(
-    model: Model, inputs: _Inputs, shown: dict[str, np.ndarray], maps: dict[str, Any]
+    model: Model, inputs: ExplainedInputs, shown: dict[str, np.ndarray], maps: dict[str, Any]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return what is plotted of one input, and its maps, with channels last."""
     given = inputs.feed[inputs.read]
@@ -315,7 +244,7 @@ def _with_channels_last(
 
 
 def _explained(
-    flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: _Inputs, targets: np.ndarray
+    flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
     if not flag_values.methods:
@@ -339,7 +268,7 @@ def _explained(
 
 
 def _arrays_by_name(
-    inputs: _Inputs, maps: Mapping[str, Any], residuals: Mapping[str, Residuals], together: Sequence[str]
+    inputs: ExplainedInputs, maps: Mapping[str, Any], residuals: Mapping[str, Residuals], together: Sequence[str]
 ) -> dict[str, Any]:
     """Return the explained inputs, their maps and the residuals, by their names in the file of ``--maps``."""
     differences = {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
@@ -418,23 +347,6 @@ def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
 def _note(text: str) -> None:
     """Print on standard error what was chosen for the user."""
     print_line(f"note: {text}", file=sys.stderr)
-
-
-def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, total: int) -> dict[str, np.ndarray]:
-    """Return the arrays of the inputs that are not explained."""
-    needed = {name for name in model.inputs if name != explain_input}
-    given = dict(entry.partition("=")[::2] for entry in flag_values.other_inputs)
-    if set(given) != needed:
-        if not needed:
-            raise BadInput(f"the model has no other input than '{explain_input}'; leave out --other_inputs")
-        raise BadInput(
-            f"the model also has the inputs {listed(sorted(needed))}; give each by --other_inputs=NAME=FILE.npy"
-        )
-    arrays = {}
-    for name, path in given.items():
-        array = read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
-        arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
-    return arrays
 
 
 def _classes(wanted: Sequence[str], names: Sequence[str] | None) -> list[int]:
@@ -516,7 +428,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _applicable(methods: _Chosen, model: Model, inputs: _Inputs, targets: np.ndarray) -> _Chosen:
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray) -> _Chosen:
     """Return the methods that apply to the model, and print why others are skipped."""
     first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
     kept: _Chosen = {}

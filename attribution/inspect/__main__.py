@@ -21,9 +21,10 @@ from absl import flags
 from attribution import cli, loading
 from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
-from attribution.files import find_saved_model
 from attribution.methods.registry import METHODS
 from attribution.model._loading_checks import random_feed
+from attribution.model_paths import find_saved_model
+from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ flags.DEFINE_boolean("libraries", False, "try the methods of tf-keras-vis and tf
 def main(flag_values: flags.FlagValues) -> None:
     """Print the description of the file."""
     if not flag_values.model:
-        raise BadInput("--model is empty; name the directory of a SavedModel")
+        raise BadInput("--model is empty; name a SavedModel, or a .keras or .h5 file")
     directory = find_saved_model(flag_values.model)
     from attribution.model.loader import SavedFile
 
     file = SavedFile(directory)
-    _print([f"{directory}  ({_size(directory)})", "", *_described_signatures(file)])
+    _print([f"{origin(directory)}  ({_size(directory)})", "", *_described_signatures(file)])
     options = loading_options(flag_values)
     try:
         model = loading.load_model(flag_values.model, **options)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.keras_models import read_file
 from attribution.methods.libraries import MARK, libraries
 from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.queries import ModelQueries
@@ -143,7 +144,7 @@ def _builder(source: Any) -> Callable[[], Any]:
             raise BadInput(
                 f"'{text}' is not a Keras network; expected module:function, file.py:function or a .keras file"
             )
-        return functools.partial(_read, text)
+        return functools.partial(read_file, text)
     if not hasattr(source, "get_weights") and not callable(source):
         raise BadInput(
             f"keras_model is of type {type(source).__name__}; give a keras.Model or a function that builds it"
@@ -163,15 +164,6 @@ def _built(build: Callable[[], Any]) -> Any:
     if not hasattr(network, "get_weights"):
         raise BadInput(f"the Keras network is of type {type(network).__name__}; a keras.Model is needed")
     return network
-
-
-def _read(path: str) -> Any:
-    import keras
-
-    try:
-        return keras.models.load_model(path, compile=False)
-    except (OSError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
 def _tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:

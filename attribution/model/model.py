@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.files import find_saved_model, fingerprint
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.view import node_of
@@ -30,6 +29,7 @@ from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
 from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
+from attribution.model_paths import find_saved_model, fingerprint
 
 if TYPE_CHECKING:
     pass
@@ -142,6 +142,7 @@ class Model:
         self.live: Any = None
         self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
+        self._changes: tuple[Callable[[FrozenModel], FrozenModel], ...] = ()  # of the file's graph, by ``explaining``
         per_row = isinstance(position, str) and position == _output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
@@ -287,7 +288,8 @@ class Model:
             return Explained(model, feed, name, False)
         transposed = f"{name} with channels last"
         if transposed not in self._inner:
-            self._inner[transposed] = None, model._with(_other_inputs.with_channels_last(model._frozen, name))
+            change = functools.partial(_other_inputs.with_channels_last, name=name)
+            self._inner[transposed] = None, model._with(change)
         return Explained(
             self._inner[transposed][1], {**feed, name: _other_inputs.channels_last(feed[name])}, name, True
         )
@@ -299,7 +301,8 @@ class Model:
         if name not in self._inner:
             node = _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
             values = self._compiled.values(node)
-            self._inner[name] = values, self._with(_other_inputs.at_tensor(self._frozen, name, node))
+            change = functools.partial(_other_inputs.at_tensor, name=name, node=node)
+            self._inner[name] = values, self._with(change)
         values, model = self._inner[name]
         parts = []
         for rows, real in self.chunks(_rows(feed), batch_size):
@@ -337,7 +340,8 @@ class Model:
         joined = JoinedInputs({name: feed[name] for name in names}, first)
         key = f"{joined.shapes}"
         if key not in self._inner:
-            self._inner[key] = None, model._with(_other_inputs.with_joined_inputs(model._frozen, joined))
+            change = functools.partial(_other_inputs.with_joined_inputs, joined=joined)
+            self._inner[key] = None, model._with(change)
         others = {name: array for name, array in feed.items() if name not in joined.arrays}
         return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
 
@@ -366,11 +370,16 @@ class Model:
             self._logits_alone = other
         return self._logits_alone
 
-    def _with(self, frozen: FrozenModel) -> Model:
-        """Return a model that counts with this one and computes with another graph."""
+    def _with(self, change: Callable[[FrozenModel], FrozenModel]) -> Model:
+        """Return a model that counts with this one and computes with a changed graph."""
         other = copy.copy(self)
-        other._take(frozen)
+        other._take(change(self._frozen))
+        other._changes = (*self._changes, change)
         return other
+
+    def with_inputs_of(self, other: Model) -> Model:
+        """Return this model with the inputs that ``explaining`` gave to another of the same graph."""
+        return functools.reduce(Model._with, other._changes, self)
 
     def _explained_name(self, explain_input: str | None) -> str:
         """Return the name of what to explain, an input or a tensor inside."""

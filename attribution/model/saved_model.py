@@ -17,7 +17,6 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed, shortened
-from attribution.files import find_saved_model
 from attribution.graph import view as graph_view
 from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import (
@@ -33,6 +32,7 @@ from attribution.model import _given_values, _gradient_support
 from attribution.model._loading_checks import random_arrays
 from attribution.model.batching import Expected, checked_feed
 from attribution.model.loader import SavedFile, Signature
+from attribution.model_paths import find_saved_model
 
 
 @dataclasses.dataclass(frozen=True)

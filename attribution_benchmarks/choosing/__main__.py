@@ -3,6 +3,8 @@ r"""Say which attribution method to use for a model, from pictures or arrays wit
     python -m attribution_benchmarks.choosing --model=DIR --images=photos/
     python -m attribution_benchmarks.choosing --model=DIR --images=signals.npy --output_dir=choice
     python -m attribution_benchmarks.choosing --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
+    python -m attribution_benchmarks.choosing --model=DIR --images=table.csv
+    python -m attribution_benchmarks.choosing --model=DIR --images=tokens.npy --background=0
 
 Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -23,15 +26,21 @@ from absl import flags
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line
+from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
 from attribution.files import check_directory
-from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_inputs, read_pictures
+from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_pictures
 from attribution.reading import read_array
 from attribution_benchmarks.core.progress import Bars
 
 FLAGS = flags.FlagValues()
 define_loading_flags(FLAGS)
 flags.DEFINE_list(
-    "images", [], "images, .npy files of arrays, signals or vectors, or folders of them, by comma", flag_values=FLAGS
+    "images", [],
+    "images, .npy files of arrays, signals, vectors or tokens, or folders of them, by comma; or a table of all inputs, "
+    ".csv or .npz", flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_list(
+    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "masks", [], "images that are bright where a map should be, in the order of --images, or one .npy file of them",
@@ -51,11 +60,12 @@ flags.DEFINE_enum(
 )  # fmt: skip
 flags.DEFINE_float(
     "background", None, "value of a removed position, as the model takes it; when empty, the input's mean color, and "
-    "for vectors each feature's mean over the inputs", flag_values=FLAGS,
+    "for vectors each feature's mean over the inputs; of tokens the number of padding, a mask or an unknown word",
+    flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
-cli.define_common_flags(FLAGS, batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -65,27 +75,32 @@ def main(flag_values: flags.FlagValues) -> None:
     if not flag_values.images:
         raise BadInput("--images is empty; name images, .npy files or a folder of them")
     check_directory("output_dir", flag_values.output_dir)
-    find_files([*flag_values.images, *flag_values.masks])
+    table = table_of(flag_values.images)
+    if files := [*([] if table else flag_values.images), *flag_values.masks]:
+        find_files(files)
     targets = _targets(flag_values.target)
     model = load_flagged_model(flag_values)
-    name = model.explained_input(None)
-    read = read_inputs(
-        model, name, flag_values.images, limit=flag_values.limit, resize_mode=flag_values.resize_mode,
-        scaling=flag_values.preprocessing or "", note=_note,
+    read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
+    found_inputs = explained_inputs(
+        model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
+        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing or "", note=_note,
     )  # fmt: skip
-    masks = _masks(flag_values, read.inputs.shape)
+    labels = found_inputs.labels
+    masks = _masks(flag_values, found_inputs)
+    words = words_of(found_inputs.feed[read], flag_values.tokens) if flag_values.tokens else None
     directory = pathlib.Path(flag_values.output_dir)
     with Bars() as bars:
         found = None
         for found in scoring.rounds(
-            model, read.inputs, targets, masks, flag_values.methods or None, names=read.labels,
-            background=flag_values.background, output_dir=directory,
+            model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
+            background=flag_values.background, explain_input=explain_input or None,
+            feature_names=found_inputs.features, output_dir=directory,
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
         ):  # fmt: skip
-            to_come = _to_come(found, len(read.labels))
-            path = page.write(found, directory, to_come, read.preprocessing)
+            to_come = _to_come(found, len(labels))
+            path = page.write(found, directory, to_come, found_inputs.preprocessing, words)
             if to_come:
-                _note(f"{path} has {len(found.names)} of {len(read.labels)} inputs")
+                _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
     assert found is not None
     for text in found.answer():
         print_line(text)
@@ -104,6 +119,14 @@ def _to_come(found, total: int) -> str:
     return f"{len(found.names)} of {total} inputs are scored; more inputs{more} follow."
 
 
+def _read_and_explained(model: Any, explain_input: str, table: pathlib.Path | None) -> tuple[str, str]:
+    """Return the input that the files are for, and what is explained; empty for tokens, which lie before it."""
+    ((name, spec), *others) = model.inputs.items()
+    if not others and not explain_input and spec.dtype.is_integer:
+        return name, ""
+    return read_and_explained(model, explain_input, table, _note)
+
+
 def _targets(wanted: list[str]) -> list[int] | int | None:
     """Return the classes that ``--target`` names, None for the predicted ones."""
     for entry in wanted:
@@ -113,10 +136,11 @@ def _targets(wanted: list[str]) -> list[int] | int | None:
     return found[0] if len(found) == 1 else found or None
 
 
-def _masks(flag_values: flags.FlagValues, shape: tuple[int, ...]) -> np.ndarray | None:
+def _masks(flag_values: flags.FlagValues, inputs: ExplainedInputs) -> np.ndarray | None:
     """Return the masks, (N, positions...) bool; None without ``--masks``."""
     if not flag_values.masks:
         return None
+    shape = inputs.shown.get(inputs.read, inputs.feed[inputs.read]).shape  # of pictures, with channels last
     files = find_files(flag_values.masks)
     if files[0].suffix == ".npy":
         found = np.concatenate([np.atleast_1d(read_array(file)) for file in files]) > 0

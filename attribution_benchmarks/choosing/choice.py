@@ -59,6 +59,8 @@ class Choice:
         The scored inputs, (N, ...), their N names, and the (N,) explained classes.
     maps
         Directory of the maps, METHOD/INPUT.npy.
+    features
+        Names of a vector's numbers; None where they are not known.
     """
 
     model: str
@@ -72,6 +74,7 @@ class Choice:
     names: Sequence[str]
     targets: np.ndarray
     maps: pathlib.Path
+    features: Sequence[str] | None = None
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:

@@ -24,7 +24,13 @@ _SHOWN = 4  # inputs whose maps are drawn
 _COLUMNS = 4  # methods in one figure
 
 
-def write(choice: Choice, directory: pathlib.Path, to_come: str = "", preprocessing: Any = None) -> pathlib.Path:
+def write(
+    choice: Choice,
+    directory: pathlib.Path,
+    to_come: str = "",
+    preprocessing: Any = None,
+    words: np.ndarray | None = None,
+) -> pathlib.Path:
     """Write the page and the scores; return the page's path.
 
     Parameters
@@ -37,6 +43,8 @@ def write(choice: Choice, directory: pathlib.Path, to_come: str = "", preprocess
         What later rounds add, in words; the page reloads itself where it is given.
     preprocessing
         Of pictures, to show them in their colors; see ``attribution.plot``.
+    words
+        (N, positions) text of tokens, to show them by.
     """
     import jinja2
 
@@ -47,7 +55,7 @@ def write(choice: Choice, directory: pathlib.Path, to_come: str = "", preprocess
     text = environment.get_template("page.html.jinja").render(
         choice=choice, answer=choice.answer(), limits=choice.limits(), rows=list(_rows(choice)), to_come=to_come,
         baselines=[(choice.title(name), *_bar(found)) for name, found in choice.verdict.baselines.items()],
-        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing)),
+        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words)),
         masks={name: _MASKS[name] for name in choice.scores},
     )  # fmt: skip
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
@@ -120,16 +128,21 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
 
-def _figures(choice: Choice, preprocessing: Any) -> Iterator[tuple[str, str]]:
+def _figures(choice: Choice, preprocessing: Any, words: np.ndarray | None) -> Iterator[tuple[str, str]]:
     """Yield the titles of a few methods and their maps of the first inputs, as a PNG in a data address."""
     count = min(len(choice.names), _SHOWN)
-    inputs = np.asarray(choice.inputs[:count])
+    inputs = np.asarray((choice.inputs if words is None else words)[:count])
     titles = [f"{name}\nclass {target}" for name, target in zip(choice.names, choice.targets[:count], strict=False)]
     methods = [one.method for one in choice.verdict.standings]
     for start in range(0, len(methods), _COLUMNS):
         some = methods[start : start + _COLUMNS]
-        maps = {choice.title(name): choice.read_maps(name, count) for name in some}
-        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing)
+        maps = {choice.title(name): _drawn(choice.read_maps(name, count), inputs.ndim) for name in some}
+        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=choice.features)
         content = io.BytesIO()
         figure.savefig(content, format="png", dpi=90)
         yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:
+    """Return maps of inputs with some axes; those of the embedding of tokens are summed."""
+    return maps.sum(axis=-1) if axes == 2 < maps.ndim else maps

@@ -16,19 +16,18 @@ import numpy.typing as npt
 
 import attribution
 from attribution import METHODS
-from attribution.errors import BadInput, MissedSum, listed
-from attribution.model.batching import checked_targets
+from attribution.errors import BadInput, MissedSum
 from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
-from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice
+from attribution_benchmarks.choosing.choice import Choice
+from attribution_benchmarks.choosing.problem import problem_of, references
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, Run, evaluated, named, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.progress import Progress, ignored
-from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, with_shuffled_weights
 from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.stats.statistics import Estimate
@@ -41,13 +40,15 @@ _CHEAP = 64  # passes of an input up to which a method is in the very first roun
 
 def rounds(
     model: Any,
-    inputs: np.ndarray,
+    inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
     masks: np.ndarray | None = None,
     methods: Sequence[MethodLike] | Mapping[str, MethodLike] | None = None,
     *,
     names: Sequence[str] | None = None,
     background: npt.ArrayLike | None = None,
+    explain_input: str | None = None,
+    feature_names: Sequence[str] | None = None,
     output_dir: str | os.PathLike[str] | None = None,
     batch_size: int = 8,
     seed: int = 0,
@@ -62,8 +63,14 @@ def rounds(
     names
         N names of the inputs; numbers where None.
     background
-        Values of a removed position, a number or an array of an input's shape. Where None, the input's mean color, and
-        for vectors each feature's mean over the inputs.
+        Values of a removed position, a number or an array of an input's shape with channels last. Where None, the
+        input's mean color, and for vectors each feature's mean over the inputs. Tokens need it: the number of padding,
+        of a mask or of an unknown word.
+    explain_input
+        Of a model with several inputs: the one to explain, several by comma, or ``"all"`` of floating point, as of
+        ``attribution.explain``; or a tensor inside.
+    feature_names
+        Names of a vector's features, for the page.
     output_dir
         Directory of the maps and the scores, so that a second call resumes; a temporary one where None.
     batch_size, seed
@@ -72,17 +79,18 @@ def rounds(
         Called with each ``core.progress.Step``.
     """
     loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
-    examples = _examples(loaded, inputs, targets, masks, names, background)
+    problem = problem_of(loaded, inputs, targets, masks, names, background, explain_input)
+    examples, explained_model = problem.examples, problem.model
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
     chosen = named(_default_methods() if methods is None else methods)
-    first = np.asarray(examples.inputs)[:1]
-    trials = {name: _tried(method, loaded, first) for name, method in chosen.items()}
+    first = examples.without(range(1, len(examples.names)))
+    trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
     if len(refused) == len(trials):
         raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
-    controls, notes = _controls(loaded, examples, seed)
-    scorer = _Scorer(loaded, examples, controls, directory, ExampleSettings(batch_size=batch_size, seed=seed))
+    controls, notes = references(loaded, problem, seed)
+    scorer = _Scorer(explained_model, examples, controls, directory, ExampleSettings(batch_size=batch_size, seed=seed))
     for some, count in _schedule(trials, len(examples.names)):
         found = scorer.scored({name: chosen[name] for name in some}, count, progress)
         yield Choice(
@@ -94,6 +102,7 @@ def rounds(
             missing=[name for name in trials if name not in {*some, *refused}],
             notes=notes,
             inputs=examples.inputs[:count],
+            features=feature_names or problem.features,
             names=examples.names[:count],
             targets=found.targets,
             maps=directory / "maps",
@@ -159,7 +168,8 @@ class _Scorer:
         """Return the explained classes of the first inputs, (count,)."""
         if self._examples.targets is not None:
             return np.asarray(self._examples.targets[:count])
-        scores = self._model.scores(self._examples.inputs[:count], self._settings.batch_size)
+        some = self._examples.without(range(count, len(self._examples.names)))
+        scores = self._model.scores(some.feed, self._settings.batch_size)
         return np.asarray(scores.argmax(axis=1))
 
 
@@ -186,16 +196,17 @@ def _default_methods() -> list[str]:
     return [name for name, method in METHODS.items() if not method.library and method.family != "random"]
 
 
-def _tried(method: MethodLike, model: Any, first: np.ndarray) -> Trial:
+def _tried(method: MethodLike, model: Any, first: Examples) -> Trial:
     """Return whether a method applies to the first input, and its passes: counted, or estimated where they are many."""
-    trial = try_method(method, model, model.feed(first))
+    name = first.explained or None
+    trial = try_method(method, model, model.feed(first.feed), name)
     if not trial.applies or trial.passes > _CHEAP:
         return trial
     before = _passes(model)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedSum)
-            attribution.explain(method, model, first)
+            attribution.explain(method, model, first.feed, explain_input=name)
     except BadInput as error:
         return Trial(False, str(error))
     return dataclasses.replace(trial, passes=_passes(model) - before)
@@ -203,64 +214,3 @@ def _tried(method: MethodLike, model: Any, first: np.ndarray) -> Trial:
 
 def _passes(model: Any) -> int:
     return int(model.counts["forward"] + model.counts["backward"])
-
-
-def _examples(
-    model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None, background: Any
-) -> Examples:
-    """Return checked inputs."""
-    inputs = _checked_inputs(model, inputs)
-    if names and len(set(names)) < len(names):
-        raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
-    if targets is not None:
-        targets = checked_targets(targets, len(inputs), model.num_classes)
-    if background is None and inputs.ndim == 2:
-        background = inputs.mean(axis=0)  # the features of a table have no common mean
-    truth = {} if background is None else {"background": _as_inputs(background, inputs)}
-    given = {} if masks is None else {"masks": np.asarray(masks, bool)}
-    return Examples(inputs, given, targets, truth, tuple(names or ()))
-
-
-def _checked_inputs(model: Any, inputs: Any) -> np.ndarray:
-    """Return inputs as the model takes them; raise ``BadInput`` for a model of another kind."""
-    if len(model.inputs) > 1:
-        raise BadInput(f"the model has the inputs {listed(model.inputs)}; methods are chosen for models with one input")
-    ((name, spec),) = model.inputs.items()
-    if not spec.dtype.is_floating:
-        raise BadInput(f"input '{name}' has {spec.dtype.name} values, such as tokens, of which no mean can be removed")
-    if model.has_channels_first(name):
-        raise BadInput(f"input '{name}' has its channels first; methods are chosen for models with channels last")
-    found: np.ndarray = model.feed(np.asarray(inputs))[name]
-    if not len(found):
-        raise BadInput("inputs are empty; at least one is needed")
-    return found
-
-
-def _as_inputs(background: Any, inputs: np.ndarray) -> np.ndarray:
-    """Return a background for each input."""
-    values = np.asarray(background, inputs.dtype)
-    try:
-        return np.broadcast_to(values, inputs.shape)
-    except ValueError:
-        shape = inputs.shape[1:]
-        raise BadInput(f"the background has the shape {values.shape}; a number or {shape} is needed") from None
-
-
-def _controls(model: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:
-    """Return the references of a method, and notes on those that a model does not allow."""
-    pictures = np.ndim(examples.inputs) == 4
-    controls, notes = [UNIFORM, RANDOM, EDGE_DETECTOR if pictures else INPUT_VALUES], []
-    try:
-        if not has_variables(model.path):
-            raise BadInput("the file has no variables that could be shuffled")
-        other = with_shuffled_weights(model.path, seed, model.score)
-        if (list(other.inputs), other.logits) != (list(model.inputs), model.logits):
-            raise BadInput("the model was loaded with options that choose of its file")
-        controls.append(RANDOM_WEIGHTS)
-    except BadInput as error:
-        notes.append(f"Not tested: whether maps depend on the weights of the network; {error}.")
-    if model.num_classes > 1:
-        controls.append(WRONG_CLASS)
-    else:
-        notes.append("Not tested: whether maps depend on the class; the model has one.")
-    return controls, notes

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import attribution
 from attribution import Method
 from attribution.errors import BadInput
-from attribution.files import check_directory, find_saved_model
+from attribution.files import check_directory
 from attribution.methods.registry import as_method, name_of
+from attribution.model_paths import find_saved_model
 from attribution.remote_files import origin
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.controls import Control

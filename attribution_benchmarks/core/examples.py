@@ -21,7 +21,7 @@ class Examples:
     Attributes
     ----------
     inputs
-        (N, ...) numbers, as the network takes them.
+        (N, ...) numbers, as the network takes them; of a network with several inputs the explained one.
     masks
         Name of a ground truth -> (N, positions...) bool, where a map should be; empty where nothing is known.
     targets
@@ -32,6 +32,8 @@ class Examples:
         N names; "0" to "N - 1" where empty.
     clusters
         N names of groups of dependent inputs, such as their image; None for independent inputs.
+    explained, others
+        Of a network with several inputs: the name of the explained one, and name -> (N, ...) array of the others.
     """
 
     inputs: np.ndarray
@@ -40,6 +42,8 @@ class Examples:
     truth: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     names: Sequence[str] = ()
     clusters: Sequence[str] | None = None
+    explained: str = ""
+    others: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.inputs)
@@ -57,11 +61,17 @@ class Examples:
                     f"{shape}, or {shape}"
                 )
 
+    @property
+    def feed(self) -> np.ndarray | dict[str, np.ndarray]:
+        """All inputs of the network, by name where there are several."""
+        explained = np.asarray(self.inputs)
+        return {**self.others, self.explained: explained} if self.explained else explained
+
     def batches(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[LazyBatch]:
         """Yield all inputs, or those of some rows, in batches of ``size``."""
         chosen = range(len(self.inputs)) if chosen is None else chosen
-        whole = Batch(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
-                      truth={**self.truth, "file": list(self.names)})  # fmt: skip
+        whole = Batch(self.feed, list(self.names), self.targets, self.explained, self.masks,
+                      {**self.truth, "file": list(self.names)})  # fmt: skip
         for start in range(0, len(chosen), size):
             rows = chosen[start : start + size]
             names = [self.names[row] for row in rows]
@@ -87,12 +97,14 @@ class Examples:
             {name: taken(column) for name, column in self.truth.items()},
             [self.names[row] for row in left],
             None if self.clusters is None else [self.clusters[row] for row in left],
+            self.explained,
+            {name: taken(array) for name, array in self.others.items()},
         )
 
     def _digest(self, row: int) -> str:
         """Return a hash of an input and the truth about it."""
         digest = hashlib.sha256()
-        for column in (self.inputs, self.targets, *self.masks.values(), *self.truth.values()):
+        for column in (self.inputs, self.targets, *self.masks.values(), *self.truth.values(), *self.others.values()):
             if column is not None:
                 value = np.asarray(column[row])
                 digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())

@@ -176,7 +176,7 @@ def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0)
 
 @functools.lru_cache(maxsize=MOST)  # every batch is explained on all of them
 def _random(model: Any, seed: int, number: int) -> Any:
-    found = with_shuffled_weights(model.path, seed, model.score, number=number)
+    found = with_shuffled_weights(model.path, seed, model.score, number=number).with_inputs_of(model)
     found.live_source = model.live_source
     return found
 

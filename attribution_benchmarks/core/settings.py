@@ -115,7 +115,7 @@ class ExampleSettings(MapSettings):
     """Settings of a benchmark that is one definition: a network and examples."""
 
     random_networks: int = inherited(MapSettings, "random_networks", NETWORKS)
-    model: str = setting("", "directory of the SavedModel to explain; the benchmark's default when empty")
+    model: str = setting("", "SavedModel, or .keras or .h5 file, to explain; the benchmark's default when empty")
     num_imgs: Count = setting(100, "how many inputs to score: a number, or 'all'")
 
 

@@ -36,6 +36,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
 from attribution.methods.registry import known_method
+from attribution.model_paths import find_saved_model
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint
@@ -56,7 +57,7 @@ cli.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
 FLAGS[
     "methods"
 ].help = "methods to score besides those of the benchmarks: registered names, module:function or file.py:function"
-FLAGS["model"].help = "SavedModel to score in the benchmarks that accept its inputs"
+FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
 flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: 3 to 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
@@ -191,8 +192,8 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     methods = {name: attribution.resolve_method(name) for name in dict.fromkeys(flag_values.methods)}
     metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
     model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
-    if model and not pathlib.Path(model).is_dir():
-        raise BadInput(f"--model={model}: there is no such directory; name a SavedModel")
+    if model:
+        find_saved_model(model)
     other = OtherReport(pathlib.Path(flag_values.compare)) if flag_values.compare else None
     if not flag_values.output_dir:
         raise BadInput("--output_dir is empty; name a directory")

@@ -12,6 +12,7 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from bim import classifiers, layout, models
+from bim.definition import BENCHMARK
 
 
 def small(normalized=True):
@@ -221,3 +222,20 @@ def test_images_are_resized_in_training_as_where_they_are_scored(side):
     images = np.random.default_rng(3).integers(0, 256, (2, 128, 128, 3), np.uint8)
     trained = models.network_input(images, side).numpy()
     np.testing.assert_allclose(trained, classifiers.network_inputs(images, side), atol=1.0)  # Pillow rounds twice
+
+
+def test_a_bundled_network_that_is_not_installed_is_named_with_its_package(monkeypatch, tmp_path):
+    monkeypatch.setattr("bim.classifiers.models_folder", lambda: tmp_path)
+    (tmp_path / "bim" / "obj").mkdir(parents=True)
+    with pytest.raises(BadInput, match=r"no model 'scene1' .*pip install 'attribution-benchmarks\[models\]'"):
+        classifiers.load_classifier(tmp_path / "bim", "scene1")
+    with pytest.raises(BadInput, match=r"there are none$"):
+        classifiers.load_classifier(tmp_path.parent / "other", "scene1")
+
+
+def test_the_report_leaves_out_networks_that_are_not_installed(monkeypatch, tmp_path):
+    every = {task.name: len(task.networks) for task in BENCHMARK.report_tasks(True, 0)}
+    assert "bim_rmcs" in every and every["bim"] == 4
+    monkeypatch.setattr("bim.definition.default_model", lambda name: tmp_path / name)
+    left = {task.name: len(task.networks) for task in BENCHMARK.report_tasks(True, 0)}
+    assert "bim_rmcs" not in left and left["bim"] == 0

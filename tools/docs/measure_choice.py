@@ -3,16 +3,18 @@
     python tools/docs/measure_choice.py
 
 A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
-exact Shapley values, or SVEA's ROE test. ``choose`` sees the network and the inputs alone, and for Shapley values their
-absent value, 0. What it takes is compared with the method of the best mean rank over the cases of the other benchmarks,
-with the mean over methods, which is what a random choice gets, and with the best one. Where it takes none, it gets the
-mean.
+exact Shapley values, SVEA's ROE test, BIM's model contrast score or CLEVR-XAI's mass. ``choose`` sees the network and
+the inputs alone, and for Shapley values their absent value, 0. What it takes is compared with the method of the best
+mean rank over the cases of the other benchmarks, with the mean over methods, which is what a random choice gets, and
+with the best one. Where it takes none, it gets the mean.
 
 Cost: 15 CPU minutes at most; written after each case, and resumed there.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import pathlib
 import sys
@@ -31,11 +33,33 @@ from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks import choose, evaluate  # noqa: E402
 from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
 from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
+from bim.attributions import method_named  # noqa: E402
+from bim.classifiers import network_inputs  # noqa: E402
+from bim.dataset import load_set, resolve_data_dir  # noqa: E402
+from bim.scores import sample_rows  # noqa: E402
+from bim.settings import Settings as BimSettings  # noqa: E402
+from clevr_xai.answering import Answering, draw_rows  # noqa: E402
+from clevr_xai.dataset import Dataset  # noqa: E402
+from clevr_xai.methods import TITLES  # noqa: E402
+from clevr_xai.methods import settings as method_settings  # noqa: E402
+from clevr_xai.metrics import HEADING  # noqa: E402
+from clevr_xai.settings import Settings as ClevrXaiSettings  # noqa: E402
 from svea import mnist1d  # noqa: E402
 from svea.settings import Settings as SveaSettings  # noqa: E402
 
 INPUTS = 24  # of a case
 EXACT = ("exact", "xai_units", "xai_tris")
+IMAGES = 12  # of a case of BIM or CLEVR-XAI, for the choice
+STEPS = 20  # of Integrated Gradients, SmoothGrad and VarGrad on CLEVR-XAI
+BIM_METHODS = (
+    "gradient", "smoothgrad", "integrated_gradients", "gradient_x_input", "guided_backprop", "guided_grad_cam",
+    "grad_cam", "xgrad_cam", "grad_cam_plus_plus", "deconvnet", "lrp_alpha1beta0", "lrp_epsilon",
+    "excitation_backprop", "deeplift",
+)  # fmt: skip
+CLEVR_XAI = ("relation_network", "relation_network_seed1", "relation_network_seed2")
+CLEVR_XAI_METHODS = tuple(
+    name for name in TITLES if name not in ("integrated_gradients_gray", "integrated_gradients_median")
+)
 SVEA = ("baseline", "baseline_seed1", "baseline_seed2", "baseline_seed3", "baseline_seed4")
 _Case = tuple[str, Callable[[], dict[str, float]], Callable[[Sequence[str]], Any]]  # name, truth, choice of methods
 
@@ -80,9 +104,69 @@ def svea_cases() -> Iterator[_Case]:
         )
 
 
-def _column(results: Any, methods: Sequence[str]) -> dict[str, float]:
-    """Return the value of each method in the one column of results."""
-    return {row["method"]: row["value"] for row in results.rows if row["method"] in methods and "of" not in row}
+def bim_cases() -> Iterator[_Case]:
+    """Yield a case of each pair of networks of BIM: the model contrast score, and a choice for the network of objects.
+
+    Methods have BIM's settings in both.
+    """
+    for seed in range(5):
+        folder = str(ROOT / "saved_models" / "bim" / (f"seed{seed}" if seed else ""))
+        settings = BimSettings(num_imgs=INPUTS, models_dir=folder, random_networks=0)
+        yield (
+            f"bim seed{seed}",
+            lambda settings=settings: _column(evaluate("bim", BIM_METHODS, settings, metrics=["mcs"]), BIM_METHODS),
+            lambda methods, folder=folder: choose(
+                f"{folder}/obj", _bim_images(), methods={name: method_named(name) for name in methods}
+            ),
+        )
+
+
+def clevr_xai_cases() -> Iterator[_Case]:
+    """Yield a case of each Relation Network: mass on the object of simple questions, and a choice for the image.
+
+    Methods have the benchmark's settings in both, with fewer steps and samples.
+    """
+    for name in CLEVR_XAI:
+        path = f"saved_models/clevr_xai/{name}"
+        settings = ClevrXaiSettings(
+            model=str(ROOT / path), num_questions=INPUTS, steps=STEPS, samples=STEPS, controls=(), random_networks=0
+        )
+        where = {"metric": "mass", "pooling": HEADING["mass"], "subset": "all", "ground_truth": "single_object"}
+        yield (
+            f"clevr_xai {name}",
+            lambda settings=settings, where=where: _column(
+                evaluate("clevr_xai", CLEVR_XAI_METHODS, settings), CLEVR_XAI_METHODS, **where
+            ),
+            lambda methods, settings=settings: _chosen_for_questions(settings, methods),
+        )
+
+
+def _chosen_for_questions(settings: ClevrXaiSettings, methods: Sequence[str]) -> Any:
+    """Return the choice for the first questions that ``clevr_xai`` draws."""
+    network = Answering(settings.model)
+    dataset = Dataset("simple", settings.data_dir, network.size)
+    questions = next(dataset.batches(IMAGES, draw_rows(len(dataset), IMAGES, settings.seed)))
+    given = method_settings(methods, settings.steps, settings.samples)
+    return choose(
+        network.model, network.inputs(questions.images, questions.questions), network.targets(questions.answers),
+        methods={
+            name: dataclasses.replace(method, function=functools.partial(method.function, **values))
+            for name, (method, values) in given.items()
+        },
+    )  # fmt: skip
+
+
+def _bim_images() -> np.ndarray:
+    """Return the first images that ``bim`` samples of the set ``obj``, (IMAGES, 128, 128, 3), as networks take."""
+    images = load_set(resolve_data_dir(), "obj")
+    rows = sample_rows(len(images), IMAGES, 0)
+    return network_inputs(images.images(rows), images.images(rows[:1]).shape[1])
+
+
+def _column(results: Any, methods: Sequence[str], **where: str) -> dict[str, float]:
+    """Return the value of each method in the one column of results, or in the one with some keys."""
+    rows = (row for row in results.rows if row["method"] in methods and "of" not in row)
+    return {row["method"]: row["value"] for row in rows if where.items() <= row.items()}
 
 
 def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -120,7 +204,12 @@ def _ranks(truth: Mapping[str, float]) -> dict[str, float]:
 def main() -> None:
     """Measure the cases that are missing."""
     cases = json.loads(WORTH.read_text("utf-8"))["cases"] if WORTH.exists() else {}
-    for name, truth, chosen in [*svea_cases(), *(case for place in EXACT for case in exact_cases(place))]:
+    for name, truth, chosen in [
+        *svea_cases(),
+        *bim_cases(),
+        *clevr_xai_cases(),
+        *(case for place in EXACT for case in exact_cases(place)),
+    ]:
         if name in cases:
             continue
         scores = truth()

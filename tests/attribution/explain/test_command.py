@@ -93,9 +93,11 @@ def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_
         lambda x: tf.reduce_sum(tf.gather(weights, x, name="embedded") ** 2, axis=1), 4, dtype=tf.int32
     )
     explain = [f"--model={model.path}", "--image=tokens.npy", "--methods=gradient", "--maps=t.npz", "--output=t.png"]
-    code, _, err = run(*explain)
-    assert code == 2 and "name a tensor of floating point behind it, explain_input=" in err
-    code, _, err = run(*explain, f"--explain_input={err.split(chr(39))[-2]}", "--target=0")
+    (tmp_path / "vocabulary.txt").write_text("a\nb\nc")
+    code, _, err = run(*explain, "--tokens=vocabulary.txt")
+    assert (code, err) == (2, "error: 'vocabulary.txt' has 3 words, and the tokens go from 0 to 4\n")
+    (tmp_path / "vocabulary.txt").write_text("a\nb\nc\nd\ne")
+    code, _, err = run(*explain, "--tokens=vocabulary.txt", "--target=0")
     assert (code, err) == (0, "") and Image.open("t.png").size[0] > 300
     expected = 2 * table[[[0, 4, 2, 2]]] * [1, 0, 0]
     np.testing.assert_allclose(np.load("t.npz")["gradient"], expected, rtol=1e-6)
@@ -535,7 +537,7 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         (["--explain_input=n3,cars"], "input 'cars' is of type int64 and has no gradient"),
         (["--explain_input=n3,"], "explain_input='n3,' has an empty name; separate names by one comma"),
         (["--methods=grad_cam"], "'grad_cam' cannot explain several inputs together"),
-        (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with --image"),
+        (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with it"),
         (["--other_inputs=n0=x.npy"], "'people.csv' holds all inputs; leave out --other_inputs"),
         (["--feature_names=names.txt"], "several inputs are plotted by their own names"),
     ):

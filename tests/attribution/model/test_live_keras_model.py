@@ -208,7 +208,7 @@ def test_a_model_that_keras_cannot_export_is_refused_in_one_line():
     [
         (Subclassed(), "the Keras model 'subclassed' is not built; call it on inputs"),
         (keras.Sequential([keras.layers.Dense(2)], name="dense"), "the Keras model 'dense' is not built"),
-        (np.zeros(3), "expected the directory of a SavedModel or a keras.Model, not ndarray"),
+        (np.zeros(3), "expected a SavedModel, a Keras file or a keras.Model, not ndarray"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_in_one_line(network, message):

@@ -158,9 +158,6 @@ def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("a.keras", r"network = keras.saving.load_model\('.*a.keras'\); network.export\('a'\)"),
-        ("b.h5", r"keras.models.load_model\('.*b.h5', compile=False\).*tf_keras.*save_format='tf'"),
-        ("c.HDF5", r"keras.models.load_model\('.*c.HDF5', compile=False\)"),
         ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
         ("d.tflite", r"which keras.Model.export or tf.saved_model.save writes"),
     ],

@@ -6,6 +6,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 import attribution_benchmarks
@@ -166,6 +167,10 @@ def _tokens():
     return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(keras.layers.Embedding(7, 3)(inputs))))
 
 
+def _number():
+    return keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)])
+
+
 def _two_inputs():
     inputs = [keras.Input((3,), name=name) for name in "ab"]
     return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Concatenate()(inputs)))
@@ -174,8 +179,10 @@ def _two_inputs():
 @pytest.mark.parametrize(
     ("make", "inputs", "options", "message"),
     [
-        (_tokens, np.ones((3, 5), np.int32), {}, "of which no mean can be removed"),
-        (_two_inputs, np.ones((3, 3), np.float32), {}, "models with one input"),
+        (_tokens, np.ones((3, 5), np.int32), {}, "int32 values, such as tokens, which have no mean"),
+        (_tokens, np.ones((3, 5), np.int32), {"background": 0.5}, "the background 0.5 is not a whole number"),
+        (_two_inputs, {name: np.ones((3, 3), np.float32) for name in "ab"}, {}, "say which to explain"),
+        (_number, np.ones((3, 1), np.float32), {}, "is one number"),
         (None, np.ones((0, 6, 6, 1), np.float32), {}, "inputs are empty"),
         (None, np.ones((2, 6, 6, 1), np.float32), {"names": ["a", "a"]}, "two inputs have one name"),
         (None, np.ones((2, 6, 6, 1), np.float32), {"targets": 7}, "7"),
@@ -187,14 +194,67 @@ def test_what_is_not_defined_is_refused(make, inputs, options, message, network)
         attribution_benchmarks.choose(make() if make else network, inputs, methods=["gradient"], **options)
 
 
+def test_tokens_are_replaced_by_the_background():
+    """The exact contribution of a token to a linear network is w · (embedding - that of the background)."""
+    keras.utils.set_random_seed(2)
+    model = _tokens()
+    tokens = np.random.default_rng(0).integers(1, 7, (12, 5)).astype(np.int32)
+    weights = model.layers[-1].get_weights()[0].reshape(5, 3, 2)
+    absent = model.layers[1].get_weights()[0][0]
+
+    def exact(queries):
+        return (queries.inputs - absent) * np.stack([weights[..., target] for target in queries.targets])
+
+    found = attribution_benchmarks.choose(model, tokens, methods=[exact, "gradient"], background=0)
+    values = {one.method: one.agreement.value for one in found.verdict.standings}
+    assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient"] < 0.9
+    assert "input_values" not in found.verdict.baselines and "random_weights" in found.verdict.standings[0].references
+
+
+def test_several_inputs_are_explained_together_or_alone():
+    keras.utils.set_random_seed(3)
+    model = _two_inputs()
+    rows = {
+        name: np.random.default_rng(place).normal(size=(12, 3)).astype(np.float32) for place, name in enumerate("ab")
+    }
+
+    def exact(queries):
+        return queries.input_gradient() * (queries.inputs - np.concatenate([rows["a"], rows["b"]], axis=1).mean(axis=0))
+
+    found = attribution_benchmarks.choose(model, rows, methods=[exact], explain_input="all")
+    assert found.verdict.standings[0].agreement.value == pytest.approx(1, abs=1e-3)
+    assert found.features == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"] and found.inputs.shape == (12, 6)
+    alone = attribution_benchmarks.choose(model, rows, methods=["gradient"], explain_input="b")
+    assert alone.inputs.shape == (12, 3) and "random_weights" in alone.verdict.standings[0].references
+
+
+def test_channels_first_are_explained_as_channels_last(network, pictures, tmp_path):
+    class First(tf.Module):
+        def __init__(self):
+            self.inner = tf.saved_model.load(network)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2, 6, 6], tf.float32)])
+        def scores(self, inputs):
+            moved = tf.nn.conv2d(tf.transpose(inputs, [0, 2, 3, 1]), tf.constant([[[[1.0], [0.0]]]]), 1, "SAME")
+            return {"scores": self.inner.signatures["serving_default"](moved)["output_0"]}
+
+    first = First()
+    tf.saved_model.save(first, tmp_path / "first", signatures=first.scores)
+    given = np.repeat(np.moveaxis(pictures, -1, 1), 2, axis=1)
+    found = attribution_benchmarks.choose(str(tmp_path / "first"), given, methods=["gradient_x_input"], background=0)
+    assert found.inputs.shape == (INPUTS, 6, 6, 2)
+    assert found.verdict.standings[0].agreement.value == pytest.approx(1, abs=1e-3)
+
+
 def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(chosen):
     found, directory = chosen
     worth = json.loads(WORTH.read_text(encoding="utf-8"))
     text = " ".join((WORTH.parents[2] / "docs" / "own_models.md").read_text(encoding="utf-8").split())
-    by_place = [f"{100 * one['chosen']:.0f}" for one in worth["by_benchmark"].values()]
-    assert f"{len(worth['cases'])} cases, five networks of SVEA and 24 outputs with" in text
+    assert f"{len(worth['cases'])} cases, five networks of SVEA, five pairs of BIM, three networks of" in text
     assert f"takes lies {100 * worth['chosen']:.0f} %" in text and f"reaches {100 * worth['fixed']:.0f} %" in text
-    assert "{} % on SVEA, {}, {} and {} % on the exact problems".format(*by_place) in text
+    for title, rule in (("`choose`", "chosen"), ("best on the other benchmarks", "fixed")):
+        shares = [f"{100 * one[rule]:.0f}" for one in worth["by_benchmark"].values()]
+        assert f"| {title} | {' | '.join(shares)} |" in text
     assert f"reached {worth['chosen']:.0%} of the way" in found.limits()[-1]
     assert f"reached {worth['chosen']:.0%} of the way" in (directory / "index.html").read_text(encoding="utf-8")
 

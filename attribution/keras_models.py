@@ -1,0 +1,259 @@
+"""Live Keras models, and the files that Keras saves them in, as SavedModels.
+
+A file is described by itself: its layers are checked by name before Keras builds them, so that no code of the file runs
+and no module is imported for it. Files of Keras 3 are read by Keras; those of Keras 2 by ``tf_keras``, because Keras 3
+reads some of them with other numbers. Conversions are stored in the cache under the content of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from attribution.errors import BadInput, described, shortened
+from attribution.files import atomic_directory, cache_directory, locked_directory
+from attribution.reading import opened
+from attribution.remote_files import remember
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    import keras
+
+_ZIP, _HDF5 = (".keras",), (".h5", ".hdf5")
+_LARGEST_CONFIG = 1 << 26  # bytes
+_MODULES = ("keras", "tf_keras")
+# Layers with code in their file, or with a path of another file that is run.
+_RUN_CODE = ("Lambda", "__lambda__", "ClassMethod", "FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper")
+_OF_TENSORFLOW = ("TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer")
+# Symbols of TensorFlow that Keras 2 wrote as layers: they compute, and touch no files.
+_COMPUTING = ("__operators__.", "linalg.", "math.", "nn.")
+_ALSO_COMPUTING = {"cast", "clip_by_value", "concat", "expand_dims", "identity", "reshape", "split", "squeeze", "stack",
+                   "tile", "transpose", "unstack", "where"}  # fmt: skip
+
+
+def is_keras_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a file with an ending of Keras's formats: ``.keras``, ``.h5`` or ``.hdf5``."""
+    return pathlib.Path(path).suffix.lower() in (*_ZIP, *_HDF5) and os.path.isfile(path)
+
+
+def read_file(path: str | os.PathLike[str]) -> keras.Model:
+    """Return the live model of a file that Keras 3 saved.
+
+    Raises
+    ------
+    BadInput
+        If it is damaged, not a model, of Keras 2 or a newer Keras, or has layers that are not Keras's own.
+    """
+    config, version = _described_model(path)
+    _check_layers(path, config)
+    if version.startswith("2."):
+        raise BadInput(f"'{path}' was saved by Keras {version}; a live network of Keras 3 is needed")
+    return _loaded(path, version, importlib.import_module("keras"))
+
+
+def converted(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return the SavedModel of a Keras file, as its ``predict`` computes: written once for a content, in the cache.
+
+    Raises
+    ------
+    BadInput
+        As ``read_file``, and if the model cannot be exported.
+    """
+    config, version = _described_model(path)
+    _check_layers(path, config)
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256") if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read())
+    library = "tf_keras" if version.startswith("2.") else "keras"
+    if importlib.util.find_spec(library) is None:
+        raise BadInput(
+            f"'{path}' was saved by Keras {version}, which tf_keras reads exactly; install it with: pip install "
+            f"'tf_keras=={importlib.metadata.version('tensorflow').rpartition('.')[0]}.*'"
+        )
+    key = f"{digest.hexdigest()} {library} {importlib.metadata.version(library)}"
+    above = cache_directory("keras") / hashlib.sha256(key.encode()).hexdigest()[:24]
+    copy = above / pathlib.Path(path).stem
+    with locked_directory(above, "a SavedModel"):
+        if not copy.exists():
+            network = _loaded(path, version, importlib.import_module(library))
+            with atomic_directory(copy) as unfinished:
+                export(network, unfinished, f"'{path}'")
+    remember(copy, path)
+    return copy
+
+
+def export(network: Any, directory: str | os.PathLike[str], name: str) -> None:
+    """Write a live model of Keras 3 or 2 as a SavedModel; ``name`` is for messages.
+
+    Raises
+    ------
+    BadInput
+        If Keras cannot export it, or its call is not what its ``predict`` computes.
+    """
+    import keras
+
+    of_keras_2 = not isinstance(network, keras.Model) and type(network).__module__.startswith("tf_keras.")
+    if not of_keras_2:
+        check_live(network)
+    try:
+        if of_keras_2:
+            network.save(directory, save_format="tf")
+        else:
+            _export_as_called(network, os.fspath(directory))
+    except Exception as error:  # of Keras, or of the model's own code
+        raise BadInput(f"Keras cannot export the model {name}: {described(error)}") from error
+
+
+def _loaded(path: str | os.PathLike[str], version: str, library: Any) -> Any:
+    """Return the live model of a checked file."""
+    try:
+        return library.saving.load_model(os.fspath(path), compile=False, safe_mode=True)
+    except Exception as error:  # Keras raises many kinds
+        ours = library.__version__
+        newer = f"; Keras {version} saved it, and {ours} is installed" if _release(version) > _release(ours) else ""
+        raise BadInput(f"'{path}' cannot be read as a Keras model: {shortened(error)}{newer}") from error
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def _described_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
+    """Return the configuration of a file's model, and the version of Keras that saved it."""
+    in_zip = pathlib.Path(path).suffix.lower() in _ZIP
+    with opened(path, "Keras model") as file:
+        text, version = (_of_zip if in_zip else _of_hdf5)(file)
+        config = json.loads(text)
+        if not isinstance(config, dict) or not isinstance(version, str) or not _release(version):
+            raise ValueError("its configuration is damaged")
+    return config, version
+
+
+def _of_zip(file: Any) -> tuple[bytes, Any]:
+    with zipfile.ZipFile(file) as archive:
+        if missing := {"config.json", "metadata.json"} - set(archive.namelist()):
+            raise ValueError(f"it has no {min(missing)}, so Keras did not save it")
+        if max(archive.getinfo(name).file_size for name in ("config.json", "metadata.json")) > _LARGEST_CONFIG:
+            raise ValueError(f"its configuration has more than {_LARGEST_CONFIG >> 20} MiB")
+        return archive.read("config.json"), json.loads(archive.read("metadata.json")).get("keras_version")
+
+
+def _of_hdf5(file: Any) -> tuple[bytes | str, Any]:
+    import h5py
+
+    with h5py.File(file, "r") as content:
+        if "model_config" not in content.attrs:
+            if "layer_names" in content.attrs or "layers" in content:
+                raise ValueError("it has weights and no layers; build the network, load them, and give the network")
+            raise ValueError("it has no model_config, so Keras did not save it")
+        version = content.attrs.get("keras_version", "")
+        return content.attrs["model_config"], version.decode() if isinstance(version, bytes) else version
+
+
+def _check_layers(path: str | os.PathLike[str], config: dict[str, Any]) -> None:
+    """Refuse a model with code in its file, or with parts of which Keras would import the module."""
+    for part in _parts(config):
+        kind, module = str(part["class_name"]), part.get("module", "keras")
+        settings = part.get("config")
+        inner = settings if isinstance(settings, dict) else {}
+        if kind in _RUN_CODE:
+            raise BadInput(
+                f"'{path}' has the {kind} layer '{inner.get('name', kind)}', and code of a file is not run; load it "
+                "where it comes from, and give the model or its export"
+            )
+        if kind in _OF_TENSORFLOW and not _computes(str(inner.get("function"))):
+            raise BadInput(
+                f"'{path}' has the {kind} layer '{inner.get('name', kind)}', which may do more than compute; load it "
+                "with tf_keras where it comes from, and give its SavedModel"
+            )
+        if str(module).split(".")[0] not in _MODULES or ">" in kind:
+            raise BadInput(
+                f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python "
+                "where the class is defined, and give the model: attribution.load_model(keras.saving.load_model(...))"
+            )
+
+
+def _computes(symbol: str) -> bool:
+    return symbol.startswith(_COMPUTING) or symbol in _ALSO_COMPUTING
+
+
+def _parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every part of a configuration that names a class."""
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            if "class_name" in one:
+                yield one
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+
+
+def check_live(network: Any) -> None:
+    """Refuse objects other than built Keras models, and models whose ``predict`` differs from their call."""
+    import keras
+
+    if not isinstance(network, keras.Model):
+        raise BadInput(f"expected a SavedModel, a Keras file or a keras.Model, not {type(network).__name__}")
+    # A subclassed model can be built and yet not know the shape of its inputs.
+    if not network.built or not (hasattr(network, "inputs") or network._called):
+        raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
+    if name := _always_trained(network):
+        raise BadInput(
+            f"layer '{name}' of the Keras model '{network.name}' is called with training=True, which its call obeys "
+            "and its predict ignores; export the model, and load the file that is to be explained"
+        )
+    if type(network).predict_step is not keras.Model.predict_step:
+        raise BadInput(
+            f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
+            "export the function that is to be explained"
+        )
+    given = getattr(network, "input", None) if hasattr(network, "inputs") else None
+    if isinstance(given, dict) and (other := next((key for key, one in given.items() if one.name != key), None)):
+        raise BadInput(
+            f"the Keras model '{network.name}' takes '{other}' for its input named '{given[other].name}'; give both "
+            "the same name"
+        )
+
+
+def _always_trained(network: Any) -> str | None:
+    """Return the name of a layer that a functional model, or a model in it, calls with training=True."""
+    for layer in getattr(network, "layers", ()):
+        calls = getattr(layer, "_inbound_nodes", ())
+        default = inspect.signature(layer.call).parameters.get("training")
+        by_itself = default is not None and default.default is True  # a layer of augmentation
+        if not by_itself and any(call.arguments.kwargs.get("training") is True for call in calls):
+            return str(layer.name)
+        if name := _always_trained(layer):
+            return name
+    return None
+
+
+def _export_as_called(network: keras.Model, path: str) -> None:
+    """Write a Keras model as ``predict`` calls it; its own ``export`` leaves layers of augmentation on."""
+    import keras
+
+    if keras.backend.backend() == "torch":  # it exports modules alone, without their arguments
+        network.export(path, verbose=False)
+        return
+    if isinstance(network, keras.Sequential):
+        signature = network.inputs
+    elif hasattr(network, "inputs"):
+        signature = [network.input]
+    else:  # a subclassed model
+        known = network.get_build_config()
+        signature = keras.tree.map_shape_structure(
+            lambda shape: keras.InputSpec(shape=(None, *shape[1:]), dtype=network.input_dtype),
+            list(known["shapes_dict"].values()) if "shapes_dict" in known else [known["input_shape"]],
+        )
+    archive = keras.export.ExportArchive()
+    archive.track(network)
+    archive.add_endpoint("serve", lambda *args: network(*args, training=False), signature)
+    archive.write_out(path, verbose=False)

@@ -1,0 +1,74 @@
+"""Find the SavedModel at a path; a Keras file is converted to one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+
+from attribution import keras_models
+from attribution.errors import BadInput, shortened
+from attribution.files import reason
+
+
+def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return the directory that holds ``saved_model.pb``.
+
+    Parameters
+    ----------
+    path
+        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken; or a
+        file of Keras, which is converted in the cache (``keras_models.converted``).
+
+    Raises
+    ------
+    BadInput
+        If there is no SavedModel, or the file cannot be converted.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise BadInput(f"the path of a SavedModel must be text, not {path!r}")
+    directory = pathlib.Path(path)
+    if keras_models.is_keras_file(directory):
+        return keras_models.converted(directory)
+    try:
+        if (directory / "saved_model.pb").is_file():
+            return directory
+        versions = [
+            child
+            for child in (directory.iterdir() if directory.is_dir() else ())
+            if child.name.isdecimal() and (child / "saved_model.pb").is_file()
+        ]
+    except (OSError, ValueError) as error:
+        message = reason(error) if isinstance(error, OSError) else str(error)
+        raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
+    if versions:
+        return max(versions, key=lambda child: int(child.name))
+    if directory.is_dir():
+        raise BadInput(
+            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
+        )
+    if directory.is_file():
+        raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
+    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
+def fingerprint(directory: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
+    directory = find_saved_model(directory)
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory)
+        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
+            digest.update(relative.as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _way_to_export(path: pathlib.Path) -> str:
+    """Return how a file of another format becomes a SavedModel, as the end of a sentence on it."""
+    suffix = path.suffix.lower()
+    if path.name == "saved_model.pb":
+        return f": name '{path.parent}'"
+    if suffix == ".pb":
+        return "; how to write one of a frozen graph is in docs/own_models.md, under 'Frozen graphs'"
+    return ", which keras.Model.export or tf.saved_model.save writes"

@@ -1,0 +1,126 @@
+"""The inputs that methods are compared on, with their channels last, and the references of a method."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.methods.perturbation import positions
+from attribution.model.batching import checked_targets
+from attribution_benchmarks.choosing.choice import INPUT_VALUES
+from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, with_shuffled_weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A model and its inputs.
+
+    Attributes
+    ----------
+    model
+        Takes the inputs of ``examples``; the given one, or one whose explained input has its channels last, is a tensor
+        inside, or is the vector of several inputs.
+    examples
+        Checked inputs.
+    features
+        Names of the numbers of several inputs that are explained together; None otherwise.
+    """
+
+    model: Any
+    examples: Examples
+    features: Sequence[str] | None = None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Return whether positions are whole numbers, whose maps are those of what the network reads of them."""
+        return np.asarray(self.examples.inputs).dtype.kind in "iu"
+
+
+def problem_of(
+    model: Any, inputs: Any, targets: Any, masks: Any, names: Sequence[str] | None, background: Any,
+    explain_input: str | None,
+) -> Problem:  # fmt: skip
+    """Return checked inputs; see ``scoring.rounds``."""
+    if names and len(set(names)) < len(names):
+        raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
+    feed = model.feed(inputs if isinstance(inputs, Mapping) else np.asarray(inputs))
+    features = None
+    if _has_tokens(model, explain_input):
+        ((name, array),) = feed.items()
+        if background is None:
+            raise BadInput(
+                f"input '{name}' has {array.dtype.name} values, such as tokens, which have no mean; say by background= "
+                "(--background=) which stands for a removed one, such as that of padding or of an unknown word"
+            )
+    else:
+        explained = model.explaining(feed, explain_input)
+        model, feed, name = explained.model, dict(explained.feed), explained.explain_input
+        if explained.joined is not None:
+            features = [one for each, size in zip(explained.joined.shapes, explained.joined.sizes, strict=True)
+                        for one in ([each] if size == 1 else [f"{each} {place}" for place in range(size)])]  # fmt: skip
+    pictures = np.asarray(feed[name])
+    if not len(pictures):
+        raise BadInput("inputs are empty; at least one is needed")
+    if np.prod(positions(pictures.shape)) < 2:
+        raise BadInput(
+            f"'{name}' is one number, and methods are compared by parts of what they explain; name several inputs by "
+            "comma, or 'all'"
+        )
+    if single := [other for other, array in feed.items() if np.ndim(array) == 0]:
+        raise BadInput(f"input {listed(single)} has no rows; load the model with given={{'{single[0]}': value}}")
+    if targets is not None:
+        targets = checked_targets(targets, len(pictures), model.num_classes)
+    if background is None and pictures.ndim == 2:
+        background = pictures.mean(axis=0)  # the features of a table have no common mean
+    truth = {} if background is None else {"background": _as_pictures(background, pictures)}
+    given = {} if masks is None else {"masks": np.asarray(masks, bool)}
+    others = {other: array for other, array in feed.items() if other != name}
+    examples = Examples(
+        pictures, given, targets, truth, tuple(names or ()), explained=name if others else "", others=others
+    )
+    return Problem(model, examples, features)
+
+
+def _has_tokens(model: Any, explain_input: str | None) -> bool:
+    """Return whether the only input has whole numbers, and no tensor inside is to be explained."""
+    ((_, spec), *others) = model.inputs.items()
+    return not others and not explain_input and bool(spec.dtype.is_integer)
+
+
+def _as_pictures(background: Any, pictures: np.ndarray) -> np.ndarray:
+    """Return a background for each input."""
+    values = np.asarray(background)
+    if pictures.dtype.kind in "iu" and not np.array_equal(values, values.astype(pictures.dtype)):
+        raise BadInput(f"the background {background} is not a whole number, as the inputs are")
+    try:
+        return np.broadcast_to(values.astype(pictures.dtype), pictures.shape)
+    except ValueError:
+        shape = pictures.shape[1:]
+        raise BadInput(f"the background has the shape {values.shape}; a number or {shape} is needed") from None
+
+
+def references(loaded: Any, problem: Problem, seed: int) -> tuple[list[Control], list[str]]:
+    """Return the references of a method, and notes on those that a model, as it was loaded, does not allow."""
+    controls, notes = [UNIFORM, RANDOM], []
+    if not problem.has_tokens:  # the number of a word says nothing of it
+        controls.append(EDGE_DETECTOR if np.ndim(problem.examples.inputs) == 4 else INPUT_VALUES)
+    try:
+        if not has_variables(loaded.path):
+            raise BadInput("the file has no variables that could be shuffled")
+        other = with_shuffled_weights(loaded.path, seed, loaded.score)
+        if (list(other.inputs), other.logits) != (list(loaded.inputs), loaded.logits):
+            raise BadInput("the model was loaded with options that choose of its file")
+        controls.append(RANDOM_WEIGHTS)
+    except BadInput as error:
+        notes.append(f"Not tested: whether maps depend on the weights of the network; {error}.")
+    if loaded.num_classes > 1:
+        controls.append(WRONG_CLASS)
+    else:
+        notes.append("Not tested: whether maps depend on the class; the model has one.")
+    return controls, notes
