@@ -252,7 +252,12 @@ class ServedModel:
         )
 
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
+        self,
+        feed: Mapping[str, np.ndarray],
+        baseline: np.ndarray,
+        targets: np.ndarray,
+        explain_input: str,
+        cross: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Raise BadInput, as ``relevance``."""
         return self.relevance(feed, targets, explain_input, None)

@@ -174,7 +174,7 @@ def _claim_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) 
             counts = [str(len(found[sign])) for sign in ("above", "below", "open")]
             rows.append([f"{_title(better)} above {_title(worse)}", source, TITLES[place], *counts, *examples])
     head = ["order", "published by", "scores", "found", "reversed", "open", "found, such as in", "reversed, such as in"]
-    return f"{len(rows)} of {cases} cases, an order on one benchmark:\n\n{markdown_table(head, rows)}"
+    return f"{len(rows)} of {cases} cases are found and reversed:\n\n{markdown_table(head, rows)}"
 
 
 def _pair_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -> str:
@@ -194,9 +194,8 @@ def _pair_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -
     head = ["scores", "pairs", "change with the library, the same for both", "change with the definition of either"]
     return (
         f"{markdown_table(head, counts)}\n\nThe greatest differences between definitions of one method: "
-        f"{'; '.join(ranges)}.\n\n<details><summary>Pairs that change with the library</summary>\n\n"
+        f"{'; '.join(ranges)}.\n\nThese change with the library:\n\n"
         + markdown_table(["scores", "difference", "largest in", "smallest in"], _flip_rows(found))
-        + "\n\n</details>"
     )
 
 

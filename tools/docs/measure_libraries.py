@@ -6,7 +6,7 @@ A cell is ``METHOD@LIBRARY``, or a method of this project with its defaults. Onl
 are scored. The scores of each input are kept, so that a stopped run resumes and new presets are added.
 ``document_library_scores.py`` makes tables and a picture of them.
 
-Cost: 40 CPU minutes.
+Cost: 10 CPU minutes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Case:
     Attributes
     ----------
     networks
-        (N,) names of what stands for a network in the analysis: the network, or the problem of exact truth.
+        (N,) names of the networks in the analysis; of exact truth, of the problems.
     score
         ``score(maps_of)``, with the maps of a cell for a model, inputs and targets, to (N,) numbers; more is better.
     """
