@@ -3,8 +3,19 @@
     python scripts/reproduce_tables.py --output_dir=report --networks=20
     python tools/docs/document_variance.py report
 
-Several reports can be given, of one benchmark each; of one that is in several, the last counts. The components of each
-score are kept in docs/variance.json; without a report the tables are written from it.
+Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are kept in
+docs/variance.json; without a report the tables are written from it. Those of docs/statistics.md are of two folders:
+
+    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
+    python -m bim.metrics --metrics=MCS,IDR --num_imgs=24 --methods=METHODS \\
+        --models_dir=saved_models/bim/seed1 --input_scores=others/work/bim_network1.values.json
+    python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --controls=uniform --random_networks=0 --subset=all \\
+        --ground_truth=single_object --model=saved_models/clevr_xai/relation_network_seed1 \\
+        --input_scores=others/work/clevr_xai_simple_network1.values.json
+    python tools/docs/document_variance.py others twenty
+
+The second and third command are repeated for each network, the first one without ``--models_dir`` or ``--model`` and without
+a number in the file. METHODS are those that docs/variance.json lists.
 
 Cost: seconds, and the report.
 """
@@ -118,7 +129,7 @@ def share_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the shares of variance as Markdown, and what follows for the number of networks."""
     body = [
         [row["score"], str(row["inputs"]), str(row["networks"]), str(len(row["methods"])),
-         *(f"{each:.0f}" for each in shares(row).values()), f"{of_networks(row):.0f}", f"{100 * spread(row):.0f}",
+         *(f"{each:.1f}" for each in shares(row).values()), f"{of_networks(row):.0f}", f"{100 * spread(row):.0f}",
          " / ".join(needed(share, spread(row), len(row["methods"])) for share in _SHOWN)]
         for row in rows
     ]  # fmt: skip
