@@ -3,19 +3,16 @@
     python scripts/reproduce_tables.py --output_dir=report --networks=20
     python tools/docs/document_variance.py report
 
-Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are kept in
-docs/variance.json; without a report the tables are written from it. Those of docs/statistics.md are of two folders:
+Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are in
+docs/variance.json; without a report the tables are written from it. Those of docs/statistics.md are of two folders,
+``twenty`` with the networks of SVEA as in docs/results.md, and ``others``; two commands fill it, once for each network:
 
-    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
-    python -m bim.metrics --metrics=MCS,IDR --num_imgs=24 --methods=METHODS \\
-        --models_dir=saved_models/bim/seed1 --input_scores=others/work/bim_network1.values.json
-    python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --controls=uniform --random_networks=0 --subset=all \\
-        --ground_truth=single_object --model=saved_models/clevr_xai/relation_network_seed1 \\
-        --input_scores=others/work/clevr_xai_simple_network1.values.json
-    python tools/docs/document_variance.py others twenty
+    python -m bim.metrics --metrics=MCS,IDR --num_imgs=24 --methods=METHODS --models_dir=DIR --input_scores=FILE
+    python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --model=DIR --input_scores=FILE --subset=all
+        --ground_truth=single_object --controls=uniform --random_networks=0
 
-The second and third command are repeated for each network, the first one without ``--models_dir`` or ``--model`` and without
-a number in the file. METHODS are those that docs/variance.json lists.
+METHODS are those that docs/variance.json lists. FILE is others/work/bim.values.json or clevr_xai_simple.values.json, of
+the second network bim_network1.values.json, and so on.
 
 Cost: seconds, and the report.
 """
