@@ -23,7 +23,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -69,25 +69,23 @@ def measured(reports: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
 
 def _of_benchmark(name: str, networks: Sequence[Sequence[InputScores]]) -> Iterator[dict[str, Any]]:
     benchmark = benchmark_named(name)
+    controls = {control.name for control in benchmark.controls}
     for column in benchmark.matrix_columns():
         groups = [group for each in networks for group in each if column.takes(group.where)]
-        if len(groups) < 2:
-            continue
-        stacked = input_scores.stack(groups)
-        controls = {control.name for control in benchmark.controls}
-        values = {
-            method: scores
-            for method, scores in stacked.values.items()
-            if "/" not in method and method not in controls and np.isfinite(scores).any(axis=0).all()
-        }
-        table = np.stack([np.asarray(each) for each in values.values()], axis=2)
-        table = table[np.isfinite(table).all(axis=(1, 2))]
-        if len(table) < 2:
-            continue
-        yield {
-            "benchmark": benchmark.title, "score": column.label, "inputs": table.shape[0], "networks": table.shape[1],
-            "methods": list(values), "mean": float(table.mean()), "components": components(table)._asdict(),
-        }  # fmt: skip
+        if len(groups) > 1:
+            methods, table = _complete(input_scores.stack(groups), controls)
+            yield {
+                "benchmark": benchmark.title, "score": column.label, "inputs": len(table), "networks": table.shape[1],
+                "methods": methods, "mean": float(table.mean()), "components": components(table)._asdict(),
+            }  # fmt: skip
+
+
+def _complete(group: InputScores, controls: Container[str]) -> tuple[list[str], np.ndarray]:
+    """Return the methods that every network has, and their scores of the inputs that all have, (N, K, M)."""
+    values = {name: group.by_network(name) for name in group.values if "/" not in name and name not in controls}
+    methods = [name for name, scores in values.items() if np.isfinite(scores).any(axis=0).all()]
+    table = np.stack([values[name] for name in methods], axis=2)
+    return methods, table[np.isfinite(table).all(axis=(1, 2))]
 
 
 def shares(row: Mapping[str, Any]) -> dict[str, float]:
