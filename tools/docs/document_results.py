@@ -2,7 +2,7 @@
 
     python scripts/reproduce_tables.py --output_dir=report
     python tools/docs/document_results.py report
-    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20
+    python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
     python tools/docs/document_results.py twenty
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with

@@ -3,8 +3,16 @@
     python scripts/reproduce_tables.py --output_dir=report --networks=20
     python tools/docs/document_variance.py report
 
-Several reports can be given, of one benchmark each; of one that is in several, the last counts. The components of each
-score are kept in docs/variance.json; without a report the tables are written from it.
+Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are in
+docs/variance.json; without a report the tables are written from it. Those of docs/statistics.md are of two folders,
+``twenty`` with the networks of SVEA as in docs/results.md, and ``others``; two commands fill it, once for each network:
+
+    python -m bim.metrics --metrics=MCS,IDR --num_imgs=24 --methods=METHODS --models_dir=DIR --input_scores=FILE
+    python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --model=DIR --input_scores=FILE --subset=all
+        --ground_truth=single_object --controls=uniform --random_networks=0
+
+METHODS are those that docs/variance.json lists. FILE is others/work/bim.values.json or clevr_xai_simple.values.json, of
+the second network bim_network1.values.json, and so on.
 
 Cost: seconds, and the report.
 """
@@ -15,7 +23,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,25 +69,23 @@ def measured(reports: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
 
 def _of_benchmark(name: str, networks: Sequence[Sequence[InputScores]]) -> Iterator[dict[str, Any]]:
     benchmark = benchmark_named(name)
+    controls = {control.name for control in benchmark.controls}
     for column in benchmark.matrix_columns():
         groups = [group for each in networks for group in each if column.takes(group.where)]
-        if len(groups) < 2:
-            continue
-        stacked = input_scores.stack(groups)
-        controls = {control.name for control in benchmark.controls}
-        values = {
-            method: scores
-            for method, scores in stacked.values.items()
-            if "/" not in method and method not in controls and np.isfinite(scores).any(axis=0).all()
-        }
-        table = np.stack([np.asarray(each) for each in values.values()], axis=2)
-        table = table[np.isfinite(table).all(axis=(1, 2))]
-        if len(table) < 2:
-            continue
-        yield {
-            "benchmark": benchmark.title, "score": column.label, "inputs": table.shape[0], "networks": table.shape[1],
-            "methods": list(values), "mean": float(table.mean()), "components": components(table)._asdict(),
-        }  # fmt: skip
+        if len(groups) > 1:
+            methods, table = _complete(input_scores.stack(groups), controls)
+            yield {
+                "benchmark": benchmark.title, "score": column.label, "inputs": len(table), "networks": table.shape[1],
+                "methods": methods, "mean": float(table.mean()), "components": components(table)._asdict(),
+            }  # fmt: skip
+
+
+def _complete(group: InputScores, controls: Container[str]) -> tuple[list[str], np.ndarray]:
+    """Return the methods that every network has, and their scores of the inputs that all have, (N, K, M)."""
+    values = {name: group.by_network(name) for name in group.values if "/" not in name and name not in controls}
+    methods = [name for name, scores in values.items() if np.isfinite(scores).any(axis=0).all()]
+    table = np.stack([values[name] for name in methods], axis=2)
+    return methods, table[np.isfinite(table).all(axis=(1, 2))]
 
 
 def shares(row: Mapping[str, Any]) -> dict[str, float]:
@@ -118,7 +124,7 @@ def share_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the shares of variance as Markdown, and what follows for the number of networks."""
     body = [
         [row["score"], str(row["inputs"]), str(row["networks"]), str(len(row["methods"])),
-         *(f"{each:.0f}" for each in shares(row).values()), f"{of_networks(row):.0f}", f"{100 * spread(row):.0f}",
+         *(f"{each:.1f}" for each in shares(row).values()), f"{of_networks(row):.0f}", f"{100 * spread(row):.0f}",
          " / ".join(needed(share, spread(row), len(row["methods"])) for share in _SHOWN)]
         for row in rows
     ]  # fmt: skip

@@ -279,25 +279,36 @@ _Pair = tuple[str, str]  # two metrics, the first above the second
 class _Again(NamedTuple):
     """What another run says about the pairs of metrics that are ordered by every truth and error of the first."""
 
-    ordered: list[_Pair]  # in the first run
-    kept: list[_Pair]  # ordered again
-    same: list[_Pair]  # the same direction by every truth and error, but an interval that contains 0
-    rest: list[_Pair]
-    contradicted: dict[_Pair, np.ndarray]  # (cells,) whether an interval is on the other side of 0
+    verdicts: dict[_Pair, np.ndarray]  # (cells,) of the other run
     means: dict[_Pair, np.ndarray]  # (cells,) differences in the other run
+
+    @property
+    def kept(self) -> list[_Pair]:
+        """Return the pairs that are ordered again."""
+        return [pair for pair, found in self.verdicts.items() if (found > 0).all()]
+
+    @property
+    def same(self) -> list[_Pair]:
+        """Return those with the same direction by every truth and error, but an interval that contains 0."""
+        return [pair for pair, means in self.means.items() if (means > 0).all() and pair not in self.kept]
+
+    @property
+    def rest(self) -> list[_Pair]:
+        """Return those with the other direction by at least one truth and error."""
+        return [pair for pair in self.means if pair not in (*self.kept, *self.same)]
+
+    @property
+    def contradicted(self) -> dict[_Pair, np.ndarray]:
+        """Return those with an interval on the other side of 0, and by which truths and errors, (cells,)."""
+        return {pair: found < 0 for pair, found in self.verdicts.items() if (found < 0).any()}
 
 
 def again(record: Mapping[str, Any], other: Mapping[str, Any]) -> _Again:
-    """Return which ordered pairs of a run another one has in the same order."""
-    verdicts_of_other = compared(other)
-    ordered = [pair for pair, found in compared(record).items() if (found > 0).all() and pair in verdicts_of_other]
-    found = {pair: verdicts_of_other[pair] for pair in ordered}
-    means = {pair: np.nanmean(-np.diff(agreements(other, pair), axis=0)[0], axis=1) for pair in ordered}
-    kept = [pair for pair in ordered if (found[pair] > 0).all()]
-    same = [pair for pair in ordered if pair not in kept and (means[pair] > 0).all()]
-    rest = [pair for pair in ordered if pair not in (*kept, *same)]
-    contradicted = {pair: found[pair] < 0 for pair in ordered if (found[pair] < 0).any()}
-    return _Again(ordered, kept, same, rest, contradicted, means)
+    """Return what another run says about the ordered pairs of a run."""
+    of_other = compared(other)
+    pairs = [pair for pair, found in compared(record).items() if (found > 0).all() and pair in of_other]
+    means = {pair: np.nanmean(-np.diff(agreements(other, pair), axis=0)[0], axis=1) for pair in pairs}
+    return _Again({pair: of_other[pair] for pair in pairs}, means)
 
 
 def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -306,7 +317,7 @@ def replication(record: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     shared = [name for name in first if name in second]
     order = correlation.spearman(*([places[name].mean() for name in shared] for places in (first, second)))
     text = (
-        f"Of {math.comb(len(first), 2)} pairs of metrics, {len(found.ordered)} are ordered by every truth and error. "
+        f"Of {math.comb(len(first), 2)} pairs of metrics, {len(found.means)} are ordered by every truth and error. "
         f"With other seeds {len(found.kept)} of these are again; {len(found.same)} have the same direction by every "
         f"truth and error, but an interval that contains 0; {len(found.rest)} have the other direction by at least "
         f"one. {len(found.contradicted)} of the latter are contradicted, with an interval on the other side of 0. "

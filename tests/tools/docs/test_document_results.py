@@ -49,3 +49,17 @@ def test_the_table_of_more_networks_has_the_mark_the_strongest_baseline_and_the_
     head, _, *body = document_results.network_table(rows).splitlines()
     assert head == "| method | ROE % | reached | headroom | Drop % | reached | headroom |"
     assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.3 n/a |  | – |"]
+
+
+def test_the_text_names_the_scores_with_a_mark():
+    page = document_results.PAGE.read_text("utf-8")
+    text, table = page.split("### More networks")[1].split("<!-- /twenty networks -->")[0].split("<!-- twenty networks")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| ")
+    ]
+    marked = {(row[0], place) for row in rows[2:] for place in (1, 4, 7) if "✓" in row[place]}
+    assert marked == {(name, 4) for name in ("Integrated Gradients", "LRP-α1β0", "Excitation Backprop")}
+    assert "Three scores have the mark: the Drop of Integrated Gradients, LRP-α1β0 and" in " ".join(text.split())
+    shares = {(row[0], place): int(row[place + 1].split()[0]) for row in rows[2:] for place in (1, 4, 7)}
+    assert len([place for place, share in shares.items() if share < 80 and place not in marked]) == 5
+    assert min(share for (_, place), share in shares.items() if place != 4) == 87
