@@ -67,7 +67,7 @@ def load_model(
     explain_input
         What is explained where a call names nothing else; see ``attribution.explain``.
     jit_compile
-        Compile with XLA. Worth it on a GPU. On a CPU small networks of signals are faster with it and networks of images
+        Compile with XLA. Worth it on a GPU. On a CPU small networks of signals are faster with it, networks of images
         slower, and the first call takes several times as long.
     loaded
         The result of ``attribution.model.saved_model.load`` for this path, if the caller has it. Its variables may have

@@ -311,16 +311,24 @@ def commands_table(versions, values):
     return f"# Commands\n\n{how}\n\n{markdown_table(header, body)}"
 
 
+# A process that starts another one from a large process would report that one's memory.
+STARTER = """
+import os, subprocess, sys
+started = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(started.pid, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+sys.exit(bool(status))
+"""
+
+
 def process_cost(command, directory):
     """Return the CPU seconds of a command's process and its peak in MB."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"PYTHONPATH": str(directory), "XDG_CACHE_HOME": cache}
-        arguments = [sys.executable, "-m", *command.format(cache=cache).split()]
-        process = subprocess.Popen(arguments, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command} failed")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        arguments = [sys.executable, "-c", STARTER, sys.executable, "-m", *command.format(cache=cache).split()]
+        done = subprocess.run(arguments, cwd=directory, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    seconds, peak = map(float, done.stdout.split())
+    return seconds, peak
 
 
 def main(values):
