@@ -238,20 +238,27 @@ def _writers(results, by_writer) -> list[str]:
         "on the file that Keras writes there with the same weights, at the same layer, to 2e-5 (PyTorch's files have a "
         "fixed number of rows; networks that TensorFlow alone can write have no other file):"
     )
-    named = [(writers.WRITERS[writer], *one) for writer, found in by_writer.items() for one in found.items()]
-    reasons = [
-        f"{writer} does not write {name}: {measure.in_general(found['not_written'])}."
-        for writer, name, found in named
-        if "not_written" in found
-    ]
-    reasons += [f"{writer} has another default layer in {name}." for writer, name, found in named if found.get("layer")]
-    for writer, found in by_writer.items():
-        missing = [name for name in results if writers.writable(FAMILIES[name]) and name not in found]
-        reasons += [f"Not compared on {writers.WRITERS[writer]}: {', '.join(missing)}."] if missing else []
-        part = [name for name in found if _is_part(results, found, name)]
-        reasons += [f"Compared on {writers.WRITERS[writer]} by some methods alone: {', '.join(part)}."] if part else []
+    remarks = [remark for writer, found in by_writer.items() for remark in _remarks(results, found, writer)]
     table = markdown_table(["writer", "families", *OF_WRITERS, "exact"], body).rstrip("\n")
-    return ["", text, "", table, *(["", " ".join(reasons)] if reasons else [])]
+    return ["", text, "", table, *(["", " ".join(remarks)] if remarks else [])]
+
+
+def _remarks(results, found, writer) -> list[str]:
+    """Return what a writer does not write, where its default layer is another, and what is not compared, or in part."""
+    title = writers.WRITERS[writer]
+    remarks = [
+        f"{title} does not write {name}: {measure.in_general(one['not_written'])}."
+        for name, one in found.items()
+        if "not_written" in one
+    ]
+    of_families = {
+        f"{title} has another default layer in": [name for name, one in found.items() if one.get("layer")],
+        f"Not compared on {title}:": [
+            name for name in results if writers.writable(FAMILIES[name]) and name not in found
+        ],
+        f"Compared on {title} by some methods alone:": [name for name in found if _is_part(results, found, name)],
+    }
+    return remarks + [f"{remark} {', '.join(names)}." for remark, names in of_families.items() if names]
 
 
 def _is_part(results, found, name) -> bool:

@@ -41,6 +41,20 @@ def medians(rounds):
     return {writer: statistics.median(one[writer] for one in rounds) for writer in rounds[0]}
 
 
+def load_times(paths, repeats):
+    """Return the CPU seconds of a load by kind and writer, medians of rounds in which the files take turns."""
+    import networks
+
+    import attribution
+
+    first = [{title: first_load(path) for title, path in paths.items()} for _ in range(repeats)]
+    loads = [
+        {title: networks.seconds_of(attribution.load_model, path) for title, path in paths.items()}
+        for _ in range(repeats + 1)
+    ]
+    return {"a process's first load, s": medians(first), "a further load, s": medians(loads[1:])}
+
+
 def map_times(paths, family, repeats):
     """Return CPU seconds of a map by method and writer, medians of rounds in which the files take turns, and its rows.
 
@@ -89,14 +103,7 @@ def main(values):
     named = {"TensorFlow": "tensorflow"} | {title: writer for writer, title in writers.WRITERS.items()}
     python = {"torch": values.torch_python}
     paths = {title: writers.write(family, one, folder, python.get(one, "")) for title, one in named.items()}
-    rows = {}
-    first = [{title: first_load(path) for title, path in paths.items()} for _ in range(values.repeats)]
-    rows["a process's first load, s"] = medians(first)
-    loads = [
-        {title: networks.seconds_of(attribution.load_model, path) for title, path in paths.items()}
-        for _ in range(values.repeats + 1)
-    ]
-    rows["a further load, s"] = medians(loads[1:])
+    rows = load_times(paths, values.repeats)
     times, count = map_times(paths, family, values.repeats)
     rows |= {f"`{method}`, multiple": {t: one[t] / one["TensorFlow"] for t in one} for method, one in times.items()}
     text = (
