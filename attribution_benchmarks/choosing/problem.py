@@ -64,7 +64,7 @@ def problem_of(
         if background is None:
             raise BadInput(
                 f"input '{name}' has {array.dtype.name} values, such as tokens, which have no mean; say by background= "
-                "(--background=) which stands for a removed one, such as that of padding or of an unknown word"
+                "(--background=) which value replaces a removed one, such as that of padding or of an unknown word"
             )
     else:
         explained = model.explaining(feed, explain_input)
