@@ -153,7 +153,7 @@ class Choice:
         texts = [
             "Agreement is measured by replacing positions by other values, such as the input's mean color, which the "
             "network was not trained on. Another background may give another order (--background). Methods that remove "
-            "positions themselves, such as KernelSHAP and LIME, are near to it by definition.",
+            "positions themselves, such as occlusion and LIME, are near to it by definition.",
             "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
             "reasons: the scores are about maps and network, not about the world.",
         ]

@@ -37,6 +37,14 @@ class Problem:
     features: Sequence[str] | None = None
 
     @property
+    def absent(self) -> np.ndarray | None:
+        """Values of the absent features of vectors, (features,); None for other inputs."""
+        background = self.examples.truth.get("background")
+        if background is None or np.ndim(self.examples.inputs) > 2 or self.has_tokens:
+            return None
+        return np.array(background[0], np.float32)
+
+    @property
     def has_tokens(self) -> bool:
         """Return whether positions are whole numbers, whose maps are those of what the network reads of them."""
         return np.asarray(self.examples.inputs).dtype.kind in "iu"
@@ -56,7 +64,7 @@ def problem_of(
         if background is None:
             raise BadInput(
                 f"input '{name}' has {array.dtype.name} values, such as tokens, which have no mean; say by background= "
-                "(--background=) which stands for a removed one, such as that of padding or of an unknown word"
+                "(--background=) which value replaces a removed one, such as that of padding or of an unknown word"
             )
     else:
         explained = model.explaining(feed, explain_input)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import tempfile
@@ -84,6 +85,8 @@ def rounds(
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
     chosen = named(_default_methods() if methods is None else methods)
+    if problem.absent is not None:
+        chosen = {name: _starting_at(problem.absent, method) for name, method in chosen.items()}
     first = examples.without(range(1, len(examples.names)))
     trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
@@ -190,6 +193,16 @@ def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.nd
         if source.method == method and source.control:
             under.setdefault(source.kind.control, []).append(found)
     return {condition: np.mean(each, axis=0) for condition, each in under.items()}
+
+
+def _starting_at(absent: np.ndarray, method: MethodLike) -> MethodLike:
+    """Return a method of a name with the values of absent features, (features,), as its baseline, where it has one."""
+    if not isinstance(method, str):
+        return method
+    known = attribution.resolve_method(method)
+    start = {"baseline": absent, "references": absent[np.newaxis]}
+    given = {name: value for name, value in start.items() if name in known.defaults}
+    return dataclasses.replace(known, function=functools.partial(known.function, **given)) if given else method
 
 
 def _default_methods() -> list[str]:

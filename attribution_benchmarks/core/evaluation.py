@@ -210,7 +210,7 @@ def _resolved(benchmark: Benchmark, chosen: Mapping[str, MethodLike]) -> dict[st
 
 
 def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
-    """Refuse methods that have the name of a control, whose rows could not be told from theirs."""
+    """Refuse methods that have the name of a control, whose rows could not be distinguished from theirs."""
     for control in controls:
         if control.name in names:
             raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")

@@ -23,7 +23,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text("utf-8")
 METHODS_OF_SVEA = range(16)  # that the report scores
 SECTION = (ROOT / "docs" / "get_started.md").read_text("utf-8").split("## See a map")[1].split("\n## ")[0]
-INSTALL, EXPORT, EXPLAIN = re.search(r"```bash\n(.*?)```", SECTION, re.DOTALL)[1].splitlines()
+INSTALL, EXPLAIN = re.search(r"```bash\n(.*?)```", SECTION, re.DOTALL)[1].splitlines()
+EXPORT = re.search(r"`(python -c .+?)`", SECTION)[1]
 LAYERS = '''
 import keras
 from keras import layers, ops
@@ -174,15 +175,17 @@ def test_a_picture_of_ones_own_network(tmp_path, monkeypatch, capsys):
     Image.fromarray(picture).save("photo.jpg")
     importlib.import_module("my_layers").vit().save("network.keras")
 
-    python, option, code = shlex.split(EXPORT)
-    assert (python, option) == (".venv/bin/python", "-c")
-    assert "import keras, my_layers; ..." in SECTION
-    exec(code.replace("import keras;", "import keras, my_layers;"), {})
-
     python, option, module, *arguments = shlex.split(EXPLAIN)
     assert (python, option, module) == (".venv/bin/python", "-m", "attribution.explain")
+    assert execute(command.main, command.FLAGS, command.__doc__, ["explain", *arguments]) == 2
+    assert "has the custom class 'Tokens'" in capsys.readouterr().err
+
+    python, option, code = shlex.split(EXPORT)
+    assert (python, option) == ("python", "-c")
+    exec(code, {})
+    exported = [each.replace("--model=network.keras", "--model=my_model") for each in arguments]
     capsys.readouterr()
-    assert execute(command.main, command.FLAGS, command.__doc__, ["explain", *arguments]) == 0
+    assert execute(command.main, command.FLAGS, command.__doc__, ["explain", *exported]) == 0
     printed = capsys.readouterr().out
     assert "photo: class" in printed and "written to maps.png" in printed
     assert Image.open("maps.png").size[0] > 500

@@ -138,6 +138,9 @@ def test_a_live_network_and_one_without_variables_are_scored(pictures):
     assert "random_weights" not in found.verdict.standings[0].references
 
 
+_WITH_A_BASELINE = ("integrated_gradients", "expected_gradients", "occlusion")
+
+
 def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     """The exact contributions of a linear network are then w · (x - mean), of features on other scales."""
     keras.utils.set_random_seed(1)
@@ -147,9 +150,11 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     def exact(queries):
         return queries.input_gradient() * (queries.inputs - rows.mean(axis=0))
 
-    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"])
+    found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input", *_WITH_A_BASELINE])
     values = {one.method: one.agreement.value for one in found.verdict.standings}
     assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
+    for name in _WITH_A_BASELINE:  # they start from the means, too
+        assert values[name] == pytest.approx(1, abs=1e-3)
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
     assert found.verdict.best.method == "gradient_x_input"
 
