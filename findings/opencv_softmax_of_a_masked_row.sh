@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # OpenCV: the softmax of a row that is masked everywhere is 0, where other readers of the file give NaN.
 #
-# Guess: every reader gives NaN, as the formula does. Written before the run, as one of a list of ops.
+# Guess: readers are equal to 1e-4 or refuse, but for OpenCV's resizing and average pooling. Written before the run of a
+# list of operations, of which this is one.
 # Seen with OpenCV 5.0.0, ONNX Runtime 1.32.0 and onnx 1.23.2: a row of eight times -inf gives eight zeros in cv2.dnn, so
 # that the probabilities sum to 0; the others give NaN. A row with one finite number is equal in all.
 set -euo pipefail
