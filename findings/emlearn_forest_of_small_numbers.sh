@@ -8,7 +8,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet emlearn==0.23.2 scikit-learn==1.9.1 numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet emlearn==0.23.2 setuptools==80.9.0 scikit-learn==1.9.1 numpy==2.4.6
 cd "$folder"
 "$folder/venv/bin/python" - <<'PYTHON'
 import emlearn
