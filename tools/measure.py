@@ -27,12 +27,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 67_910,
-    "files outside tests": 303,
-    "lines of tests": 43_610,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 125,
+    "lines outside tests": 71_730,
+    "files outside tests": 322,
+    "lines of tests": 45_130,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 135,
     "highest complexity": 25,
-    "public names": 967,
+    "public names": 1_004,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,
