@@ -90,11 +90,10 @@ def read_and_explained(
     model: Model, explain_input: str, table: pathlib.Path | None, note: Callable[[str], object]
 ) -> tuple[str, str]:
     """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
-    if len(model.inputs) == 1 and explain_input in model.graph.nodes:  # such as the embeddings of tokens
+    if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
-    ((name, spec), *others) = model.inputs.items()
-    if not explain_input and not others and spec.dtype.is_integer and spec.shape.rank == 2:
-        return name, model._explained_name(None)  # what is read of tokens
+    if not explain_input and _reads_tokens(model):
+        return next(iter(model.inputs)), model._explained_name(None)  # what is read of tokens
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
         note(f"{listed(floats)} are explained together; --explain_input= chooses")
@@ -103,6 +102,12 @@ def read_and_explained(
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name
+
+
+def _reads_tokens(model: Model) -> bool:
+    """Return whether the only input has rows of whole numbers."""
+    (spec, *others) = model.inputs.values()
+    return not others and bool(spec.dtype.is_integer) and spec.shape.rank == 2
 
 
 def explained_inputs(

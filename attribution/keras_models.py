@@ -14,6 +14,8 @@ import inspect
 import json
 import os
 import pathlib
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -113,7 +115,10 @@ def export(network: Any, directory: str | os.PathLike[str], name: str) -> None:
 def _loaded(path: str | os.PathLike[str], version: str, library: Any) -> Any:
     """Return the live model of a checked file."""
     try:
-        return library.saving.load_model(os.fspath(path), compile=False, safe_mode=True)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "model" + pathlib.Path(path).suffix.lower())  # Keras refuses .H5 and .HDF5
+            shutil.copyfile(path, copy)
+            return library.saving.load_model(os.fspath(copy), compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds
         ours = library.__version__
         newer = f"; Keras {version} saved it, and {ours} is installed" if _release(version) > _release(ours) else ""
@@ -215,12 +220,18 @@ def check_live(network: Any) -> None:
             f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
             "export the function that is to be explained"
         )
+    _check_names(network)
+
+
+def _check_names(network: Any) -> None:
+    """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
-    if isinstance(given, dict) and (other := next((key for key, one in given.items() if one.name != key), None)):
-        raise BadInput(
-            f"the Keras model '{network.name}' takes '{other}' for its input named '{given[other].name}'; give both "
-            "the same name"
-        )
+    for key, one in given.items() if isinstance(given, dict) else ():
+        if one.name != key:
+            raise BadInput(
+                f"the Keras model '{network.name}' takes '{key}' for its input named '{one.name}'; give both the same "
+                "name"
+            )
 
 
 def _always_trained(network: Any) -> str | None:

@@ -31,18 +31,11 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     if keras_models.is_keras_file(directory):
         return keras_models.converted(directory)
     try:
-        if (directory / "saved_model.pb").is_file():
-            return directory
-        versions = [
-            child
-            for child in (directory.iterdir() if directory.is_dir() else ())
-            if child.name.isdecimal() and (child / "saved_model.pb").is_file()
-        ]
+        if found := _newest(directory):
+            return found
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
         raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
-    if versions:
-        return max(versions, key=lambda child: int(child.name))
     if directory.is_dir():
         raise BadInput(
             f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
@@ -50,6 +43,15 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     if directory.is_file():
         raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
     raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
+def _newest(directory: pathlib.Path) -> pathlib.Path | None:
+    """Return the directory itself or that of its highest version, None if neither holds a SavedModel."""
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    children = directory.iterdir() if directory.is_dir() else ()
+    versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
+    return max(versions, key=lambda child: int(child.name), default=None)
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:

@@ -94,31 +94,28 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
         (6, 4, 4) if quick else (max(6, round(24 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
     )
     settings = Settings(num_imgs=images, seed=seed)
+    costly = MAPS[COSTLY[0]].title
     tasks = [
         ReportTask(
             "bim", "bim", "BIM: MCS, IDR and IIR", settings,
             tuple(name for name in PRINTED if not (quick and name in COSTLY)),
             f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
             "classify correctly. The paper scores up to 10,000 photographs. Methods are also compared with their own "
-            f"maps on networks with random weights, all but {MAPS[COSTLY[0]].title}; Score-CAM and SISE "
-            f"against one of them. IIR and {MAPS[COSTLY[0]].title} are of one pair of networks.",
+            f"maps on networks with random weights, all but {costly}; Score-CAM and SISE "
+            f"against one of them. IIR and {costly} are of one pair of networks.{_not_installed()}",
             metrics=("MCS", "IDR", "IIR"),
             cost=45 if quick else 30 + 205 * share,
             further_cost=35,
             # The patches in the directory of the sets are those of one network; the method takes 625 gradients a map,
             # more than all others together.
             once=("IIR", *COSTLY),
-            networks=tuple(  # pairs of networks, where they are installed
-                dataclasses.replace(settings, models_dir=f"saved_models/bim/seed{number}")
-                for number in range(1, 5)
-                if default_model(f"bim/seed{number}").is_dir()
-            ),
+            networks=tuple(dataclasses.replace(settings, models_dir=each) for each in _further_pairs()),
         ),
         ReportTask(
             "bim_rmcs", "bim", "BIM: relative MCS", Settings(num_imgs=contrast_images, seed=seed),
             tuple(name for name in PRINTED if name not in COSTLY)[: 4 if quick else None],
-            f"{contrast_images} images under ten networks, without {MAPS[COSTLY[0]].title}, whose 625 gradients an "
-            "image would take longer than all else.",
+            f"{contrast_images} images under ten networks, without {costly}, whose 625 gradients an image would take "
+            "longer than all else.",
             input_scores=False, shared=False, metrics=("RMCS",), more_metrics=False, own_model=False,
             random_networks=False, cost=8 + 12 * share,
         ),
@@ -129,8 +126,24 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             random_networks=False, cost=10 + 15 * share,
         ),
     ]  # fmt: skip
-    has_all = default_model("bim/scene1").is_dir()  # not in a wheel without attribution-benchmarks-models
-    return [task for task in tasks if has_all or task.name != "bim_rmcs"]
+    return [task for task in tasks if _has_relative() or task.name != "bim_rmcs"]
+
+
+def _has_relative() -> bool:
+    """Return whether the networks of the relative MCS are there; they are not in the wheel."""
+    return default_model("bim/scene1").is_dir()
+
+
+def _further_pairs() -> list[str]:
+    """Return the directories of the pairs beside the default one, those that are there."""
+    return [f"saved_models/bim/seed{number}" for number in range(1, 5) if default_model(f"bim/seed{number}").is_dir()]
+
+
+def _not_installed() -> str:
+    """Return what a report without attribution-benchmarks-models lacks, as a sentence; empty with it."""
+    if _has_relative() and _further_pairs():
+        return ""
+    return " Four more pairs and the relative MCS need `pip install 'attribution-benchmarks[models]'`."
 
 
 BENCHMARK = _Bim(

@@ -89,20 +89,22 @@ def main(flag_values: flags.FlagValues) -> None:
     masks = _masks(flag_values, found_inputs)
     words = words_of(found_inputs.feed[read], flag_values.tokens) if flag_values.tokens else None
     directory = pathlib.Path(flag_values.output_dir)
+
+    def write(found: Any) -> Any:
+        to_come = _to_come(found, len(labels))
+        path = page.write(found, directory, to_come, found_inputs.preprocessing, words)
+        if to_come:
+            _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
+        return found
+
     with Bars() as bars:
-        found = None
-        for found in scoring.rounds(
+        *_, last = map(write, scoring.rounds(
             model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
             background=flag_values.background, explain_input=explain_input or None,
             feature_names=found_inputs.features, output_dir=directory,
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
-        ):  # fmt: skip
-            to_come = _to_come(found, len(labels))
-            path = page.write(found, directory, to_come, found_inputs.preprocessing, words)
-            if to_come:
-                _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
-    assert found is not None
-    for text in found.answer():
+        ))  # fmt: skip
+    for text in last.answer():
         print_line(text)
     print_line(f"open {directory / 'index.html'}", file=sys.stderr)
 

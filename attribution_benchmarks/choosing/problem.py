@@ -57,22 +57,51 @@ def problem_of(
     """Return checked inputs; see ``scoring.rounds``."""
     if names and len(set(names)) < len(names):
         raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
-    feed = model.feed(inputs if isinstance(inputs, Mapping) else np.asarray(inputs))
+    feed = dict(model.feed(inputs if isinstance(inputs, Mapping) else np.asarray(inputs)))
     features = None
     if _has_tokens(model, explain_input):
-        ((name, array),) = feed.items()
-        if background is None:
-            raise BadInput(
-                f"input '{name}' has {array.dtype.name} values, such as tokens, which have no mean; say by background= "
-                "(--background=) which value replaces a removed one, such as that of padding or of an unknown word"
-            )
+        (name,) = feed
+        _check_background_of_tokens(name, feed[name], background)
     else:
         explained = model.explaining(feed, explain_input)
         model, feed, name = explained.model, dict(explained.feed), explained.explain_input
-        if explained.joined is not None:
-            features = [one for each, size in zip(explained.joined.shapes, explained.joined.sizes, strict=True)
-                        for one in ([each] if size == 1 else [f"{each} {place}" for place in range(size)])]  # fmt: skip
-    pictures = np.asarray(feed[name])
+        features = _features(explained.joined)
+    pictures = np.asarray(feed.pop(name))
+    _check_rows(name, pictures, feed)
+    if targets is not None:
+        targets = checked_targets(targets, len(pictures), model.num_classes)
+    examples = Examples(
+        pictures,
+        {} if masks is None else {"masks": np.asarray(masks, bool)},
+        targets,
+        _truth(background, pictures),
+        tuple(names or ()),
+        explained=name if feed else "",
+        others=feed,
+    )
+    return Problem(model, examples, features)
+
+
+def _check_background_of_tokens(name: str, array: np.ndarray, background: Any) -> None:
+    if background is None:
+        raise BadInput(
+            f"input '{name}' has {array.dtype.name} values, such as tokens, which have no mean; say by background= "
+            "(--background=) which value replaces a removed one, such as that of padding or of an unknown word"
+        )
+
+
+def _features(joined: Any) -> list[str] | None:
+    """Return a name for each number of inputs that are explained together; None for one input."""
+    if joined is None:
+        return None
+    return [
+        name if size == 1 else f"{name} {place}"
+        for name, size in zip(joined.shapes, joined.sizes, strict=True)
+        for place in range(size)
+    ]
+
+
+def _check_rows(name: str, pictures: np.ndarray, others: Mapping[str, Any]) -> None:
     if not len(pictures):
         raise BadInput("inputs are empty; at least one is needed")
     if np.prod(positions(pictures.shape)) < 2:
@@ -80,19 +109,14 @@ def problem_of(
             f"'{name}' is one number, and methods are compared by parts of what they explain; name several inputs by "
             "comma, or 'all'"
         )
-    if single := [other for other, array in feed.items() if np.ndim(array) == 0]:
+    if single := [other for other, array in others.items() if np.ndim(array) == 0]:
         raise BadInput(f"input {listed(single)} has no rows; load the model with given={{'{single[0]}': value}}")
-    if targets is not None:
-        targets = checked_targets(targets, len(pictures), model.num_classes)
+
+
+def _truth(background: Any, pictures: np.ndarray) -> dict[str, Any]:
     if background is None and pictures.ndim == 2:
         background = pictures.mean(axis=0)  # the features of a table have no common mean
-    truth = {} if background is None else {"background": _as_pictures(background, pictures)}
-    given = {} if masks is None else {"masks": np.asarray(masks, bool)}
-    others = {other: array for other, array in feed.items() if other != name}
-    examples = Examples(
-        pictures, given, targets, truth, tuple(names or ()), explained=name if others else "", others=others
-    )
-    return Problem(model, examples, features)
+    return {} if background is None else {"background": _as_pictures(background, pictures)}
 
 
 def _has_tokens(model: Any, explain_input: str | None) -> bool:
