@@ -74,7 +74,7 @@ def set_up_models() -> None:
         name="attribution-benchmarks-models",
         version=VERSION,
         description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and four more pairs",
-        long_description="`pip install 'attribution-benchmarks[models]'` installs them next to the package's own.\n",
+        long_description="Installed next to the package's own.\n",
         long_description_content_type="text/markdown",
         author="The authors of attribution-benchmarks",
         license="Apache-2.0",

@@ -92,7 +92,7 @@ def read_and_explained(
     """Return the input that the files are for, and what is explained: the same, others too, or a tensor behind it."""
     if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
-    if not explain_input and _reads_tokens(model):
+    if reads_tokens(model, explain_input):
         return next(iter(model.inputs)), model._explained_name(None)  # what is read of tokens
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
@@ -104,10 +104,10 @@ def read_and_explained(
     return name, name
 
 
-def _reads_tokens(model: Model) -> bool:
-    """Return whether the only input has rows of whole numbers."""
+def reads_tokens(model: Model, explain_input: str | None) -> bool:
+    """Return whether the only input has rows of whole numbers, and nothing else is to be explained."""
     (spec, *others) = model.inputs.values()
-    return not others and bool(spec.dtype.is_integer) and spec.shape.rank == 2
+    return not explain_input and not others and bool(spec.dtype.is_integer) and spec.shape.rank == 2
 
 
 def explained_inputs(

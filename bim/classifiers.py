@@ -26,7 +26,7 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
             if os.path.isdir(models_dir)
             else []
         )
-        more = "; the other bundled ones are installed by: pip install 'attribution-benchmarks[models]'"
+        more = "; others are in the package attribution-benchmarks-models (docs/get_started.md)"
         bundled = pathlib.Path(models_dir).is_relative_to(models_folder())
         raise BadInput(
             f"no model '{name}' in {models_dir}; there are {listed(have) if have else 'none'}{more if bundled else ''}"

@@ -143,7 +143,7 @@ def _not_installed() -> str:
     """Return what a report without attribution-benchmarks-models lacks, as a sentence; empty with it."""
     if _has_relative() and _further_pairs():
         return ""
-    return " Four more pairs and the relative MCS need `pip install 'attribution-benchmarks[models]'`."
+    return " Four more pairs and the relative MCS need the package attribution-benchmarks-models."
 
 
 BENCHMARK = _Bim(

@@ -26,7 +26,14 @@ from absl import flags
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line
-from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
+from attribution.explained_inputs import (
+    ExplainedInputs,
+    explained_inputs,
+    read_and_explained,
+    reads_tokens,
+    table_of,
+    words_of,
+)
 from attribution.files import check_directory
 from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_pictures
 from attribution.reading import read_array
@@ -123,9 +130,8 @@ def _to_come(found, total: int) -> str:
 
 def _read_and_explained(model: Any, explain_input: str, table: pathlib.Path | None) -> tuple[str, str]:
     """Return the input that the files are for, and what is explained; empty for tokens, which lie before it."""
-    ((name, spec), *others) = model.inputs.items()
-    if not others and not explain_input and spec.dtype.is_integer:
-        return name, ""
+    if reads_tokens(model, explain_input):
+        return next(iter(model.inputs)), ""
     return read_and_explained(model, explain_input, table, _note)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
+from attribution.explained_inputs import reads_tokens
 from attribution.methods.perturbation import positions
 from attribution.model.batching import checked_targets
 from attribution_benchmarks.choosing.choice import INPUT_VALUES
@@ -47,7 +48,8 @@ class Problem:
     @property
     def has_tokens(self) -> bool:
         """Return whether positions are whole numbers, whose maps are those of what the network reads of them."""
-        return np.asarray(self.examples.inputs).dtype.kind in "iu"
+        inputs = np.asarray(self.examples.inputs)
+        return inputs.dtype.kind in "iu" and inputs.ndim == 2
 
 
 def problem_of(
@@ -59,7 +61,7 @@ def problem_of(
         raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
     feed = dict(model.feed(inputs if isinstance(inputs, Mapping) else np.asarray(inputs)))
     features = None
-    if _has_tokens(model, explain_input):
+    if reads_tokens(model, explain_input):
         (name,) = feed
         _check_background_of_tokens(name, feed[name], background)
     else:
@@ -117,12 +119,6 @@ def _truth(background: Any, pictures: np.ndarray) -> dict[str, Any]:
     if background is None and pictures.ndim == 2:
         background = pictures.mean(axis=0)  # the features of a table have no common mean
     return {} if background is None else {"background": _as_pictures(background, pictures)}
-
-
-def _has_tokens(model: Any, explain_input: str | None) -> bool:
-    """Return whether the only input has whole numbers, and no tensor inside is to be explained."""
-    ((_, spec), *others) = model.inputs.items()
-    return not others and not explain_input and bool(spec.dtype.is_integer)
 
 
 def _as_pictures(background: Any, pictures: np.ndarray) -> np.ndarray:

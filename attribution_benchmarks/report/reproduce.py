@@ -14,7 +14,8 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
-Cost: 31 CPU minutes, 4 to 11 with --quick. Evaluations run in parallel, one on each core (--jobs).
+Cost: 41 CPU minutes without parts and sequences, 4 for all with --quick. Evaluations run in parallel, one on each core
+(--jobs).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ FLAGS[
 ].help = "methods to score besides those of the benchmarks: registered names, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: 3 to 4 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and custom ones as file.py:NAME", flag_values=FLAGS
 )

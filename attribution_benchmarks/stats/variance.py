@@ -1,6 +1,6 @@
 """Which part of a score's variance is due to inputs, to networks, and to methods that networks rank differently.
 
-A score is a mean of the methods' level, of effects of inputs and networks, and of their interactions. All are random,
+A score is the sum of a mean, effects of its method, input and network, and their interactions. All are random,
 independent and without correlation. The components of the variance are those at which the mean squares of the crossed
 design have their expected values (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4).
 """
@@ -24,7 +24,7 @@ class Components(NamedTuple):
     methods: float
     inputs: float
     networks: float
-    methods_inputs: float  # "x": methods differ by other amounts on other inputs
+    methods_inputs: float  # methods differ by other amounts on other inputs
     methods_networks: float
     inputs_networks: float
     residual: float

@@ -236,7 +236,9 @@ def _words(found):
     try:
         return "" if found is None else f"{float(found):.0e}"
     except ValueError:
-        return found.replace("|", "/")
+        kind, _, message = found.partition(": ")
+        name = re.search(r"operation_type='(\w+)'|\((-\d+):", message)  # onnx2torch's operation, OpenCV's number
+        return f"{kind}, {name[1] or name[2]}" if name else found.replace("|", "/")
 
 
 def main(arguments=None):
