@@ -14,6 +14,7 @@ import json
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "docs")]
@@ -108,18 +109,29 @@ def flips(table: Table, samples: np.ndarray) -> dict[tuple[str, str], dict[str, 
     A pair counts if in one library the interval is above 0, and in another below. ``samples`` are the means of all
     networks in each bootstrap sample, (samples, cells).
     """
-    place = {cell: number for number, cell in enumerate(table.cells)}
     mean, found = table.means().mean(axis=1), {}
     for pair in itertools.combinations(sorted(set(table.methods)), 2):
-        by_library = {}
-        for library in [OWN, *libraries()]:
-            first, second = (place.get(f"{name}{MARK}{library}") for name in pair)
-            if first is not None and second is not None:
-                low, high = np.percentile(samples[:, first] - samples[:, second], [2.5, 97.5])
-                by_library[library] = (float(mean[first] - mean[second]), float(low), float(high))
+        by_library = {
+            library: (float(mean[first] - mean[second]), *_interval(samples, first, second))
+            for library, (first, second) in _defined(table, pair).items()
+        }
         if any(low > 0 for _, low, _ in by_library.values()) and any(high < 0 for *_, high in by_library.values()):
             found[pair] = by_library
     return found
+
+
+def _defined(table: Table, pair: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of the cells of two methods by library, where it defines both."""
+    cells = {library: [f"{name}{MARK}{library}" for name in pair] for library in [OWN, *libraries()]}
+    return {
+        library: list(map(table.cells.index, both)) for library, both in cells.items() if set(both) <= set(table.cells)
+    }
+
+
+def _interval(samples: np.ndarray, first: int, second: int) -> tuple[float, float]:
+    """Return the interval of the difference of two cells."""
+    low, high = np.percentile(samples[:, first] - samples[:, second], [2.5, 97.5])
+    return float(low), float(high)
 
 
 def _title(name: str) -> str:
@@ -157,7 +169,7 @@ def verdicts(table: Table, samples: np.ndarray, better: str, worse: str) -> dict
     found: dict[str, list[tuple[str, str]]] = {"above": [], "below": [], "open": []}
     places = ([place for place, name in enumerate(table.methods) if name == wanted] for wanted in (better, worse))
     for first, second in itertools.product(*places):
-        low, high = np.percentile(samples[:, first] - samples[:, second], [2.5, 97.5])
+        low, high = _interval(samples, first, second)
         sign = "above" if low > 0 else "below" if high < 0 else "open"
         found[sign].append((_library(table.cells[first]), _library(table.cells[second])))
     return found
@@ -206,38 +218,39 @@ def picture(tables: Mapping[str, Table]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    names = [OWN, *libraries()]
-    colors = {name: ("black" if name == OWN else f"C{number}") for number, name in enumerate(names)}
     figure, axes = pyplot.subplots(1, len(tables), figsize=(4.2 * len(tables), 6.4), layout="constrained")
     for axis, (place, table) in zip(np.atleast_1d(axes), tables.items(), strict=True):
-        mean = dict(zip(table.cells, table.means().mean(axis=1), strict=True))
-        methods = sorted(set(table.methods), key=lambda name: mean.get(f"{name}{MARK}{OWN}", 0))
-        for height, method in enumerate(methods):
-            values = {_library(cell): value for cell, value in mean.items() if _method(cell) == method}
-            axis.plot([min(values.values()), max(values.values())], [height] * 2, color="0.8", linewidth=5, zorder=0)
-            for library, value in values.items():
-                if library != OWN:
-                    axis.plot(value, height, "o", color=colors[library], markersize=5, alpha=0.8)
-            if OWN in values:  # hollow: other points lie on it
-                axis.plot(values[OWN], height, "D", color="black", fillstyle="none", markersize=8)
-        axis.set_yticks(range(len(methods)), [_title(name) for name in methods], fontsize=7)
+        _draw(axis, table)
         axis.set_title(TITLES[place], fontsize=9)
-        axis.grid(axis="x", alpha=0.3)
+    shown = {_library(cell) for table in tables.values() for cell in table.cells}
     handles = [
-        pyplot.Line2D(
-            [],
-            [],
-            marker="D" if name == OWN else "o",
-            linestyle="",
-            color=colors[name],
-            label=_name(name),
-            fillstyle="none" if name == OWN else "full",
-        )
-        for name in names
-        if any(_library(cell) == name for table in tables.values() for cell in table.cells)
+        pyplot.Line2D([], [], label=_name(library), **marker)
+        for library, marker in _markers().items()
+        if library in shown
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
     figure.savefig(PICTURE, dpi=90)
+
+
+def _draw(axis: Any, table: Table) -> None:
+    """Draw the mean scores of one benchmark."""
+    markers, mean = _markers(), dict(zip(table.cells, table.means().mean(axis=1), strict=True))
+    methods = sorted(set(table.methods), key=lambda name: mean.get(f"{name}{MARK}{OWN}", 0))
+    for height, method in enumerate(methods):
+        values = {_library(cell): value for cell, value in mean.items() if _method(cell) == method}
+        axis.plot([min(values.values()), max(values.values())], [height] * 2, color="0.8", linewidth=5, zorder=0)
+        for library in sorted(values, key=OWN.__eq__):  # this project's last
+            size = {"markersize": 8} if library == OWN else {"markersize": 5, "alpha": 0.8}
+            axis.plot(values[library], height, **markers[library], **size)
+    axis.set_yticks(range(len(methods)), [_title(name) for name in methods], fontsize=7)
+    axis.grid(axis="x", alpha=0.3)
+
+
+def _markers() -> dict[str, dict[str, str]]:
+    """Return the marker of each library; this project's is hollow, because it lies on other points."""
+    own = {"marker": "D", "color": "black", "fillstyle": "none", "linestyle": ""}
+    others = {name: {"marker": "o", "color": f"C{at}", "linestyle": ""} for at, name in enumerate(libraries(), 1)}
+    return {OWN: own, **others}
 
 
 def main() -> None:

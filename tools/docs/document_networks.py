@@ -246,11 +246,6 @@ def _writers(results, by_writer) -> list[str]:
 def _remarks(results, found, writer) -> list[str]:
     """Return what a writer does not write, where its default layer is another, and what is not compared, or in part."""
     title = writers.WRITERS[writer]
-    remarks = [
-        f"{title} does not write {name}: {measure.in_general(one['not_written'])}."
-        for name, one in found.items()
-        if "not_written" in one
-    ]
     of_families = {
         f"{title} has another default layer in": [name for name, one in found.items() if one.get("layer")],
         f"Not compared on {title}:": [
@@ -258,7 +253,15 @@ def _remarks(results, found, writer) -> list[str]:
         ],
         f"Compared on {title} by some methods alone:": [name for name in found if _is_part(results, found, name)],
     }
-    return remarks + [f"{remark} {', '.join(names)}." for remark, names in of_families.items() if names]
+    return _not_written(found, title) + [f"{text} {', '.join(names)}." for text, names in of_families.items() if names]
+
+
+def _not_written(found, title) -> list[str]:
+    return [
+        f"{title} does not write {name}: {measure.in_general(one['not_written'])}."
+        for name, one in found.items()
+        if "not_written" in one
+    ]
 
 
 def _is_part(results, found, name) -> bool:

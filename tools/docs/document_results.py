@@ -38,19 +38,18 @@ def matrix_tables(text: str) -> dict[str, str]:
 
     They have ``COLUMNS``, the first ones of the report, and the rows with a score there.
     """
+    tables: dict[str, list[list[str]]] = {"method": [], "baseline": []}
+    for title, *cells in _scored(text):
+        name = "method" if any("(" in cell for cell in cells) else "baseline"  # methods have ranks
+        tables[name].append([title, *(re.sub(r" \([\d.]+\)", "", cell).replace("n/a", " n/a") for cell in cells)])
+    return {name: markdown_table([name, *COLUMNS], body) for name, body in tables.items()}
+
+
+def _scored(text: str) -> list[list[str]]:
+    """Return the titles and the cells of ``COLUMNS`` of the rows with a score there."""
     _, _, *lines = text.split("\n\n")[0].splitlines()
     rows = [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
-    rows = [row[: 1 + len(COLUMNS)] for row in rows if set(row[1 : 1 + len(COLUMNS)]) != {"–"}]
-    ranked = [any("(" in cell for cell in cells) for _, *cells in rows]
-    found = {}
-    for name, of_methods in (("method", True), ("baseline", False)):
-        body = [
-            [title, *(re.sub(r" \([\d.]+\)", "", cell).replace("n/a", " n/a") for cell in cells)]
-            for (title, *cells), is_method in zip(rows, ranked, strict=True)
-            if is_method == of_methods
-        ]
-        found[name] = markdown_table([name, *COLUMNS], body)
-    return found
+    return [row[: 1 + len(COLUMNS)] for row in rows if set(row[1 : 1 + len(COLUMNS)]) != {"–"}]
 
 
 def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str:

@@ -191,16 +191,21 @@ def answer(found: Sequence[Order], networks: int) -> str:
     """Return whether the order by masks is that by exact truth, with the figures of the parts."""
     by_mask, others = ([one for one in found if (one.column in NO_MASKS) == without] for without in (False, True))
     methods, chance = by_mask[0].parts[0].methods, by_mask[0].parts[0].chance
-    means, alone = [one.parts[0].value for one in by_mask], [tau for one in by_mask for tau in one.single]
+    means, alone = _taus(by_mask)
     beyond = sum(abs(tau) > chance for tau in alone)
+    of_mean, of_single = map(_range, _taus(others))
     return (
         f"{'Not' if max(means) <= chance else 'In part'} in these data. With the mean correlation over {networks} "
         f"networks, Kendall's tau is {_range(means)} for the columns of BIM and CLEVR-XAI; 95 % of all orders of "
         f"{methods} methods are within {number(chance)}. On single networks it is {_range(alone)}, beyond "
         f"{number(chance)} in {beyond} of {len(alone)} cases. For SVEA, which measures whether a region is sufficient "
-        f"and uses no mask, it is {_range([one.parts[0].value for one in others])} with the mean and "
-        f"{_range([tau for one in others for tau in one.single])} on single networks."
+        f"and uses no mask, it is {of_mean} with the mean and {of_single} on single networks."
     )
+
+
+def _taus(found: Sequence[Order]) -> tuple[list[float], list[float]]:
+    """Return the taus with the mean correlation, and those on single networks."""
+    return [one.parts[0].value for one in found], [tau for one in found for tau in one.single]
 
 
 def _range(values: Sequence[float]) -> str:

@@ -16,7 +16,7 @@ import dataclasses
 import json
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -162,9 +162,7 @@ def measure(places: Sequence[str]) -> None:
     record = json.loads(SCORES.read_text("utf-8")) if SCORES.exists() else {"scores": {}, "refused": {}}
     for place, network in ((each, network) for each in places for network in _NETWORKS[each]):
         of_place, refused = (record[kind].setdefault(place, {}) for kind in ("scores", "refused"))
-        done = set(of_place.get(network, ())) | set(refused)
-        costly = COSTLY if place in ("bim", "clevr_xai") else set()
-        chosen = [one for one in cells() if one not in done and one.partition(MARK)[0] not in costly]
+        chosen = _missing(place, {*of_place.get(network, ()), *refused})
         case = _CASES[place](network) if chosen else None
         for cell in chosen:
             try:
@@ -172,12 +170,23 @@ def measure(places: Sequence[str]) -> None:
             except BadInput as error:
                 refused[cell] = " ".join(str(error).split())[:160]
             else:
-                for where in dict.fromkeys(case.networks):
-                    rows = np.asarray(case.networks) == where
-                    found = [round(float(value), 4) for value in values[rows] if np.isfinite(value)]
-                    of_place.setdefault(where, {})[cell] = found
+                _add(of_place, cell, case.networks, values)
             atomic_write(SCORES, json.dumps(record) + "\n")
         print_line(f"{place} {network}: {len(chosen)} cells, {len(refused)} refused")
+
+
+def _missing(place: str, done: Container[str]) -> list[str]:
+    """Return the cells to score on a benchmark."""
+    costly = COSTLY if place in ("bim", "clevr_xai") else ()
+    return [cell for cell in cells() if cell not in done and cell.partition(MARK)[0] not in costly]
+
+
+def _add(of_place: dict[str, dict], cell: str, networks: Sequence[str], values: np.ndarray) -> None:
+    """Add the finite scores of a cell on each network."""
+    for network in dict.fromkeys(networks):
+        rows = np.asarray(networks) == network
+        found = [round(float(value), 4) for value in values[rows] if np.isfinite(value)]
+        of_place.setdefault(network, {})[cell] = found
 
 
 _CASES = {"svea": svea_case, "exact": exact_case, "bim": bim_case, "clevr_xai": clevr_case}

@@ -35,8 +35,10 @@ from attribution.methods.libraries import DISTRIBUTION, libraries  # noqa: E402
 REPEATS = 200  # of a random method, at most
 MEASURED = pathlib.Path(__file__).with_name("measured.json")
 EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
-_BATCH_NORM = {"excitation_backprop@zennit"}  # has no preset for batch normalization
-_NO_BOX = {"lrp_epsilon_gamma_box@zennit"}  # needs a convolution
+_NOT_COMPARED = {  # network -> cells
+    "normalized": {"excitation_backprop@zennit"},  # has no preset for batch normalization
+    **{name: {"lrp_epsilon_gamma_box@zennit"} for name in networks.VECTORS},  # needs a convolution
+}
 
 
 def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
@@ -86,18 +88,21 @@ def measured(folder: pathlib.Path) -> dict[str, Any]:
     cells: dict[str, dict[str, Any]] = {cell: {} for cell in presets}
     for name in networks.LAYERS:
         model, theirs = attribution.load_model(folder / name), np.load(folder / f"{name}_maps.npz")
-        for cell in set(theirs.files) & set(cells):
-            if (cell in _BATCH_NORM and name == "normalized") or (cell in _NO_BOX and name in networks.VECTORS):
-                continue
+        for cell in set(theirs.files) & set(cells) - _NOT_COMPARED.get(name, set()):
             is_random = presets[cell].status == DISTRIBUTION
             most = 100 if cell == "kernel_shap@captum" else REPEATS  # among more, coalitions of one are refused
-            found = theirs[cell].reshape(networks.ROWS, -1, *theirs[cell].shape[1:])[:, :most]
-            found = found.reshape(-1, *found.shape[2:])
-            repeats = len(found) // networks.ROWS
-            cells[cell][name] = compared(maps_of(cell, model, name, repeats), found, is_random)
+            found = _first(theirs[cell], most)
+            ours = maps_of(cell, model, name, len(found) // networks.ROWS)
+            cells[cell][name] = compared(ours, found, is_random)
             if not agrees(cells[cell][name]):
                 print(f"{cell} on {name}: {cells[cell][name]}", flush=True)
     return {cell: dict(sorted(found.items())) for cell, found in cells.items()}
+
+
+def _first(maps: np.ndarray, most: int) -> np.ndarray:
+    """Return the first maps of each input."""
+    by_input = maps.reshape(networks.ROWS, -1, *maps.shape[1:])[:, :most]
+    return by_input.reshape(-1, *by_input.shape[2:])
 
 
 def main() -> None:

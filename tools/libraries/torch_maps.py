@@ -44,29 +44,49 @@ class Network(nn.Sequential):
 def network_of(file):
     """Return the network in PyTorch, and its last ReLU before the head (``None`` without convolutions)."""
     weights = [torch.from_numpy(file[key]) for key in sorted(file.files) if key.startswith("weight_")]
-    layers, kinds, flat, last = [], json.loads(str(file["layers"])), False, None
-    for kind in kinds:
-        if kind == "conv":
-            kernel, bias = weights.pop(0), weights.pop(0)
-            layers.append(nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0]))
-            layers[-1].weight.data, layers[-1].bias.data = kernel.permute(3, 2, 0, 1).contiguous(), bias
-        elif kind == "norm":
-            layers.append(nn.BatchNorm2d(len(weights[0]), eps=1e-3))
-            for name in ("weight", "bias", "running_mean", "running_var"):
-                getattr(layers[-1], name).data = weights.pop(0)
-        elif kind == "dense":
-            kernel, bias = weights.pop(0), weights.pop(0)
-            if flat:  # Keras flattens with channels last
-                side = round((kernel.shape[0] / 8) ** 0.5)
-                kernel, flat = kernel.reshape(side, side, 8, -1).permute(2, 0, 1, 3).flatten(0, 2), False
-            layers.append(nn.Linear(*kernel.shape))
-            layers[-1].weight.data, layers[-1].bias.data = kernel.T.contiguous(), bias
-        elif kind in ("flatten", "global"):
-            last, flat = layers[-1], kind == "flatten"
-            layers += [] if flat else [nn.AdaptiveAvgPool2d(1)]
-        else:
-            layers.append({"relu": nn.ReLU, "max": lambda: nn.MaxPool2d(2), "average": lambda: nn.AvgPool2d(2)}[kind]())
+    layers, kinds, last = [], json.loads(str(file["layers"])), None
+    for before, kind in zip([None, *kinds], kinds, strict=False):
+        if kind in ("flatten", "global"):
+            last = layers[-1]
+        if kind == "dense":
+            layers.append(_dense(weights, before == "flatten"))
+        elif kind != "flatten":  # the network flattens without a module
+            layers.append(_LAYERS[kind](weights))
     return Network(*layers).eval(), last
+
+
+def _dense(weights, of_flat):
+    kernel, bias = weights.pop(0), weights.pop(0)
+    if of_flat:  # Keras flattens with channels last
+        side = round((kernel.shape[0] / 8) ** 0.5)
+        kernel = kernel.reshape(side, side, 8, -1).permute(2, 0, 1, 3).flatten(0, 2)
+    layer = nn.Linear(*kernel.shape)
+    layer.weight.data, layer.bias.data = kernel.T.contiguous(), bias
+    return layer
+
+
+def _convolution(weights):
+    kernel, bias = weights.pop(0), weights.pop(0)
+    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0])
+    layer.weight.data, layer.bias.data = kernel.permute(3, 2, 0, 1).contiguous(), bias
+    return layer
+
+
+def _normalization(weights):
+    layer = nn.BatchNorm2d(len(weights[0]), eps=1e-3)
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        getattr(layer, name).data = weights.pop(0)
+    return layer
+
+
+_LAYERS = {
+    "conv": _convolution,
+    "norm": _normalization,
+    "relu": lambda _: nn.ReLU(),
+    "max": lambda _: nn.MaxPool2d(2),
+    "average": lambda _: nn.AvgPool2d(2),
+    "global": lambda _: nn.AdaptiveAvgPool2d(1),
+}
 
 
 def captum_cells(network, layer, x, targets, references):
@@ -196,33 +216,40 @@ def shap_cells(network, x, targets, references):
     return cells if x.ndim == 4 else {**cells, "kernel_shap@shap": kernel}
 
 
+def maps_of(file):
+    """Return a network's scores and the maps of the cells by name, channels last, and the errors of those without."""
+    x, targets, references = (torch.from_numpy(file[name]) for name in ("x", "targets", "references"))
+    images = x.ndim == 4
+    if images:
+        x, references = (values.permute(0, 3, 1, 2).contiguous() for values in (x, references))
+    network, layer = network_of(file)
+    cells = captum_cells(network, layer, x, targets, references) | zennit_cells(network, x, targets)
+    cells |= grad_cam_cells(network, layer, x, targets) if images else {}
+    cells |= shap_cells(network, x, targets, references)
+    maps, errors = {"scores": network(x).detach().numpy()}, {}
+    for name, cell in cells.items():
+        torch.manual_seed(0)
+        np.random.seed(0)  # noqa: NPY002, which shap reads
+        try:
+            found = cell().detach()
+            maps[name] = (found.movedim(1, -1) if images and found.ndim == 4 else found).numpy()
+        except Exception as error:
+            errors[name] = f"{type(error).__name__}: {error}"
+    return maps, errors
+
+
 def main(folder):
     """Explain each network and write its maps."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     errors = {}
     for path in sorted(folder.glob("*.npz")):
-        if path.stem.endswith("_maps") or path.with_name(f"{path.stem}_maps.npz").exists():
+        written = path.with_name(f"{path.stem}_maps.npz")
+        if path.stem.endswith("_maps") or written.exists():
             continue
-        file = np.load(path)
-        x, targets, references = (torch.from_numpy(file[name]) for name in ("x", "targets", "references"))
-        images = x.ndim == 4
-        if images:
-            x, references = (values.permute(0, 3, 1, 2).contiguous() for values in (x, references))
-        network, layer = network_of(file)
-        cells = captum_cells(network, layer, x, targets, references) | zennit_cells(network, x, targets)
-        cells |= grad_cam_cells(network, layer, x, targets) if images else {}
-        cells |= shap_cells(network, x, targets, references)
-        maps = {"scores": network(x).detach().numpy()}
-        for name, cell in cells.items():
-            torch.manual_seed(0)
-            np.random.seed(0)  # noqa: NPY002, which shap reads
-            try:
-                found = cell().detach()
-                maps[name] = (found.movedim(1, -1) if images and found.ndim == 4 else found).numpy()
-            except Exception as error:
-                errors[f"{path.stem} {name}"] = f"{type(error).__name__}: {error}"
-        np.savez(folder / f"{path.stem}_maps.npz", **maps)
+        maps, refused = maps_of(np.load(path))
+        np.savez(written, **maps)
+        errors |= {f"{path.stem} {name}": error for name, error in refused.items()}
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     (folder / "errors.json").write_text(json.dumps({"versions": versions, "errors": errors}, indent=1))
 
