@@ -78,15 +78,19 @@ def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
 def network_table(rows: Sequence[Mapping]) -> str:
     """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom."""
     names = titles(list(map(benchmark_named, REPORTED)))
-    methods: dict[str, list[str]] = {}
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    methods: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row["kind"] != "control" and row["value"] is not None:
             share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
             cells = [f"{row['value']:.1f}{_mark(row)}", _largest_share(row, bool), share]
-            methods.setdefault(names[row["method"]], []).extend(cells)
-    columns = list(dict.fromkeys(row["column"] for row in rows))
+            methods.setdefault(names[row["method"]], {})[row["column"]] = cells
     header = [head for label, _ in zip(COLUMNS, columns, strict=False) for head in (label, "reached", "headroom")]
-    return markdown_table(["method", *header], [[title, *cells] for title, cells in methods.items()])
+    body = [
+        [title, *(cell for column in columns for cell in found.get(column, ["–"] * 3))]
+        for title, found in methods.items()
+    ]
+    return markdown_table(["method", *header], body)
 
 
 def _mark(row: Mapping) -> str:
@@ -97,7 +101,8 @@ def main(report: str) -> None:
     """Replace the parts of docs/results.md that are between their comments."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
-    if {row["benchmark"] for row in rows} == {"svea"}:
+    networks = max(len(row.get("networks", ())) for row in rows)
+    if {row["benchmark"] for row in rows} == {"svea"} and networks > 5:
         replace_parts(PAGE, {"twenty networks": network_table(rows)})
         return
     parts = matrix_tables((tables / "matrix.md").read_text("utf-8")) | {
