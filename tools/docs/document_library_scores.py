@@ -113,19 +113,19 @@ def flips(table: Table, samples: np.ndarray) -> dict[tuple[str, str], dict[str, 
     for pair in itertools.combinations(sorted(set(table.methods)), 2):
         by_library = {
             library: (float(mean[first] - mean[second]), *_interval(samples, first, second))
-            for library, (first, second) in _defined(table, pair).items()
+            for library, first, second in _defined(table, pair)
         }
         if any(low > 0 for _, low, _ in by_library.values()) and any(high < 0 for *_, high in by_library.values()):
             found[pair] = by_library
     return found
 
 
-def _defined(table: Table, pair: Sequence[str]) -> dict[str, list[int]]:
-    """Return the places of the cells of two methods by library, where it defines both."""
-    cells = {library: [f"{name}{MARK}{library}" for name in pair] for library in [OWN, *libraries()]}
-    return {
-        library: list(map(table.cells.index, both)) for library, both in cells.items() if set(both) <= set(table.cells)
-    }
+def _defined(table: Table, pair: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield each library that defines two methods, and the places of its cells."""
+    for library in [OWN, *libraries()]:
+        cells = [f"{name}{MARK}{library}" for name in pair]
+        if set(cells) <= set(table.cells):
+            yield library, *map(table.cells.index, cells)
 
 
 def _interval(samples: np.ndarray, first: int, second: int) -> tuple[float, float]:
@@ -223,11 +223,7 @@ def picture(tables: Mapping[str, Table]) -> None:
         _draw(axis, table)
         axis.set_title(TITLES[place], fontsize=9)
     shown = {_library(cell) for table in tables.values() for cell in table.cells}
-    handles = [
-        pyplot.Line2D([], [], label=_name(library), **marker)
-        for library, marker in _markers().items()
-        if library in shown
-    ]
+    handles = [pyplot.Line2D([], [], label=_name(name), **mark) for name, mark in _markers().items() if name in shown]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
     figure.savefig(PICTURE, dpi=90)
 

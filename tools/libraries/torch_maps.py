@@ -60,22 +60,23 @@ def _dense(weights, of_flat):
     if of_flat:  # Keras flattens with channels last
         side = round((kernel.shape[0] / 8) ** 0.5)
         kernel = kernel.reshape(side, side, 8, -1).permute(2, 0, 1, 3).flatten(0, 2)
-    layer = nn.Linear(*kernel.shape)
-    layer.weight.data, layer.bias.data = kernel.T.contiguous(), bias
-    return layer
+    return _filled(nn.Linear(*kernel.shape), weight=kernel.T, bias=bias)
 
 
 def _convolution(weights):
     kernel, bias = weights.pop(0), weights.pop(0)
-    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0])
-    layer.weight.data, layer.bias.data = kernel.permute(3, 2, 0, 1).contiguous(), bias
-    return layer
+    side, _, channels, filters = kernel.shape
+    return _filled(nn.Conv2d(channels, filters, side), weight=kernel.permute(3, 2, 0, 1), bias=bias)
 
 
 def _normalization(weights):
-    layer = nn.BatchNorm2d(len(weights[0]), eps=1e-3)
-    for name in ("weight", "bias", "running_mean", "running_var"):
-        getattr(layer, name).data = weights.pop(0)
+    values = {name: weights.pop(0) for name in ("weight", "bias", "running_mean", "running_var")}
+    return _filled(nn.BatchNorm2d(len(values["bias"]), eps=1e-3), **values)
+
+
+def _filled(layer, **values):
+    for name, value in values.items():
+        getattr(layer, name).data = value.contiguous()
     return layer
 
 
