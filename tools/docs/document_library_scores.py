@@ -185,7 +185,8 @@ def _claim_part(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) 
             examples = [", ".join(map(_name, found[sign][0])) for sign in ("above", "below")]
             counts = [str(len(found[sign])) for sign in ("above", "below", "open")]
             rows.append([f"{_title(better)} above {_title(worse)}", source, TITLES[place], *counts, *examples])
-    head = ["order", "published by", "scores", "found", "reversed", "open", "found, such as in", "reversed, such as in"]
+    of = "for the definitions of the first and of the second in"
+    head = ["order", "published by", "scores", "found", "reversed", "open", f"found {of}", f"reversed {of}"]
     return f"{len(rows)} of {cases} cases are found and reversed:\n\n{markdown_table(head, rows)}"
 
 
@@ -231,7 +232,7 @@ def picture(tables: Mapping[str, Table]) -> None:
 def _draw(axis: Any, table: Table) -> None:
     """Draw the mean scores of one benchmark."""
     markers, mean = _markers(), dict(zip(table.cells, table.means().mean(axis=1), strict=True))
-    methods = sorted(set(table.methods), key=lambda name: mean.get(f"{name}{MARK}{OWN}", 0))
+    methods = sorted(sorted(set(table.methods)), key=lambda name: mean.get(f"{name}{MARK}{OWN}", 0))
     for height, method in enumerate(methods):
         values = {_library(cell): value for cell, value in mean.items() if _method(cell) == method}
         axis.plot([min(values.values()), max(values.values())], [height] * 2, color="0.8", linewidth=5, zorder=0)
