@@ -1,27 +1,30 @@
 """Live Keras models, and the files that Keras saves them in, as SavedModels.
 
-A file is described by itself: its layers are checked by name before Keras builds them, so that no code of the file runs
-and no module is imported for it. Files of Keras 3 are read by Keras; those of Keras 2 by ``tf_keras``, because Keras 3
-reads some of them with other numbers. Conversions are stored in the cache under the content of the file.
+A file is described by itself: Keras builds it only if all its parts have names of Keras's own classes, and none of
+those that run code of a file, so that no module is imported for it either. Files of Keras 3 are read by Keras; those of
+Keras 2 by ``tf_keras``, because Keras 3 reads some of them with other numbers. Conversions are stored in the cache
+under the content of the file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
 import json
+import operator
 import os
 import pathlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from attribution.errors import BadInput, described, shortened
-from attribution.files import atomic_directory, cache_directory, locked_directory
+from attribution.files import atomic_directory, atomic_write, cache_directory, locked_directory
 from attribution.reading import opened
 from attribution.remote_files import remember
 
@@ -30,9 +33,19 @@ if TYPE_CHECKING:  # it imports TensorFlow
 
 _ZIP, _HDF5 = (".keras",), (".h5", ".hdf5")
 _LARGEST_CONFIG = 1 << 26  # bytes
+_CONTENT = "sha256"  # beside a conversion: that of the file
 _MODULES = ("keras", "tf_keras")
+_CHECKS = "2"  # changes with what is refused, and with what is exported
 # Layers with code in their file, or with a path of another file that is run.
 _RUN_CODE = ("Lambda", "__lambda__", "ClassMethod", "FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper")
+_OF_BOTH = {"Functional", "Model", "Sequential", "Policy", "TensorShape"}  # the last two of Keras 2
+_VALUES = {
+    f"__{name}__" for name in ("bytes", "complex", "ellipsis", "keras_tensor", "numpy", "slice", "tensor", "tuple")
+}
+_NAMESPACES = (
+    "layers", "initializers", "regularizers", "constraints", "dtype_policies", "quantizers", "random", "optimizers",
+    "optimizers.schedules", "losses", "metrics",
+)  # fmt: skip
 _OF_TENSORFLOW = ("TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer")
 # Symbols of TensorFlow that Keras 2 wrote as layers: they compute, and touch no files.
 _COMPUTING = ("__operators__.", "linalg.", "math.", "nn.")
@@ -53,11 +66,10 @@ def read_file(path: str | os.PathLike[str]) -> keras.Model:
     BadInput
         If it is damaged, not a model, of Keras 2 or a newer Keras, or has layers that are not Keras's own.
     """
-    config, version = _described_model(path)
-    _check_layers(path, config)
-    if version.startswith("2."):
-        raise BadInput(f"'{path}' was saved by Keras {version}; a live network of Keras 3 is needed")
-    return _loaded(path, version, importlib.import_module("keras"))
+    with _checked_copy(path) as (copy, version):
+        if version.startswith("2."):
+            raise BadInput(f"'{path}' was saved by Keras {version}; a live network of Keras 3 is needed")
+        return _loaded(copy, path, version)
 
 
 def converted(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -68,26 +80,68 @@ def converted(path: str | os.PathLike[str]) -> pathlib.Path:
     BadInput
         As ``read_file``, and if the model cannot be exported.
     """
-    config, version = _described_model(path)
-    _check_layers(path, config)
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256") if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read())
-    library = "tf_keras" if version.startswith("2.") else "keras"
-    if importlib.util.find_spec(library) is None:
-        raise BadInput(
-            f"'{path}' was saved by Keras {version}, which tf_keras reads exactly; install it with: pip install "
-            f"'tf_keras=={importlib.metadata.version('tensorflow').rpartition('.')[0]}.*'"
-        )
-    key = f"{digest.hexdigest()} {library} {importlib.metadata.version(library)}"
+    digest = _digest(path)
+    libraries = (f"{name} {importlib.metadata.version(name)}" for name in _MODULES if importlib.util.find_spec(name))
+    key = " ".join([digest, _CHECKS, os.environ.get("KERAS_BACKEND", ""), *libraries])
     above = cache_directory("keras") / hashlib.sha256(key.encode()).hexdigest()[:24]
-    copy = above / pathlib.Path(path).stem
+    saved = above / pathlib.Path(path).stem
     with locked_directory(above, "a SavedModel"):
-        if not copy.exists():
-            network = _loaded(path, version, importlib.import_module(library))
-            with atomic_directory(copy) as unfinished:
-                export(network, unfinished, f"'{path}'")
-    remember(copy, path)
-    return copy
+        if not saved.exists():
+            with _checked_copy(path) as (copy, version), atomic_directory(saved) as unfinished:
+                export(_loaded(copy, path, version), unfinished, f"'{path}'")
+                digest = _digest(copy)  # of what was read
+            atomic_write(above / _CONTENT, digest)
+    remember(saved, path)
+    return saved
+
+
+def content_of(directory: pathlib.Path) -> str | None:
+    """Return the SHA-256 of the Keras file that a SavedModel in the cache was converted from; None for others.
+
+    The same file gives the same network, and other bytes of a SavedModel each time that it is converted.
+    """
+    above = directory.parent
+    if above.parent != cache_directory("keras") or not (above / _CONTENT).is_file():
+        return None
+    return (above / _CONTENT).read_text("ascii")
+
+
+def _digest(path: str | os.PathLike[str]) -> str:
+    digest = hashlib.sha256()
+    with opened(path, "Keras model") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _checked_copy(path: str | os.PathLike[str]) -> Iterator[tuple[pathlib.Path, str]]:
+    """Yield a copy of a file whose parts are allowed, and the version of Keras that saved it.
+
+    What is read is what was checked, even if the file is replaced meanwhile. The copy's suffix is in small letters, by
+    which Keras recognizes the format.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, "model" + pathlib.Path(path).suffix.lower())
+        with opened(path, "Keras model") as file, open(copy, "wb") as of_copy:
+            shutil.copyfileobj(file, of_copy)
+        try:
+            config, version = _described_model(copy)
+        except BadInput as error:
+            raise BadInput(str(error).replace(str(copy), str(path))) from error
+        if version.startswith("2.") and importlib.util.find_spec("tf_keras") is None:
+            raise BadInput(
+                f"'{path}' was saved by Keras {version}, which tf_keras reads exactly; install it with: pip install "
+                f"'tf_keras=={importlib.metadata.version('tensorflow').rpartition('.')[0]}.*'"
+            )
+        config.pop("compile_config", None)  # of training: it is not read
+        _check_layers(path, config, _own_classes(_library(version)))
+        yield copy, version
+
+
+def _library(version: str) -> Any:
+    """Return the module that reads what a version of Keras saved."""
+    return importlib.import_module("tf_keras" if version.startswith("2.") else "keras")
 
 
 def export(network: Any, directory: str | os.PathLike[str], name: str) -> None:
@@ -112,17 +166,25 @@ def export(network: Any, directory: str | os.PathLike[str], name: str) -> None:
         raise BadInput(f"Keras cannot export the model {name}: {described(error)}") from error
 
 
-def _loaded(path: str | os.PathLike[str], version: str, library: Any) -> Any:
-    """Return the live model of a checked file."""
+def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str) -> Any:
+    """Return the live model of a checked copy of a file."""
+    library = _library(version)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = pathlib.Path(folder, "model" + pathlib.Path(path).suffix.lower())  # Keras refuses .H5 and .HDF5
-            shutil.copyfile(path, copy)
+        with _safe_mode(library):
             return library.saving.load_model(os.fspath(copy), compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds
         ours = library.__version__
         newer = f"; Keras {version} saved it, and {ours} is installed" if _release(version) > _release(ours) else ""
-        raise BadInput(f"'{path}' cannot be read as a Keras model: {shortened(error)}{newer}") from error
+        message = shortened(str(error).replace(str(copy), str(path)))
+        raise BadInput(f"'{path}' cannot be read as a Keras model: {message}{newer}") from error
+
+
+def _safe_mode(library: Any) -> contextlib.AbstractContextManager[Any]:
+    """Return a block in which Keras 2 builds no function of a file; its HDF5 reader does not take ``safe_mode``."""
+    if library.__name__ != "tf_keras":
+        return contextlib.nullcontext()
+    scope: Any = importlib.import_module("tf_keras.src.saving.serialization_lib").SafeModeScope(True)
+    return cast(contextlib.AbstractContextManager[Any], scope)
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -146,7 +208,10 @@ def _of_zip(file: Any) -> tuple[bytes, Any]:
             raise ValueError(f"it has no {min(missing)}, so Keras did not save it")
         if max(archive.getinfo(name).file_size for name in ("config.json", "metadata.json")) > _LARGEST_CONFIG:
             raise ValueError(f"its configuration has more than {_LARGEST_CONFIG >> 20} MiB")
-        return archive.read("config.json"), json.loads(archive.read("metadata.json")).get("keras_version")
+        if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in archive.infolist()):
+            raise ValueError("a part is compressed in a way that Keras does not write")
+        metadata = json.loads(archive.read("metadata.json"))
+        return archive.read("config.json"), metadata.get("keras_version") if isinstance(metadata, dict) else None
 
 
 def _of_hdf5(file: Any) -> tuple[bytes | str, Any]:
@@ -161,13 +226,19 @@ def _of_hdf5(file: Any) -> tuple[bytes | str, Any]:
         return content.attrs["model_config"], version.decode() if isinstance(version, bytes) else version
 
 
-def _check_layers(path: str | os.PathLike[str], config: dict[str, Any]) -> None:
-    """Refuse a model with code in its file, or with parts of which Keras would import the module."""
+def _own_classes(library: Any) -> set[str]:
+    """Return the names of a library's classes that a file may have."""
+    places = [operator.attrgetter(name)(library) for name in _NAMESPACES if hasattr(library, name.partition(".")[0])]
+    return {name for place in places for name, one in vars(place).items() if isinstance(one, type)} | _OF_BOTH | _VALUES
+
+
+def _check_layers(path: str | os.PathLike[str], config: dict[str, Any], own: Collection[str]) -> None:
+    """Refuse a model with code in its file, or with parts that are not Keras's own."""
     for part in _parts(config):
-        kind, module = str(part["class_name"]), part.get("module", "keras")
+        kind, module = str(part.get("class_name", "")), str(part.get("module", "keras"))
         settings = part.get("config")
         inner = settings if isinstance(settings, dict) else {}
-        if kind in _RUN_CODE:
+        if kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items()):
             raise BadInput(
                 f"'{path}' has the {kind} layer '{inner.get('name', kind)}', and code of a file is not run; load it "
                 "where it comes from, and give the model or its export"
@@ -177,11 +248,22 @@ def _check_layers(path: str | os.PathLike[str], config: dict[str, Any]) -> None:
                 f"'{path}' has the {kind} layer '{inner.get('name', kind)}', which may do more than compute; load it "
                 "with tf_keras where it comes from, and give its SavedModel"
             )
-        if str(module).split(".")[0] not in _MODULES or ">" in kind:
-            raise BadInput(
-                f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python "
-                "where the class is defined, and give the model: attribution.load_model(keras.saving.load_model(...))"
-            )
+        if "class_name" in part and not (kind in own or kind in _OF_TENSORFLOW or _is_operation(kind, module)):
+            raise _custom(path, kind)
+        if module.split(".")[0] not in _MODULES:
+            raise _custom(path, kind)
+
+
+def _custom(path: str | os.PathLike[str], kind: str) -> BadInput:
+    return BadInput(
+        f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python where the "
+        "class is defined, and give the model: attribution.load_model(keras.saving.load_model(...))"
+    )
+
+
+def _is_operation(kind: str, module: str) -> bool:
+    """Return whether a part is one of Keras 3's operations on tensors, such as an addition."""
+    return kind.isidentifier() and module.startswith(("keras.src.ops.", "keras.ops."))
 
 
 def _computes(symbol: str) -> bool:
@@ -189,13 +271,12 @@ def _computes(symbol: str) -> bool:
 
 
 def _parts(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every part of a configuration that names a class."""
+    """Yield every dictionary of a configuration."""
     todo = [value]
     while todo:
         one = todo.pop()
         if isinstance(one, dict):
-            if "class_name" in one:
-                yield one
+            yield one
             todo += one.values()
         elif isinstance(one, list):
             todo += one

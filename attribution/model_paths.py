@@ -55,8 +55,13 @@ def _newest(directory: pathlib.Path) -> pathlib.Path | None:
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
+    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits.
+
+    Of a Keras file, that of the file.
+    """
     directory = find_saved_model(directory)
+    if content := keras_models.content_of(directory):
+        return content
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
         relative = path.relative_to(directory)

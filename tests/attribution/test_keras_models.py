@@ -1,5 +1,6 @@
 """Files that Keras saved, and what is refused of them."""
 
+import hashlib
 import json
 import pickle
 import zipfile
@@ -33,7 +34,7 @@ def network(library=keras):
     return built
 
 
-@pytest.mark.parametrize("name", ["a.keras", "a.h5", "a.HDF5"])
+@pytest.mark.parametrize("name", ["a.keras", "a.h5", "a.HDF5", "a.KERAS"])
 def test_a_file_is_explained_as_its_live_model(name, tmp_path):
     live, path = network(), tmp_path / name
     live.save(tmp_path / name.lower())
@@ -114,14 +115,57 @@ def test_a_lambda_layer_is_refused_and_not_run(library, suffix, tmp_path):
     assert not trace.exists()
 
 
-def changed(path, change):
+def changed(path, change, compression=zipfile.ZIP_STORED):
     """Change the parts of a .keras file."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     change(parts)
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
+
+
+def own_loss(truth, found):
+    return keras.ops.mean(truth - found)
+
+
+def test_how_a_model_was_trained_does_not_matter(tmp_path):
+    live = network()
+    live.compile(loss=own_loss, metrics=[keras.losses.mean_squared_error])
+    live.save(tmp_path / "a.keras")
+    inner = network()
+    inner.compile("adam", "mse")
+    keras.Sequential([keras.layers.Input((4,)), inner]).save(tmp_path / "b.keras")
+    for name in ("a.keras", "b.keras"):
+        scores = attribution.load_model(tmp_path / name).scores(INPUTS)
+        np.testing.assert_allclose(scores, live.predict(INPUTS, verbose=0), rtol=1e-6)
+
+
+def test_the_fingerprint_is_that_of_the_file(tmp_path, monkeypatch):
+    network().save(tmp_path / "a.keras")
+    found = []
+    for name in ("first", "second"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+        found.append(attribution.load_model(tmp_path / "a.keras").fingerprint)
+    assert found == [hashlib.sha256((tmp_path / "a.keras").read_bytes()).hexdigest()] * 2
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('"SimpleRNNCell"', '"ResidualWrapper"', "custom class 'ResidualWrapper'"),
+        ('"SimpleRNNCell"', '"layers.SimpleRNNCell"', "custom class 'layers.SimpleRNNCell'"),
+        ('"activation": "tanh"', '"activation": "tanh", "activation_type": "lambda"', "code of a file is not run"),
+    ],
+)
+def test_only_classes_of_keras_without_code_are_built(old, new, words, tmp_path):
+    layers = tf_keras.layers
+    tf_keras.Sequential([layers.Input((3, 2)), layers.RNN(layers.SimpleRNNCell(2))]).save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        assert old in file.attrs["model_config"]
+        file.attrs["model_config"] = file.attrs["model_config"].replace(old, new)
+    with pytest.raises(BadInput, match=words):
+        attribution.load_model(tmp_path / "a.h5")
 
 
 def test_no_module_is_imported_for_a_file(tmp_path, monkeypatch):
@@ -176,6 +220,16 @@ def _without_weights(path):
     changed(path, lambda parts: parts.update({"model.weights.h5": b""}))
 
 
+def _list_as_metadata(path):
+    network().save(path)
+    changed(path, lambda parts: parts.update({"metadata.json": b"[]"}))
+
+
+def _other_compression(path):
+    network().save(path)
+    changed(path, lambda parts: None, zipfile.ZIP_BZIP2)
+
+
 def _not_json(path):
     network().save(path)
     changed(path, lambda parts: parts.update({"config.json": b"["}))
@@ -192,6 +246,8 @@ def _not_json(path):
         ("a.keras", _cut_off, "not a readable Keras model: File is not a zip file"),
         ("a.keras", _without_weights, "cannot be read as a Keras model"),
         ("a.keras", _not_json, "not a readable Keras model"),
+        ("a.keras", _list_as_metadata, "its configuration is damaged"),
+        ("a.keras", _other_compression, "compressed in a way that Keras does not write"),
         ("a.keras", lambda path: path.write_bytes(pickle.dumps(1)), "not a readable Keras model"),
     ],
 )
