@@ -129,7 +129,7 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
     Raises
     ------
     BadInput
-        If there is no such library, the library has no such method, or it could not be run.
+        If there is no such library, the library has no such method, or it could not be run or is not reproduced.
     """
     method, _, library_name = name.partition(MARK)
     known = libraries()
@@ -143,10 +143,9 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
         theirs = [one for one in library.presets if _can(library, one)]
         hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(theirs)}"
         raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
-    if preset.status == ABSENT:
-        raise BadInput(
-            f"'{name}' is not defined: {library.title} {library.version} could not be run. {preset.evidence}"
-        )
+    if not preset.is_usable:
+        why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
+        raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
     return _variant(name, methods[preset.of], library, preset)
 
 

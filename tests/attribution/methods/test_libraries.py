@@ -29,6 +29,14 @@ def test_every_preset_is_a_method_with_known_parameters_and_steps(name):
     assert pickle.loads(pickle.dumps(method.function)) == method.function
 
 
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - set(RUNNING)))
+def test_a_preset_that_is_not_computed_is_refused_with_the_reason(name):
+    reason = {"does not run": "could not be run", "not reproduced": "that is not reproduced here"}[PRESETS[name].status]
+    with pytest.raises(BadInput) as raised:
+        attribution.resolve_method(name)
+    assert f"{reason}. {PRESETS[name].evidence}" in str(raised.value) and PRESETS[name].evidence
+
+
 def test_like_is_the_library_after_the_name(models, inputs):
     model, x = models["image"], inputs["image"]
     by_name = attribution.explain("integrated_gradients@saliency", model, x, points=4)
