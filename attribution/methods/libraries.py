@@ -204,10 +204,12 @@ class PresetFunction:
 
     def run(self, function: Callable[..., Any], queries: Any, parameters: Mapping[str, Any], xp: Any) -> Any:
         """Return the maps by a function that computes the method, and by a module with the functions of NumPy."""
-        resize = parameters.get("resize", True)
-        if "resize" in parameters and any(map(map_steps.resizes, self.after)):
-            parameters = {**parameters, "resize": False}
-        maps = function(queries, **dict(self.defaults) | dict(parameters))
+        given = {**dict(self.defaults), **parameters}
+        own = inspect.signature(self.function).parameters.get("resize")
+        resize = given.get("resize", own is None or own.default)
+        if own is not None and any(map(map_steps.resizes, self.after)):
+            given["resize"] = False
+        maps = function(queries, **given)
         for name in self.after:
             if resize or not map_steps.resizes(name):
                 maps = map_steps.apply(name, maps, queries, xp)

@@ -46,6 +46,15 @@ def test_like_is_the_library_after_the_name(models, inputs):
     assert by_name.tobytes() == own.tobytes()
 
 
+@pytest.mark.parametrize("given", [{}, {"resize": True}, {"resize": False}])
+def test_the_function_of_a_preset_resizes_as_the_library_by_default(given, models, inputs):
+    model, x, method = models["image"], inputs["image"], attribution.resolve_method("grad_cam@xplique")
+    found = []
+    attribution.explain(lambda queries: found.append(method.function(queries, **given)) or queries.inputs, model, x)
+    expected = attribution.explain("grad_cam@xplique", model, x, resize=given.get("resize", True))
+    np.testing.assert_array_equal(found[0].astype(np.float32), expected)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
