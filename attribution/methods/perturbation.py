@@ -572,6 +572,7 @@ def kernel_shap(
     groups: Any = None,
     baseline: Any = 0.0,
     paired: bool = True,
+    most_groups: int | None = None,
 ) -> np.ndarray:
     """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
 
@@ -586,9 +587,15 @@ def kernel_shap(
     paired
         Whether coalitions are sampled in pairs, or all of them taken where they are few; otherwise each is sampled
         independently.
+    most_groups
+        Inputs with more groups are refused; ``None`` for any number. SHAP's values are Shapley values of at most 10
+        groups: of more it gives all but 10 the value 0.
     """
     _check_samples("kernel_shap", samples, least=2)
     coalitions = coalitions_of(queries, groups, baseline)
+    count = int(coalitions.counts.max(initial=0))
+    if most_groups is not None and count > most_groups:
+        raise BadInput(f"kernel_shap with most_groups={most_groups} cannot explain {count} groups; choose larger ones")
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         chosen = samples or _enough_samples(count)

@@ -79,6 +79,7 @@ def test_an_unknown_library_or_method_names_what_there_is(name, message):
         ("integrated_gradients", {"multiply": False, "tolerance": 0.1}, "a tolerance needs multiply=True"),
         ("blur_ig", {"sigma_step": -1.0}, "blur_ig needs sigma_step >= 0, not -1"),
         ("score_cam", {"weights": "none"}, "score_cam has no weights 'none'; there are 'softmax', 'probability'"),
+        ("kernel_shap@shap", {}, "kernel_shap with most_groups=10 cannot explain [0-9]+ groups; choose larger ones"),
         ("rise", {"stretch": "none"}, "no stretch 'none'; there are 'cells', 'fraction'"),
         ("occlusion", {"border": "none"}, "no border 'none'; there are 'shifted', 'clipped', 'dropped'"),
         ("occlusion", {"groups": "patches", "overlap": "sum"}, "groups= or patch= and stride=, not both"),
