@@ -69,7 +69,8 @@ def rise(
     baseline
         Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
     divide_by
-        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position. Of cells alone.
+        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position. Of cells alone;
+        refused for groups, as ``stretch`` is.
     stretch
         ``"cells"``: a cell has a whole number of positions, rounded up, and the crop begins in the first cell.
         ``"fraction"``: the grid is stretched to the input's size times 1 + 1 / cells, and the crop may begin at any
@@ -79,6 +80,10 @@ def rise(
         groups = default_groups(queries.inputs.shape)
     cells = _checked_cells(masks, cells, probability, divide_by, stretch)
     if groups is not None:
+        if (divide_by, stretch) != ("expectation", "cells"):
+            raise BadInput(
+                "rise by groups, as of a vector, has no cells for divide_by= and stretch=; set cells=, or leave these out"
+            )
         return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
     spatial = positions(queries.inputs.shape)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
@@ -223,6 +228,8 @@ def occlusion(
     """
     _choose("overlap", overlap, ("mean", "sum"))
     _choose("border", border, ("shifted", "clipped", "dropped"))
+    if keep and complement:
+        raise BadInput("occlusion takes keep=True or complement=True, not both: a patch's value is either's")
     if groups is not None:
         if (patch, stride, overlap, border, complement or per_patch or keep) != (None, None, "mean", "shifted", False):
             raise BadInput(
