@@ -158,7 +158,6 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
     if card is not None:
         citation = f"{library.title} {library.version}, {preset.call}; {card.citation}"
         card = dataclasses.replace(card, citation=citation, weaknesses=f"{preset.differs} {card.weaknesses}".strip())
-    multiplies = preset.parameters.get("multiply", True)
     return dataclasses.replace(
         base,
         name=name,
@@ -167,7 +166,7 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
         card=card,
         parents=(base.name,),
         drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
-        sum_law=base.sum_law if multiplies and not preset.after else None,
+        sum_law=None if preset.after else base.sum_law,
     )
 
 
