@@ -82,7 +82,7 @@ def rise(
     if groups is not None:
         if (divide_by, stretch) != ("expectation", "cells"):
             raise BadInput(
-                "rise by groups, as of a vector, has no cells for divide_by= and stretch=; set cells=, or leave these out"
+                "rise by groups, as of a vector, has no cells for divide_by= and stretch=; set cells= or omit them"
             )
         return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
     spatial = positions(queries.inputs.shape)

@@ -407,7 +407,7 @@ def test_functions_of_one_name_are_refused(tmp_path, unread):
     def own_method(queries):
         return queries.inputs
 
-    with pytest.raises(BadInput, match="be the signature .explain_own_method.; .* give a mapping from label to"):
+    with pytest.raises(BadInput, match=r"be the signature .explain_own_method.; .* give a mapping from label to"):
         export.export("absent", tmp_path / "served", [own_method, globals()["own_method"]])
 
 

@@ -170,6 +170,6 @@ def test_the_logarithm_of_a_probability_that_underflows_is_refused(from_function
     model = from_function(lambda x: tf.nn.softmax(x * [[1.0, -200.0]]), 2)
     model = attribution.load_model(model.path, score="probabilities")
     x = np.ones((2, 2), np.float32)
-    with pytest.raises(BadInput, match="a probability is 0 in float32, .* it has underflowed"):
+    with pytest.raises(BadInput, match=r"a probability is 0 in float32, .* it has underflowed"):
         attribution.explain("smoothgrad", model, x, 1, samples=2, noise=0, logarithm=True)
     assert np.isfinite(attribution.explain("smoothgrad", model, x, 0, samples=2, noise=0, logarithm=True)).all()
