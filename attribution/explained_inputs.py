@@ -93,7 +93,7 @@ def read_and_explained(
     if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
     if reads_tokens(model, explain_input):
-        return next(iter(model.inputs)), model._explained_name(None)  # what is read of tokens
+        return next(iter(model.inputs)), model.explained_name(None)  # what is read of tokens
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
         note(f"{listed(floats)} are explained together; --explain_input= chooses")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +57,17 @@ def load_model(
     if keras_model is not None:
         third_party.offer(loaded, keras_model)
     elif keras_models.is_keras_file(model):
-        loaded.live_source = functools.partial(_take_network_of_file, path=model)
+        loaded.live_source = functools.partial(_take_network_of_file, path=model, directory=loaded.path)
     return loaded
 
 
-def _take_network_of_file(model: Model, path: str | os.PathLike[str]) -> None:
-    third_party.take(model, keras_models.read_file(path))
+def _take_network_of_file(model: Model, path: str | os.PathLike[str], directory: pathlib.Path) -> None:
+    """Give a model the network of a Keras file, with the weights of another SavedModel than the file's if it is one."""
+    network = keras_models.read_file(path)
+    if model.path == directory:
+        third_party.take(model, network)
+    else:  # such as the control with shuffled weights
+        third_party.attach(model, network)
 
 
 def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:

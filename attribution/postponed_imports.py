@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -37,8 +38,15 @@ def postponed_imports() -> Iterator[None]:
 
 
 class _Postponing(importlib.abc.MetaPathFinder):
+    """Postpones imports of the thread that made it; those of other threads meanwhile are a user's."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return the spec of a postponed module with a lazy loader, and None for other modules."""
+        if threading.get_ident() != self._thread:
+            return None
         if fullname == _UNNEEDED:
             raise ModuleNotFoundError(f"{fullname} is not needed yet", name=fullname)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path) if fullname in _POSTPONED else None

@@ -290,7 +290,7 @@ def _run(
 ) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
     """Return the maps of all batches of inputs of some shape, and the residuals that are requested or take no pass."""
     maps: dict[str, np.ndarray] = {}
-    parts: dict[str, list[Residuals]] = {label: [] for label, (method, _) in chosen.items() if method.sum_law}
+    parts: dict[str, list[Residuals]] = {label: [] for label, (method, given) in chosen.items() if method.law(given)}
     for rows, queries in batches:
         for label, (method, parameters) in chosen.items():
             own = copy.copy(queries)  # attributes that a method sets are its own
@@ -298,7 +298,7 @@ def _run(
             if label not in maps:
                 maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
             maps[label][rows] = result
-            if law := method.sum_law:
+            if law := method.law(parameters):
                 parts[label] += _residuals(law, own, parameters, maps[label][rows], requested)
     if not shape[0]:
         maps = {label: _no_maps(method, shape) for label, (method, _) in chosen.items()}
@@ -316,7 +316,8 @@ def _residuals(
 
 def _warn_of_missed_sums(residuals: Mapping[str, Residuals], chosen: _Chosen) -> None:
     for label, residual in residuals.items():
-        law = chosen[label][0].sum_law
+        method, parameters = chosen[label]
+        law = method.law(parameters)
         if law and (warning := residual.warning(label, law)):
             warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=4)
 

@@ -390,7 +390,8 @@ def _print_predictions(
 
 def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
     for label, residual in residuals.items():
-        if law := methods[label][0].sum_law:
+        method, parameters = methods[label]
+        if law := method.law(parameters):
             _print_residual(label, residual, law)
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TAR
 from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.libraries import MARK
 from attribution.methods.method import Method
+from attribution.methods.registry import name_of
 from attribution.model._loading_checks import random_feed
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def export(
     output
         Where to write; see ``_version_directory``.
     methods
-        As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A custom
-        method works if it uses only its queries and TensorFlow.
+        As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). The label of
+        ``module:function`` is the function, that of ``method@library`` is ``method_library``. A custom method works if
+        it uses only its queries and TensorFlow.
     score
         As ``attribution.load_model`` takes it.
     signature, inputs, output_tensor
@@ -76,11 +78,11 @@ def export(
     if os.path.exists(target):
         raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
     check_directory("output", target)
+    if isinstance(methods, Iterable) and not isinstance(methods, (str, Mapping)):
+        methods = _by_signature(methods)
     chosen = with_parameters(methods)
     if not chosen:
         raise BadInput("no method to export; name at least one")
-    if isinstance(methods, Sequence) and len(chosen) < len(methods):
-        raise BadInput("two of the methods have the same name; give a mapping from label to method")
     layer = _only_layer(chosen)
     for label, (method, _) in list(chosen.items()):
         with _skipping(label, chosen, left_out):
@@ -131,20 +133,22 @@ def _skipping(label: str, chosen: _Chosen, left_out: dict[str, str] | None) -> I
             raise BadInput("; ".join(left_out.values())) from error
 
 
-def _by_signature(names: Sequence[str]) -> dict[str, str]:
-    """Return names of methods by the label in their signature's name.
+def _by_signature(methods: Iterable[Any]) -> dict[str, Any]:
+    """Return methods, or their names, by the label in their signature's name.
 
     That of ``module:function`` is the function, that of ``method@library`` is ``method_library``.
     """
-    labels: dict[str, str] = {}
-    for name in names:
+    labels: dict[str, Any] = {}
+    for method in methods:
+        name = method if isinstance(method, str) else name_of(method)
         label = name.rpartition(":")[2].replace(MARK, "_")
         if label in labels:
+            other = labels[label] if isinstance(labels[label], str) else name_of(labels[label])
             raise BadInput(
-                f"'{labels[label]}' and '{name}' would both be the signature '{EXPLAIN}{label}'; leave one out, or "
-                "rename a function"
+                f"'{other}' and '{name}' would both be the signature '{EXPLAIN}{label}'; leave one out, rename a "
+                "function, or give a mapping from label to method"
             )
-        labels[label] = name
+        labels[label] = method
     return labels
 
 

@@ -59,6 +59,8 @@ _DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpace
 # Of these, leave every value in its position.
 _COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+# Operations that no convolutional layer contains: their name scope is that of several layers.
+_BETWEEN = frozenset(("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "Mean", "Max", "Sum", "MatMul"))
 _AXIS_CHANGES = ("ExpandDims", "Squeeze")
 # What the positions of a layer are in the input: its positions, or all its axes but the first.
 _POSITIONS, _ALL, _NOTHING = "positions", "all", ""
@@ -273,10 +275,37 @@ class Layers:
         raise BadInput(f"the model has no layer '{layer}'; {self._known(wanted)}")
 
     def _last_convolution(self, layers: Sequence[str]) -> str | None:
-        """Return the last node in the name scope of the last convolution; ``None`` if there is none."""
-        scopes = [name.rpartition("/")[0] for name in self._path if self._graph.nodes[name].op in _FULL_CONVOLUTIONS]
-        found = [name for name in layers if scopes and f"{name}/".startswith(f"{scopes[-1]}/")]
+        """Return the output of the layer of the last convolution; ``None`` if there is none.
+
+        The layer is the convolution's name scope, unless that holds more than a layer, as where a ``tf.Module`` names
+        no scopes: then it is the convolution and what adds its bias.
+        """
+        convolutions = [name for name in self._path if self._graph.nodes[name].op in _FULL_CONVOLUTIONS]
+        if not convolutions:
+            return None
+        scope = convolutions[-1].rpartition("/")[0]
+        inside = [name for name in self._path if scope and name.startswith(f"{scope}/")]
+        operations = [self._graph.nodes[name].op for name in inside]
+        if sum(operation in _FULL_CONVOLUTIONS for operation in operations) != 1 or not _BETWEEN.isdisjoint(operations):
+            inside = self._with_bias(convolutions[-1])
+        found = [name for name in layers if name in inside]
         return found[-1] if found else None
+
+    def _with_bias(self, convolution: str) -> list[str]:
+        """Return a convolution, the nodes after it that keep its values, and the sum with a constant after them."""
+        names, users = [convolution], self._graph.consumers[convolution]
+        while len(users) == 1:
+            node = self._graph.nodes[users[0]]
+            others = [tensor for tensor in node.input if node_of(tensor) != names[-1]]
+            is_bias = node.op in ("BiasAdd", "Add", "AddV2") and all(map(self._is_constant, others))
+            if not is_bias and node.op not in (*_COPIES, "Squeeze", "BatchToSpaceND"):
+                break
+            names.append(node.name)
+            users = [] if is_bias else self._graph.consumers[node.name]
+        return names
+
+    def _is_constant(self, tensor: str) -> bool:
+        return self._graph.constant(tensor) is not None
 
     def _called(self, wanted: str, names: list[str]) -> list[str]:
         """Return which of some nodes a user's name means."""

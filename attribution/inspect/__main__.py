@@ -100,8 +100,8 @@ def _explained(model: Model, explain_input: str = "") -> str:
     name = explain_input or ("all" if len(model.explained_together("all")) > 1 else None)
     together = model.explained_together(name)
     for one in together:
-        model._explained_name(one)
-    return ", ".join(together) or model._explained_name(name)
+        model.explained_name(one)
+    return ", ".join(together) or model.explained_name(name)
 
 
 def _why_not_computed(model: Model, feed: Mapping[str, np.ndarray], explain_input: str) -> str:

@@ -128,6 +128,11 @@ def _noisy_moments(
 
     def changed(gradients: np.ndarray, scores: np.ndarray) -> np.ndarray:
         if logarithm:
+            if not scores.all():
+                raise BadInput(
+                    "a probability is 0 in float32, so that its logarithm has no gradient: it has underflowed; explain "
+                    "the predicted class, or leave out logarithm=True"
+                )
             gradients = gradients / scores.reshape(-1, *(1,) * (gradients.ndim - 1))
         return np.abs(gradients) if absolute else gradients
 

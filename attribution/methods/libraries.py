@@ -129,7 +129,7 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
     Raises
     ------
     BadInput
-        If there is no such library, the library has no such method, or it could not be run.
+        If there is no such library, the library has no such method, or it could not be run or is not reproduced.
     """
     method, _, library_name = name.partition(MARK)
     known = libraries()
@@ -143,10 +143,9 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
         theirs = [one for one in library.presets if _can(library, one)]
         hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(theirs)}"
         raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
-    if preset.status == ABSENT:
-        raise BadInput(
-            f"'{name}' is not defined: {library.title} {library.version} could not be run. {preset.evidence}"
-        )
+    if not preset.is_usable:
+        why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
+        raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
     return _variant(name, methods[preset.of], library, preset)
 
 
@@ -159,7 +158,6 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
     if card is not None:
         citation = f"{library.title} {library.version}, {preset.call}; {card.citation}"
         card = dataclasses.replace(card, citation=citation, weaknesses=f"{preset.differs} {card.weaknesses}".strip())
-    multiplies = preset.parameters.get("multiply", True)
     return dataclasses.replace(
         base,
         name=name,
@@ -168,7 +166,7 @@ def _variant(name: str, base: Method, library: Library, preset: Preset) -> Metho
         card=card,
         parents=(base.name,),
         drops_channels=base.drops_channels or any(map(map_steps.drops_channels, preset.after)),
-        sum_law=base.sum_law if multiplies and not preset.after else None,
+        sum_law=None if preset.after else base.sum_law,
     )
 
 
@@ -205,10 +203,12 @@ class PresetFunction:
 
     def run(self, function: Callable[..., Any], queries: Any, parameters: Mapping[str, Any], xp: Any) -> Any:
         """Return the maps by a function that computes the method, and by a module with the functions of NumPy."""
-        resize = parameters.get("resize", True)
-        if "resize" in parameters and any(map(map_steps.resizes, self.after)):
-            parameters = {**parameters, "resize": False}
-        maps = function(queries, **dict(self.defaults) | dict(parameters))
+        given = {**dict(self.defaults), **parameters}
+        own = inspect.signature(self.function).parameters.get("resize")
+        resize = given.get("resize", own is None or own.default)
+        if own is not None and any(map(map_steps.resizes, self.after)):
+            given["resize"] = False
+        maps = function(queries, **given)
         for name in self.after:
             if resize or not map_steps.resizes(name):
                 maps = map_steps.apply(name, maps, queries, xp)

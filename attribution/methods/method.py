@@ -234,7 +234,7 @@ class Method:
     parents
         Names of the methods that a custom method varies; the report compares it with them.
     sum_law
-        Required sum of a map; ``None`` if the method has no such law.
+        Required sum of a map; ``None`` if the method has no such law. ``law`` is that with given parameters.
     needs_positions
         Whether it explains signals and images only: one input with positions, not several inputs together.
     """
@@ -258,6 +258,11 @@ class Method:
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return MappingProxyType({one.name: one.default for one in parameters if one.kind in named})
+
+    def law(self, parameters: Mapping[str, Any]) -> SumLaw | None:
+        """Return the required sum of a map with these parameters; ``None`` if they leave it open."""
+        is_open = parameters.get("multiply") is False or parameters.get("maxima") == "winner"
+        return None if is_open else self.sum_law
 
     def library_version(self) -> str | None:
         """Return the installed version of the method's library; ``None`` for this project's methods.

@@ -69,7 +69,8 @@ def rise(
     baseline
         Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
     divide_by
-        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position. Of cells alone.
+        ``"expectation"``, masks · probability; or ``"masks"``, the sum of the masks at each position. Of cells alone;
+        refused for groups, as ``stretch`` is.
     stretch
         ``"cells"``: a cell has a whole number of positions, rounded up, and the crop begins in the first cell.
         ``"fraction"``: the grid is stretched to the input's size times 1 + 1 / cells, and the crop may begin at any
@@ -79,6 +80,10 @@ def rise(
         groups = default_groups(queries.inputs.shape)
     cells = _checked_cells(masks, cells, probability, divide_by, stretch)
     if groups is not None:
+        if (divide_by, stretch) != ("expectation", "cells"):
+            raise BadInput(
+                "rise by groups, as of a vector, has no cells for divide_by= and stretch=; set cells= or omit them"
+            )
         return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
     spatial = positions(queries.inputs.shape)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
@@ -223,6 +228,8 @@ def occlusion(
     """
     _choose("overlap", overlap, ("mean", "sum"))
     _choose("border", border, ("shifted", "clipped", "dropped"))
+    if keep and complement:
+        raise BadInput("occlusion takes keep=True or complement=True, not both: a patch's value is either's")
     if groups is not None:
         if (patch, stride, overlap, border, complement or per_patch or keep) != (None, None, "mean", "shifted", False):
             raise BadInput(
@@ -572,6 +579,7 @@ def kernel_shap(
     groups: Any = None,
     baseline: Any = 0.0,
     paired: bool = True,
+    most_groups: int | None = None,
 ) -> np.ndarray:
     """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
 
@@ -586,9 +594,15 @@ def kernel_shap(
     paired
         Whether coalitions are sampled in pairs, or all of them taken where they are few; otherwise each is sampled
         independently.
+    most_groups
+        Inputs with more groups are refused; ``None`` for any number. SHAP's values are Shapley values of at most 10
+        groups: of more it gives all but 10 the value 0.
     """
     _check_samples("kernel_shap", samples, least=2)
     coalitions = coalitions_of(queries, groups, baseline)
+    count = int(coalitions.counts.max(initial=0))
+    if most_groups is not None and count > most_groups:
+        raise BadInput(f"kernel_shap with most_groups={most_groups} cannot explain {count} groups; choose larger ones")
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         chosen = samples or _enough_samples(count)

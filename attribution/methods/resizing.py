@@ -42,7 +42,8 @@ def mirrored_matrix(size: int, new_size: int) -> np.ndarray:
     As ``skimage.transform.resize`` enlarges.
     """
     positions = np.abs((np.arange(new_size) + 0.5) * size / new_size - 0.5)
-    return _linear(np.where(positions > size - 1, 2 * (size - 1) - positions, positions), size)
+    mirrored = np.where(positions > size - 1, 2 * (size - 1) - positions, positions)
+    return _linear(np.clip(mirrored, 0, size - 1), size)  # a single value has no neighbor to mirror at
 
 
 @functools.lru_cache(8)

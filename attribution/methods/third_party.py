@@ -14,7 +14,7 @@ import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,11 +56,18 @@ def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
             "has its weights to attribution.methods.third_party.take"
         )
     variables = loaded.variables
-    shapes, expected = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in network.weights]
-    if shapes != expected:
+    shapes = _shapes(variables)
+    # The state of random generators is among the variables and not among the weights.
+    own = next((one for one in (network.weights, network.variables) if _shapes(one) == shapes), None)
+    if own is None:
         raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
-    network.set_weights([variable.numpy() for variable in variables])
+    for variable, value in zip(own, variables, strict=True):
+        variable.assign(value.numpy())
     take(model, network, tolerance=tolerance)
+
+
+def _shapes(variables: Sequence[Any]) -> list[tuple[int, ...]]:
+    return [tuple(variable.shape) for variable in variables]
 
 
 def take(

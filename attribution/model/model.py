@@ -153,7 +153,7 @@ class Model:
         self._default: str | None = None
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
-                if self._explained_name(name) not in self.inputs:
+                if self.explained_name(name) not in self.inputs:
                     _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
         self._default = explain_input
 
@@ -249,7 +249,7 @@ class Model:
                 f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
                 "gradients of the model's own inputs"
             )
-        name = self._explained_name(explain_input)
+        name = self.explained_name(explain_input)
         source = self._frozen.input_nodes.get(name) or _other_inputs.find_tensor(
             self._frozen, name, node_of(self.logits)
         )
@@ -282,7 +282,7 @@ class Model:
         """
         if names := self.explained_together(explain_input):
             return self._explaining_together(names, feed, batch_size)
-        name = self._explained_name(explain_input)
+        name = self.explained_name(explain_input)
         model, feed = self._with_input(name, feed, batch_size)
         if not model._has_channels_first(model.input_node(name)):
             return Explained(model, feed, name, False)
@@ -335,7 +335,7 @@ class Model:
     def _explaining_together(self, names: list[str], feed: Mapping[str, np.ndarray], batch_size: int) -> Explained:
         model = self
         for name in names:
-            model, feed = model._with_input(self._explained_name(name), feed, batch_size)
+            model, feed = model._with_input(self.explained_name(name), feed, batch_size)
         first = [name for name in names if model._has_channels_first(model.input_node(name))]
         joined = JoinedInputs({name: feed[name] for name in names}, first)
         key = f"{joined.shapes}"
@@ -381,8 +381,14 @@ class Model:
         """Return this model with the inputs that ``explaining`` gave to another of the same graph."""
         return functools.reduce(Model._with, other._changes, self)
 
-    def _explained_name(self, explain_input: str | None) -> str:
-        """Return the name of what to explain, an input or a tensor inside."""
+    def explained_name(self, explain_input: str | None = None) -> str:
+        """Return the name of what to explain, an input or a tensor inside; see ``explaining``.
+
+        Raises
+        ------
+        BadInput
+            If ``explain_input`` is needed and not given, or is an input that is not of floating point.
+        """
         explain_input = explain_input or self._default
         floats = self._floats()
         with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]

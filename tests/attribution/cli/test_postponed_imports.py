@@ -1,8 +1,14 @@
 """Commands import TensorFlow without what it imports only because it is installed; users' code still finds it."""
 
+import concurrent.futures
+import importlib.util
 import json
 import subprocess
 import sys
+
+import pytest
+
+from attribution.postponed_imports import postponed_imports
 
 CODE = """
 import json, sys
@@ -35,3 +41,13 @@ def test_packages_that_tensorflow_does_not_need_are_imported_at_their_first_use(
     before, found = json.loads(printed)
     assert not before
     assert len(found) >= 8 and all(found)
+
+
+def test_imports_of_another_thread_are_not_postponed(monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    (tmp_path / "jax.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with postponed_imports(), concurrent.futures.ThreadPoolExecutor(1) as other:
+        with pytest.raises(ModuleNotFoundError, match="not needed yet"):
+            importlib.util.find_spec("jax")
+        assert other.submit(importlib.util.find_spec, "jax").result().origin == str(tmp_path / "jax.py")

@@ -206,6 +206,13 @@ def test_methods_as_libraries_define_them(written, models, inputs):
         written("image", {"occlusion_xplique": "occlusion@xplique"})
 
 
+def test_names_with_a_library_or_a_module_get_labels_that_a_signature_can_have(exported, tmp_path):
+    names = ["gradient@tf_keras_vis", f"{__name__}:own_method", "gradient"]
+    written = export.export(exported["signal"], tmp_path / "served", iter(names))
+    assert list(written) == ["gradient_tf_keras_vis", "own_method", "gradient"]
+    assert {f"explain_{label}" for label in written} <= set(signatures(tmp_path / "served"))
+
+
 def test_tensorflow_1_files(tf1_with_signature, tmp_path):
     path, _ = tf1_with_signature
     model = attribution.load_model(path)
@@ -400,7 +407,7 @@ def test_functions_of_one_name_are_refused(tmp_path, unread):
     def own_method(queries):
         return queries.inputs
 
-    with pytest.raises(BadInput, match="two of the methods have the same name; give a mapping from label to method"):
+    with pytest.raises(BadInput, match=r"be the signature .explain_own_method.; .* give a mapping from label to"):
         export.export("absent", tmp_path / "served", [own_method, globals()["own_method"]])
 
 

@@ -1,5 +1,7 @@
 """Layers are found by what the graph computes, and by the names users know them by."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -58,6 +60,21 @@ def test_a_network_is_searched_for_its_layers_once(from_function, monkeypatch):
     monkeypatch.setattr(Layers, "_mixes", None)
     monkeypatch.setattr(Layers, "_is_usable", None)
     assert [model.layer(), *model.layers()] == found
+
+
+@pytest.mark.parametrize("scope", ["", "network"])
+@pytest.mark.parametrize("convolutions", [1, 2])
+def test_the_last_convolution_of_a_network_without_scopes_ends_with_its_bias(scope, convolutions, from_function):
+    def scores(x):
+        with tf.name_scope(scope) if scope else contextlib.nullcontext():
+            for number in range(convolutions):
+                x = tf.nn.bias_add(tf.nn.conv2d(x, tf.fill((3, 3, 2, 2), 0.1 + number), 1, "SAME"), [0.5, -1.0])
+            return tf.reduce_mean(tf.nn.relu(x * tf.abs(x)), [1, 2])
+
+    model = from_function(scores, 6, 6, 2)
+    layer = model.layer("last convolution")
+    users = [model.graph.nodes[name].op for name in model.graph.consumers[layer]]
+    assert model.graph.nodes[layer].op == "BiasAdd" and set(users) == {"Abs", "Mul"}
 
 
 L = keras.layers

@@ -57,6 +57,25 @@ def test_the_residual_is_the_sum_less_the_difference_of_the_scores(method, optio
     np.testing.assert_array_equal(maps, attribution.explain(method, model, X, 1, batch_size=2, **options))
 
 
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("integrated_gradients", {"multiply": False}),
+        ("deeplift", {"maxima": "winner"}),
+        ("deeplift@captum", {}),
+        ("gradient_x_input", {}),
+    ],
+)
+def test_parameters_that_leave_the_sum_open_have_no_residuals(method, options, smooth):
+    _, found = attribution.explain(method, smooth, X, 1, return_residuals=True, **options)
+    assert found is None
+    resolved = attribution.resolve_method(method)
+    _, residuals = attribution.explain_many(
+        {"open": (resolved, options), "closed": "deeplift"}, smooth, X, 1, return_residuals=True
+    )
+    assert list(residuals) == ["closed"]
+
+
 def test_of_several_references_the_mean_score_counts(smooth):
     model = smooth
     references = GENERATOR.normal(size=(3, 4)).astype(np.float32)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
@@ -163,3 +164,12 @@ def test_invalid_noise_raises(noise, closed_form):
     for method in ("smoothgrad", "vargrad"):
         with pytest.raises(BadInput, match=r"noise >= 0|must be a number"):
             attribution.explain(method, closed_form, POINTS, 0, noise=noise)
+
+
+def test_the_logarithm_of_a_probability_that_underflows_is_refused(from_function):
+    model = from_function(lambda x: tf.nn.softmax(x * [[1.0, -200.0]]), 2)
+    model = attribution.load_model(model.path, score="probabilities")
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(BadInput, match=r"a probability is 0 in float32, .* it has underflowed"):
+        attribution.explain("smoothgrad", model, x, 1, samples=2, noise=0, logarithm=True)
+    assert np.isfinite(attribution.explain("smoothgrad", model, x, 0, samples=2, noise=0, logarithm=True)).all()

@@ -29,6 +29,14 @@ def test_every_preset_is_a_method_with_known_parameters_and_steps(name):
     assert pickle.loads(pickle.dumps(method.function)) == method.function
 
 
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - set(RUNNING)))
+def test_a_preset_that_is_not_computed_is_refused_with_the_reason(name):
+    reason = {"does not run": "could not be run", "not reproduced": "that is not reproduced here"}[PRESETS[name].status]
+    with pytest.raises(BadInput) as raised:
+        attribution.resolve_method(name)
+    assert f"{reason}. {PRESETS[name].evidence}" in str(raised.value) and PRESETS[name].evidence
+
+
 def test_like_is_the_library_after_the_name(models, inputs):
     model, x = models["image"], inputs["image"]
     by_name = attribution.explain("integrated_gradients@saliency", model, x, points=4)
@@ -36,6 +44,15 @@ def test_like_is_the_library_after_the_name(models, inputs):
     assert by_name.tobytes() == by_argument.tobytes()
     own = attribution.explain("integrated_gradients", model, x, points=4, quadrature="uniform")
     assert by_name.tobytes() == own.tobytes()
+
+
+@pytest.mark.parametrize("given", [{}, {"resize": True}, {"resize": False}])
+def test_the_function_of_a_preset_resizes_as_the_library_by_default(given, models, inputs):
+    model, x, method = models["image"], inputs["image"], attribution.resolve_method("grad_cam@xplique")
+    found = []
+    attribution.explain(lambda queries: found.append(method.function(queries, **given)) or queries.inputs, model, x)
+    expected = attribution.explain("grad_cam@xplique", model, x, resize=given.get("resize", True))
+    np.testing.assert_array_equal(found[0].astype(np.float32), expected)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +79,11 @@ def test_an_unknown_library_or_method_names_what_there_is(name, message):
         ("integrated_gradients", {"multiply": False, "tolerance": 0.1}, "a tolerance needs multiply=True"),
         ("blur_ig", {"sigma_step": -1.0}, "blur_ig needs sigma_step >= 0, not -1"),
         ("score_cam", {"weights": "none"}, "score_cam has no weights 'none'; there are 'softmax', 'probability'"),
+        ("kernel_shap@shap", {}, "kernel_shap with most_groups=10 cannot explain [0-9]+ groups; choose larger ones"),
         ("rise", {"stretch": "none"}, "no stretch 'none'; there are 'cells', 'fraction'"),
+        ("rise", {"groups": "patches", "stretch": "fraction"}, "no cells for divide_by= and stretch=; set cells="),
+        ("rise", {"groups": "patches", "divide_by": "masks"}, "no cells for divide_by= and stretch=; set cells="),
+        ("occlusion", {"keep": True, "complement": True}, "keep=True or complement=True, not both"),
         ("occlusion", {"border": "none"}, "no border 'none'; there are 'shifted', 'clipped', 'dropped'"),
         ("occlusion", {"groups": "patches", "overlap": "sum"}, "groups= or patch= and stride=, not both"),
     ],

@@ -27,3 +27,19 @@ def test_signals_are_images_of_one_line():
 def test_the_same_size_changes_nothing():
     maps = np.random.default_rng(0).random((2, 4, 6), dtype=np.float32)
     assert resizing.resize(maps, (4, 6)).tobytes() == maps.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(
+    "matrix_of",
+    [
+        resizing.interpolation_matrix,
+        resizing.aligned_matrix,
+        resizing.mirrored_matrix,
+        resizing.nearest_matrix,
+        resizing.bicubic_matrix,
+    ],
+)
+def test_a_constant_stays_constant(matrix_of, size):
+    for new_size in (1, 2, 3, 9):
+        np.testing.assert_allclose(matrix_of(size, new_size).sum(axis=1), 1, rtol=1e-6)

@@ -69,6 +69,14 @@ def test_what_can_be_explained_is_named(tokens):
     assert attribution.explain("gradient", model, np.zeros((0, 7), np.int32)).shape == (0, 7, 4)
 
 
+def test_the_name_of_what_is_explained_is_public(tokens):
+    model, embedding, _ = tokens
+    name = model.explained_name()
+    assert name in model.graph.nodes and name not in model.inputs
+    assert model.explaining({"ids": IDS}).explain_input == name
+    assert model.explaining({"ids": IDS}).feed[name].shape == embedding.shape
+
+
 def test_masks_are_not_what_is_explained(tmp_path):
     ids = keras.Input((6,), dtype="int32")
     x = L.Embedding(9, 4, mask_zero=True, name="words", embeddings_initializer="random_normal")(ids)

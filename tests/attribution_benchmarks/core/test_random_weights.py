@@ -1,5 +1,6 @@
 """A network with shuffled weights: the same values, other places, the same for the same seed."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,6 +78,22 @@ def test_several_networks_are_controls_of_their_own_and_all_different(model, inp
     assert min(apart) > 0.1
     again = found[3].disturb(model, batch, 0)[0]
     assert again is found[3].disturb(model, batch, 0)[0]  # made once, whatever comes between
+
+
+def test_the_live_network_of_a_keras_file_has_the_shuffled_weights(tmp_path):
+    """Dropout has a variable that is no weight."""
+    layers = [keras.Input((4,)), keras.layers.Dense(6), keras.layers.Dropout(0.5), keras.layers.Dense(3)]
+    keras.Sequential(layers).save(tmp_path / "network.keras")
+    own, x = attribution.load_model(tmp_path / "network.keras"), np.eye(4, dtype=np.float32)
+    shuffled, _ = RANDOM_WEIGHTS.disturb(own, Batch({"x": x}, list("abcd"), np.zeros(4, np.int64)), 0)
+    assert np.abs(shuffled.scores(x) - own.scores(x)).max() > 0.1
+    for model in (shuffled, own):
+
+        def live_scores(queries):
+            return np.repeat(np.asarray(queries.keras_model(queries.inputs)).sum(axis=1, keepdims=True), 4, axis=1)
+
+        maps = attribution.explain(live_scores, model, x, 0)
+        np.testing.assert_allclose(maps[:, 0], model.scores(x).sum(axis=1), rtol=1e-4, atol=1e-5)
 
 
 def test_what_no_order_can_change_stays(tmp_path):
