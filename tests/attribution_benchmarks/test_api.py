@@ -70,14 +70,14 @@ def test_compare_is_the_mean_difference_of_the_same_inputs(results):
 def test_advice_names_the_method_that_beats_its_baselines(results):
     """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
     lines = results.advice().splitlines()
-    assert lines[0].startswith("absolute and Integrated Gradients pass on ")
+    assert lines[0].startswith("absolute, Integrated Gradients and Vanilla Gradient (tf-explain) pass on ")
     assert "Cost of an input: Integrated Gradients 1 gradient per point." in lines
     assert lines[-1] == "Other networks: on Toy, the results hold for the networks that were scored."
 
 
 def test_compare_scores_a_method_that_is_missing(results):
     table = results.compare("Gradient x Input")
-    assert {row["method"] for row in table} == {"absolute", "inputs", "integrated_gradients"}
+    assert {row["method"] for row in table} == {"absolute", "inputs", "integrated_gradients", "gradient@tf_explain"}
     assert {row["minus"] for row in table} == {"gradient_x_input"} and "minus Gradient x Input" in str(table)
 
 
@@ -122,7 +122,7 @@ def test_small_p_values_are_printed_as_a_limit(results, monkeypatch):
         ({"metrics": "metrics.py:SCALAR"}, r"'scalar' must return numbers of the shape \(6,\) for 6 maps, not \(\)"),
         ({"metrics": "metrics.py:TEXT"}, r"'text' must return numbers of the shape \(6,\) for 6 maps, not list"),
         ({"model": "no_such_model"}, "'no_such_model' does not exist"),
-        ({"model": object()}, "model is the directory of a SavedModel, .*, not <object"),
+        ({"model": object()}, "model is the path of a SavedModel or of a .keras or .h5 file, not <object"),
         ({"benchmarks": []}, "benchmarks is empty; choose of 'svea'"),
         ({"methods": ""}, "methods has the invalid name ''"),
         ({"methods": "gradient,rise"}, "no method 'gradient,rise'"),

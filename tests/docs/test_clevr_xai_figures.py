@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from attribution import files
+from attribution import model_paths
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
@@ -41,7 +41,7 @@ def test_the_tables_are_of_the_committed_networks():
     (manifest,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     for one in json.loads(manifest)["networks"]:
         ((name, fingerprint),) = one["models"].items()
-        assert files.fingerprint(ROOT / name) == fingerprint
+        assert model_paths.fingerprint(ROOT / name) == fingerprint
 
 
 def test_the_overview_has_the_figures_of_simple_questions():

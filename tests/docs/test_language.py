@@ -9,7 +9,7 @@ FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", 
 IDIOMS = re.compile(
     r"\b(ask|asks|asked|asking|told|tells|stands|anew|rightly|rivals?|at hand|held against|so many|left out)\b", re.I
 )
-MOST = 101
+MOST = 100
 
 
 def test_idioms_become_fewer():

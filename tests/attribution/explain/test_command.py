@@ -234,7 +234,10 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
             ["--methods=gradient", "--parameters=points=9"],
             "none of 'gradient' has a parameter 'points'; they have none",
         ),
-        (["--methods=smoothgrad", "--parameters=point=9"], "their parameters are 'absolute', 'logarithm', 'noise', "),
+        (
+            ["--methods=smoothgrad", "--parameters=point=9"],
+            "their parameters are 'absolute', 'includes_input', 'logarithm', 'noise', ",
+        ),
         (["--parameters=points=3,points=5"], "parameter 'points' is given twice, 3 and 5; give it once"),
         (
             ["--parameters=points=nine"],

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import files
+from attribution import model_paths
 from attribution.errors import BadInput
 from attribution.model import saved_model
 
@@ -129,12 +129,12 @@ def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
 def test_the_fingerprint_follows_the_weights(exported, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(exported["signal"], copy)
-    assert files.fingerprint(copy) == files.fingerprint(exported["signal"])
+    assert model_paths.fingerprint(copy) == model_paths.fingerprint(exported["signal"])
     variables = copy / "variables" / "variables.data-00000-of-00001"
     content = bytearray(variables.read_bytes())
     content[-1] ^= 1
     variables.write_bytes(content)
-    assert files.fingerprint(copy) != files.fingerprint(exported["signal"])
+    assert model_paths.fingerprint(copy) != model_paths.fingerprint(exported["signal"])
 
 
 def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):

@@ -284,7 +284,7 @@ def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_pat
         (["--methods=missing.py:maps"], "missing.py"),
         (["--metrics=missing.py:MINE"], "there is no file missing.py"),
         (["--benchmarks=missing.py:MINE"], "there is no file missing.py"),
-        (["--model=nowhere"], "there is no such directory"),
+        (["--model=nowhere"], "'nowhere' does not exist"),
         (["--output_dir=file"], "is a file; name a directory"),
         (["--output_dir=file/report"], "is a file; name a directory"),
         (["--output_dir="], "--output_dir is empty; name a directory"),
