@@ -20,7 +20,7 @@ import pathlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from attribution.errors import BadInput, described, shortened
@@ -236,29 +236,27 @@ def _check_layers(path: str | os.PathLike[str], config: dict[str, Any], own: Col
     """Refuse a model with code in its file, or with parts that are not Keras's own."""
     for part in _parts(config):
         kind, module = str(part.get("class_name", "")), str(part.get("module", "keras"))
-        settings = part.get("config")
-        inner = settings if isinstance(settings, dict) else {}
-        if kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items()):
+        inner = part["config"] if isinstance(part.get("config"), dict) else {}
+        layer = f"'{path}' has the {kind} layer '{inner.get('name', kind)}'"
+        if _has_code(kind, part):
             raise BadInput(
-                f"'{path}' has the {kind} layer '{inner.get('name', kind)}', and code of a file is not run; load it "
-                "where it comes from, and give the model or its export"
+                f"{layer}, and code of a file is not run; load it where it comes from, and give the model or its export"
             )
         if kind in _OF_TENSORFLOW and not _computes(str(inner.get("function"))):
             raise BadInput(
-                f"'{path}' has the {kind} layer '{inner.get('name', kind)}', which may do more than compute; load it "
-                "with tf_keras where it comes from, and give its SavedModel"
+                f"{layer}, which may do more than compute; load it with tf_keras where it comes from, and give its "
+                "SavedModel"
             )
-        if "class_name" in part and not (kind in own or kind in _OF_TENSORFLOW or _is_operation(kind, module)):
-            raise _custom(path, kind)
-        if module.split(".")[0] not in _MODULES:
-            raise _custom(path, kind)
+        known = "class_name" not in part or kind in own or kind in _OF_TENSORFLOW or _is_operation(kind, module)
+        if not known or module.split(".")[0] not in _MODULES:
+            raise BadInput(
+                f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python "
+                "where the class is defined, and give the model: attribution.load_model(keras.saving.load_model(...))"
+            )
 
 
-def _custom(path: str | os.PathLike[str], kind: str) -> BadInput:
-    return BadInput(
-        f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python where the "
-        "class is defined, and give the model: attribution.load_model(keras.saving.load_model(...))"
-    )
+def _has_code(kind: str, part: Mapping[str, Any]) -> bool:
+    return kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items())
 
 
 def _is_operation(kind: str, module: str) -> bool:

@@ -27,18 +27,18 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 71_730,
+    "lines outside tests": 72_035,
     "files outside tests": 322,
-    "lines of tests": 45_130,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 135,
-    "highest complexity": 25,
-    "public names": 1_004,
+    "lines of tests": 45_330,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 125,
+    "highest complexity": 21,
+    "public names": 1_006,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,
     "library modules with a command line": 0,
-    "modules loaded by attribution.explain": 47,  # of --modules
-    "modules loaded by bim.metrics": 102,
+    "modules loaded by attribution.explain": 54,  # of --modules
+    "modules loaded by bim.metrics": 107,
     "missing types": 687,  # outside attribution, core, metrics and stats, which mypy checks strictly
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose

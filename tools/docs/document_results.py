@@ -82,15 +82,18 @@ def network_table(rows: Sequence[Mapping]) -> str:
     methods: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row["kind"] != "control" and row["value"] is not None:
-            share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
-            cells = [f"{row['value']:.1f}{_mark(row)}", _largest_share(row, bool), share]
-            methods.setdefault(names[row["method"]], {})[row["column"]] = cells
+            methods.setdefault(names[row["method"]], {})[row["column"]] = _score_cells(row)
     header = [head for label, _ in zip(COLUMNS, columns, strict=False) for head in (label, "reached", "headroom")]
     body = [
         [title, *(cell for column in columns for cell in found.get(column, ["–"] * 3))]
         for title, found in methods.items()
     ]
     return markdown_table(["method", *header], body)
+
+
+def _score_cells(row: Mapping) -> list[str]:
+    share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
+    return [f"{row['value']:.1f}{_mark(row)}", _largest_share(row, bool), share]
 
 
 def _mark(row: Mapping) -> str:
