@@ -227,7 +227,7 @@ def test_images_are_resized_in_training_as_where_they_are_scored(side):
 def test_a_bundled_network_that_is_not_installed_is_named_with_its_package(monkeypatch, tmp_path):
     monkeypatch.setattr("bim.classifiers.models_folder", lambda: tmp_path)
     (tmp_path / "bim" / "obj").mkdir(parents=True)
-    with pytest.raises(BadInput, match=r"no model 'scene1' .*pip install 'attribution-benchmarks\[models\]'"):
+    with pytest.raises(BadInput, match=r"no model 'scene1' .* in the package attribution-benchmarks-models"):
         classifiers.load_classifier(tmp_path / "bim", "scene1")
     with pytest.raises(BadInput, match=r"there are none$"):
         classifiers.load_classifier(tmp_path.parent / "other", "scene1")

@@ -211,7 +211,7 @@ def _loaded(path):
 def _explained(model) -> str:
     """Return the input of floating point with the most axes, else the first such tensor behind an input."""
     try:
-        return model._explained_name(None)
+        return model.explained_name(None)
     except BadInput:
         ranks = {name: spec.shape.rank for name, spec in model.inputs.items() if spec.dtype.is_floating}
         floats = sorted((name for name, rank in ranks.items() if rank), key=lambda name: -ranks[name])
