@@ -31,6 +31,7 @@ def test_maps_are_those_of_tensorflow(writer, tmp_path):
     assert writers.write(FAMILIES["residual"], writer, tmp_path) == tmp_path / writer  # which is not written again
 
 
+@pytest.mark.exhaustive  # each writes two files in processes of their own
 @pytest.mark.parametrize("name", ["two_inputs", "several_outputs"])
 def test_names_of_inputs_and_outputs_are_the_writers(name, writer, tmp_path):
     (cell,) = compared(name, writer, tmp_path, ["gradient"])["methods"].values()
