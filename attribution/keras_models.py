@@ -87,10 +87,11 @@ def converted(path: str | os.PathLike[str]) -> pathlib.Path:
     saved = above / pathlib.Path(path).stem
     with locked_directory(above, "a SavedModel"):
         if not saved.exists():
-            with _checked_copy(path) as (copy, version), atomic_directory(saved) as unfinished:
-                export(_loaded(copy, path, version), unfinished, f"'{path}'")
-                digest = _digest(copy)  # of what was read
             atomic_write(above / _CONTENT, digest)
+            with _checked_copy(path) as (copy, version), atomic_directory(saved) as unfinished:
+                if _digest(copy) != digest:
+                    raise BadInput(f"'{path}' changed while it was read; run the command again")
+                export(_loaded(copy, path, version), unfinished, f"'{path}'")
     remember(saved, path)
     return saved
 

@@ -21,7 +21,7 @@ TF_CPP_MIN_LOG_LEVEL=3 "$folder/venv/bin/python" - <<'PYTHON'
 import keras
 import numpy as np
 import tensorflow as tf
-from xplique import attributions
+import xplique.attributions as attributions
 
 print("TensorFlow", tf.__version__, "keras", keras.__version__, "numpy", np.__version__)
 keras.utils.set_random_seed(0)

@@ -12,6 +12,7 @@ import pytest
 import tf_keras
 
 import attribution
+from attribution import keras_models
 from attribution.errors import BadInput
 from attribution.keras_models import is_keras_file
 from attribution.remote_files import origin
@@ -145,9 +146,17 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path, monkeypatch):
     network().save(tmp_path / "a.keras")
     found = []
     for name in ("first", "second"):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+        monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / name))
         found.append(attribution.load_model(tmp_path / "a.keras").fingerprint)
     assert found == [hashlib.sha256((tmp_path / "a.keras").read_bytes()).hexdigest()] * 2
+
+
+def test_a_file_that_changes_meanwhile_is_not_stored(tmp_path, monkeypatch):
+    network().save(tmp_path / "a.keras")
+    monkeypatch.setattr(keras_models, "_digest", lambda path: hashlib.sha256(str(path).encode()).hexdigest())
+    with pytest.raises(BadInput, match="changed while it was read; run the command again"):
+        attribution.load_model(tmp_path / "a.keras")
+    assert not list((tmp_path / "cache").rglob("saved_model.pb"))
 
 
 @pytest.mark.parametrize(
