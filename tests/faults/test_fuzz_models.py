@@ -15,21 +15,25 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def fuzz(files, *flags):
-    command = [sys.executable, HERE / "fuzz_models.py", "--draws=1", f"--files={files}", *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert re.search(rf"operations: \d+ draws .*\n.*files: {2 * files} draws", done.stdout), done.stderr[-3000:]
-    return done
+@pytest.fixture
+def fuzz(quick_python):
+    def run(files, *flags):
+        command = [quick_python, HERE / "fuzz_models.py", "--draws=1", f"--files={files}", *flags]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert re.search(rf"operations: \d+ draws .*\n.*files: {2 * files} draws", done.stdout), done.stderr[-3000:]
+        return done
+
+    return run
 
 
-def test_what_the_check_allows_opens_nothing():
+def test_what_the_check_allows_opens_nothing(fuzz):
     done = fuzz(8)
     operations, files = (int(number) for number in re.findall(r"(\d+) draws of \d+ kinds ran", done.stdout))
     assert done.returncode == 0, done.stderr[-3000:]
     assert operations > 150 and files > 4  # undamaged files among them
 
 
-def test_what_the_check_refuses_is_seen_to_open_files():
+def test_what_the_check_refuses_is_seen_to_open_files(fuzz):
     """Else the test above could not fail."""
     done = fuzz(6, "--seed=6", "--refused", "--operations", "ImmutableConst", "ReadFile")
     assert done.returncode == 1
