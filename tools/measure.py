@@ -29,7 +29,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 72_035,
     "files outside tests": 322,
-    "lines of tests": 45_335,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 45_354,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 125,
     "highest complexity": 21,
     "public names": 1_006,

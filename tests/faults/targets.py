@@ -60,9 +60,7 @@ RELATION_NETWORK = (
 )
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
 TARGETS = {
-    "construct": Target(
-        "scripts/construct_bim_dataset.py --drawn --num_train=0 --num_val=1 --jobs=2 --data_dir={out}/data"
-    ),
+    "construct": Target(" ".join([*CONSTRUCT, "--num_train=0", "--num_val=1", "--data_dir={out}/data"])),
     "generate": Target(
         "scripts/generate_clevr_xai.py --num_images=6 --image_size=48x32 --samples=1 --num_workers=2 "
         "--output_dir={out}/data"

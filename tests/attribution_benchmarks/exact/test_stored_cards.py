@@ -39,6 +39,7 @@ QUICK_OF_LIBRARIES = {"quantus:AUC", "quantus:Sparseness", "xplique:Complexity"}
 # Seconds each. Others are measured in the same way: max_sensitivity, faithfulness_correlation, deletion_road, emprt.
 COSTLY = {"avg_sensitivity", "mu_fidelity", "insertion_deletion_road", "smprt"}
 SLOW = {name for name, metric in OFFERED.items() if isinstance(metric, str)}  # of libraries, minutes
+OTHERS = sorted(OFFERED.keys() - BLIND.keys() - (SLOW - QUICK_OF_LIBRARIES))
 
 
 @functools.cache
@@ -57,13 +58,7 @@ def test_the_stored_card_is_what_is_measured(name):
     assert json.loads(cards.as_json({name: measured(name)}))[name] == json.loads(cards.FILE.read_text())[name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in COSTLY))
-        for name in sorted(OFFERED.keys() - BLIND.keys() - (SLOW - QUICK_OF_LIBRARIES))
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in COSTLY)) for n in OTHERS])
 def test_every_stored_card_is_what_is_measured(name):
     if name in QUICK_OF_LIBRARIES:
         pytest.importorskip(name.partition(":")[0])

@@ -56,13 +56,9 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     assert stages_of(tmp_path / "checkpoints") == ["reading", "seeing", "small", "following", "final_simple"]
 
     kept = []
-
-    def keep(network, directory, card):
-        kept.append((network, card))
-
     with eager(), monkeypatch.context() as patch:  # the first and the third run write all of the card and export
         patch.setattr(stages, "blank_section", lambda *_: [])
-        patch.setattr(relation_network, "export", keep)
+        patch.setattr(relation_network, "export", lambda network, _, card: kept.append((network, card)))
         assert train(final_questions="complex", rounds=1)[0] == 0
     assert stages_of(tmp_path / "checkpoints")[5:] == ["final_complex"]  # the others are done
 
@@ -83,7 +79,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     assert "| complex, official wording |" in third and "| simple, plain wording |" in third
     others = {"checkpoint_dir": tmp_path / "fourth", "output_dir": tmp_path / "out"}
     with eager(), monkeypatch.context() as patch:
-        patch.setattr(relation_network, "export", keep)
+        patch.setattr(relation_network, "export", lambda network, _, card: kept.append((network, card)))
         assert train(**others, **further, seeing_steps=0, final_steps=0)[0] == 0
     (second, _), (_, fourth) = kept
     assert "about 2 scenes, seed 1, not rendered, each question in plain and official wording" in fourth
