@@ -155,6 +155,18 @@ def said(built, judged, titles=TITLES):
     return dict(summary.summary(built, matrix.agreement(built), judged, Names(titles)))
 
 
+def test_the_first_page_says_what_each_metric_measures_and_which_run_decides_more(
+    built, judged, results, definitions, groups, monkeypatch
+):
+    monkeypatch.setitem(SETTINGS, "next", "python scripts/reproduce_tables.py --output_dir='a <b>'")
+    found = rendered(built, judged, results, definitions, scores=groups)["index.html"]
+    known = {one.name: one for one in definitions}
+    for column in built.columns:
+        first = known[column.benchmark].about_metric(column.metric).partition(". ")[0].rstrip(".")
+        assert first and html.escape(first) in html.unescape(found).replace("'", "&#x27;")
+    assert "decide more: <code>python scripts/reproduce_tables.py --output_dir=&#39;a &lt;b&gt;&#39;</code>" in found
+
+
 def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
     roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
     assert roe == {
