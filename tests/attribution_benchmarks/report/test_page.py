@@ -170,7 +170,7 @@ def test_the_first_page_says_what_each_metric_measures_and_which_run_decides_mor
 def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
     roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
     assert roe == {
-        "metric": "SVEA ROE test %", "key": "svea-roe-test", "mark": "✓", "named": True,
+        "metric": "SVEA ROE test %", "about": "", "key": "svea-roe-test", "mark": "✓", "named": True,
         "best": f"The Best {built.cells['best', 'svea roe_test']['value']:.1f} ✓", "like": "none", "caveat": "",
     }  # fmt: skip
     assert drop["best"].startswith("The Best -") and drop["mark"] == ""
