@@ -97,9 +97,7 @@ def read_and_explained(
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
         others = [name for name in model.inputs if name not in floats]  # such as categories
-        kept = f"; {listed(others)} {'keeps its' if len(others) == 1 else 'keep their'} values, without bars" * bool(
-            others
-        )
+        kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
         note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
         explain_input = "all"
     if names := model.explained_together(explain_input):

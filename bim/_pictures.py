@@ -157,6 +157,7 @@ def _curves(rows, titles):
         axis.spines[["top", "right"]].set_visible(False)
     values = [row["value"] for row in rows if np.isfinite(row["value"])]
     margin = max(np.ptp(values), 1e-3) if values else 1.0
+    panels[0, 0].set_xticks(range(1, 10, 2))
     panels[0, 0].set_ylim(min([0, *values]) - margin / 2, max([0, *values]) + margin / 2)
     figure.supxlabel("scene classes with a dog in the model's training, of ten; bands: 95 % intervals", fontsize=9)
     figure.supylabel("MCS relative to a dog in all ten", fontsize=9)

@@ -509,7 +509,7 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         "--methods=gradient_x_input,integrated_gradients", "--target=1",
     )  # fmt: skip
     assert code == 0 and err == (
-        f"note: {', '.join(repr(name) for name in names)} are explained together; 'cars', 'rooms', 'city', 'job', not "
+        f"note: {', '.join(repr(name) for name in names)} are explained together; 'cars', 'city', 'job', 'rooms', not "
         "of floating point, have no bars; --explain_input= chooses\n"
     )
     assert out.splitlines()[0].startswith("people 0: class") and out.endswith("written to bars.png and m.npz\n")
