@@ -17,6 +17,7 @@ from attribution.loading import load_model
 from attribution.methods.method import Method
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot
+from attribution.tensorflow_log import quiet_tensorflow
 
 __version__ = "0.4.0"  # setup.py reads it here
 
@@ -29,5 +30,6 @@ __all__ = [
     "explain_many",
     "load_model",
     "plot",
+    "quiet_tensorflow",
     "resolve_method",
 ]

@@ -96,7 +96,9 @@ def read_and_explained(
         return next(iter(model.inputs)), model.explained_name(None)  # what is read of tokens
     floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if table is not None and not explain_input and len(floats) > 1:
-        note(f"{listed(floats)} are explained together; --explain_input= chooses")
+        others = [name for name in model.inputs if name not in floats]  # such as categories
+        kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
+        note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
         explain_input = "all"
     if names := model.explained_together(explain_input):
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import pathlib
@@ -9,6 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from attribution import keras_models
+from attribution.errors import BadInput, described
 from attribution.methods import third_party
 from attribution.model_paths import find_saved_model
 
@@ -72,8 +74,6 @@ def _take_network_of_file(model: Model, path: str | os.PathLike[str], directory:
 
 def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
     """Export a live Keras model to a temporary directory and load it from there."""
-    import keras
-
     from attribution.model import model as models
     from attribution.model.op_allowlist import trusted
 
@@ -83,9 +83,32 @@ def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
     with trusted():
         model = models.load_model(directory.name, **options)
     model._directory = directory  # is deleted with the model
-    if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
-        (spec,) = model.inputs.values()
-        inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
-        network = keras.Model(inputs, network(inputs, training=False))
-    model.live_source = functools.partial(third_party.take, network=network)
+    model.live_source = functools.partial(_take_live_network, network=network, directory=model.path)
     return model
+
+
+def _take_live_network(model: Model, network: keras.Model, directory: pathlib.Path) -> None:
+    """Give a model the network that it was exported from, or a copy with the weights of another SavedModel."""
+    if model.path == directory:
+        third_party.take(model, _with_inputs(network, model))
+        return
+    import keras
+
+    classes = {type(layer).__name__: type(layer) for layer in network._flatten_layers(include_self=True)}
+    try:
+        with keras.saving.custom_object_scope(classes):
+            copied = copy.deepcopy(network)  # the caller's network keeps its weights
+    except Exception as error:  # whatever a layer of the caller raises
+        raise BadInput(f"'{network.name}' cannot be copied to have other weights: {described(error)}") from error
+    third_party.attach(model, _with_inputs(copied, model))
+
+
+def _with_inputs(network: keras.Model, model: Model) -> keras.Model:
+    """Return a network whose inputs are known, which those of a subclassed model are not."""
+    import keras
+
+    if hasattr(network, "inputs") or len(model.inputs) > 1:
+        return network
+    (spec,) = model.inputs.values()
+    inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
+    return keras.Model(inputs, network(inputs, training=False))

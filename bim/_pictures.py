@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import numpy as np
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.figures import PictureGrid, save_figure
+from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
 from bim._table import image_scores
 from bim.classifiers import input_side
@@ -109,15 +110,16 @@ def _examples(metric: str, evaluation: BimEvaluation, titles, places=None):
 
 
 def _bars(metric: str, rows, titles):
-    """Return a figure of bars with intervals, controls in grey."""
+    """Return a figure of bars with intervals, the best on top, controls in gray, the user's methods in their color."""
     from matplotlib.figure import Figure
 
-    rows = [row for row in rows if np.isfinite(row["value"])][::-1]
+    less = metric in METRICS and METRICS[metric].better == "less"
+    rows = sorted((row for row in rows if np.isfinite(row["value"])), key=lambda row: row["value"], reverse=less)
     figure = Figure(figsize=(6.4, 0.34 * len(rows) + 1.1), layout="constrained")
     axis = figure.subplots()
     values = np.array([row["value"] for row in rows])
     spread = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in rows]).reshape(-1, 2).T
-    colours = ["0.7" if row["kind"] == "control" else "tab:blue" for row in rows]
+    colours = ["0.7" if row["kind"] == "control" else method_color(row["method"], "tab:blue") for row in rows]
     axis.barh(range(len(rows)), values, xerr=np.maximum(spread, 0), color=colours, ecolor="0.2", capsize=2)
     axis.set_yticks(range(len(rows)), [titles[row["method"]] for row in rows], fontsize=9)
     axis.axvline(0, color="0.2", linewidth=0.8)
@@ -131,25 +133,43 @@ def _bars(metric: str, rows, titles):
 
 
 def _curves(rows, titles):
-    """Return a figure of relative MCS against the number of scenes with dogs."""
+    """Return a figure of relative MCS against the number of scenes with dogs, a method in each panel."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.6, 4.2), layout="constrained")
-    axis = figure.subplots()
-    dashes = itertools.cycle(["--", ":", "-."])  # three gray controls differ by their dashes
-    for name in dict.fromkeys(row["method"] for row in rows):
-        points = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
-        control = any(row["kind"] == "control" for row in points)
-        style = {"color": "0.6", "linestyle": next(dashes)} if control else {}
-        number, value, low, high = ([row[key] for row in points] for key in ("scene_model", "value", "low", "high"))
-        (line,) = axis.plot(number, value, marker="o", markersize=3.5, label=titles[name], **style)
-        axis.fill_between(number, low, high, alpha=0.06 if control else 0.1, color=line.get_color(), linewidth=0)
-    axis.axhline(0, color="0.2", linewidth=0.8)
-    axis.set_xlabel("scene classes with a dog in the model's training, of ten")
-    axis.set_ylabel("MCS relative to a dog in all ten")
-    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
+    points = {name: [row for row in rows if row["method"] == name] for name in dict.fromkeys(r["method"] for r in rows)}
+    controls = {name: found for name, found in points.items() if found[0]["kind"] == "control"}
+    methods = {name: found for name, found in points.items() if name not in controls} or controls
+    columns = min(4, len(methods))
+    lines = -(-len(methods) // columns)
+    figure = Figure(figsize=(2.2 * columns + 0.6, 2.0 * lines + 0.9), layout="constrained")
+    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    for axis in panels.flat[len(methods) :]:
+        axis.set_visible(False)
+    for axis, (name, found) in zip(panels.flat, methods.items(), strict=False):
+        for (control, others), dashes in zip(controls.items(), itertools.cycle(["--", ":", "-."])):
+            axis.plot(*_along(others, "value"), color="0.5", linestyle=dashes, linewidth=1, label=titles[control])
+        color = method_color(name, "tab:blue")
+        axis.plot(*_along(found, "value"), color=color, marker="o", markersize=3.5)
+        (numbers, low), (_, high) = _along(found, "low"), _along(found, "high")
+        axis.fill_between(numbers, low, high, alpha=0.15, color=color, linewidth=0)
+        axis.axhline(0, color="0.2", linewidth=0.8)
+        axis.set_title("\n".join(textwrap.wrap(titles[name], 26)), fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    values = [row["value"] for row in rows if np.isfinite(row["value"])]
+    margin = max(np.ptp(values), 1e-3) if values else 1.0
+    panels[0, 0].set_xticks(range(1, 10, 2))
+    panels[0, 0].set_ylim(min([0, *values]) - margin / 2, max([0, *values]) + margin / 2)
+    figure.supxlabel("scene classes with a dog in the model's training, of ten; bands: 95 % intervals", fontsize=9)
+    figure.supylabel("MCS relative to a dog in all ten", fontsize=9)
+    handles = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
     return figure
+
+
+def _along(rows, key: str) -> tuple[list, list]:
+    """Return the numbers of scene classes and a value at each, where the score is defined."""
+    rows = [row for row in rows if np.isfinite(row["value"])]
+    return [row["scene_model"] for row in rows], [row[key] for row in rows]
 
 
 def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.figures import PictureGrid, save_figure
+from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
@@ -111,23 +111,28 @@ def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
 
 
 def _box_plot(measured: Measured, ground_truth: str, metric: str):
-    """Return a figure of one box a method: quartiles, median, 5th and 95th percentile, mean, the poster's mean."""
+    """Return a figure of one box a method: quartiles, median, 5th and 95th percentile, mean, the poster's mean.
+
+    The highest mean is on top, and the user's methods have their color.
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     shown = [label for label in measured.sources if not (label.method and label.control)]
     counted = measured.right & (measured.pixels[ground_truth] > 0)
+    scores = dict(zip(shown, _defined_scores(measured, shown, counted, ground_truth, metric), strict=True))
+    shown = sorted(shown, key=lambda label: -scores[label].mean() if len(scores[label]) else 1.0)
     names = [titled({"method": label.name}) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()
     heights = np.arange(len(shown))[::-1]
     boxes = axis.boxplot(
-        _defined_scores(measured, shown, counted, ground_truth, metric), positions=heights, orientation="horizontal",
+        [scores[label] for label in shown], positions=heights, orientation="horizontal",
         widths=0.62, whis=(5, 95), showfliers=False, showmeans=True, patch_artist=True, medianprops={"color": "black"},
         meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4.5},
     )  # fmt: skip
     for box, label in zip(boxes["boxes"], shown, strict=True):
-        box.set(facecolor=_CONTROL if label.control else _OURS, alpha=0.75)
+        box.set(facecolor=_CONTROL if label.control else method_color(label.method, _OURS), alpha=0.75)
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
     figures = [table.poster_figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
     if any(figures):

@@ -13,7 +13,7 @@ from attribution.errors import print_line
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.figures import save_figure
+from attribution_benchmarks.core.figures import OWN_METHOD, save_figure
 from attribution_benchmarks.core.metric import PerSampleMetric
 from svea import scoring
 from svea.metrics import METRICS, WINDOW
@@ -31,7 +31,7 @@ _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
 _OURS = "#3b5b92"
 _PAPER = "#c8553d"
-_BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
+_BARS = {"method": _OURS, "your method": OWN_METHOD, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
 def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
@@ -202,7 +202,7 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
-    kinds = [row["kind"] for row in scored]
+    kinds = ["your method" if row["kind"] == "method" and ":" in row["method"] else row["kind"] for row in scored]
     colours = list(map(_BARS.get, kinds))
     bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
     for kind in filter(kinds.__contains__, _BARS):

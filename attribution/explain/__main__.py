@@ -55,6 +55,7 @@ from attribution.preprocessing import (
     read_class_names,
 )
 from attribution.reading import opened
+from attribution.trial import try_method
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -247,10 +248,12 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
+    listing = f"python -m attribution.inspect --model={flag_values.model} lists the methods that apply"
+    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, listing=listing)
     if not flag_values.methods:
         if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = _applicable(methods, model, inputs, targets)
+        methods = applicable(methods)
     explain = functools.partial(
         explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=inputs.explain_input,
         batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
@@ -259,12 +262,17 @@ def _explained(
         return methods, *explain(methods)
     except BrokenContract:
         raise
-    except BadInput:
-        kept = _applicable(methods, model, inputs, targets) if len(methods) > 1 else methods
-        if len(kept) == len(methods):  # an input or a parameter is wrong
+    except BadInput as error:
+        if len(methods) > 1:
+            kept = applicable(methods)
+            if len(kept) == len(methods):  # an input or a parameter is wrong
+                raise
+            _note(listing)
+            return kept, *explain(kept)
+        ((method, _),) = methods.values()
+        if try_method(method, model, None, inputs.explain_input).applies:
             raise
-        _note(f"python -m attribution.inspect --model={model.path} lists the methods that apply")
-        return kept, *explain(kept)
+        raise BadInput(f"{error}; {listing}") from error
 
 
 def _arrays_by_name(
@@ -429,8 +437,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray) -> _Chosen:
-    """Return the methods that apply to the model, and print why others are skipped."""
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, listing: str) -> _Chosen:
+    """Return the methods that apply to the model, and print why others are skipped.
+
+    ``listing`` says what lists those that apply, for the error if there are none.
+    """
     first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
     kept: _Chosen = {}
     reason: Exception | None = None
@@ -449,7 +460,7 @@ def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets
             reason = error
             _note(f"'{label}' is skipped: {error}")
     if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}")
+        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {listing}")
     return kept
 
 

@@ -104,7 +104,8 @@ def take(
     scores = model.scores(feed)
     live = np.asarray(network([feed[name] for name in names] if several else next(iter(feed.values()))))
     if scores.shape != live.shape or np.abs(scores - live).max() > tolerance * np.abs(scores).max():
-        raise BadInput(f"the network does not compute the {model.score} of '{model.path}'")
+        hint = "; load the model with score='probabilities' if the network ends in them" * (model.score == "logits")
+        raise BadInput(f"the network does not compute the {model.score} of '{model.path}'{hint}")
     _ignore_list_warnings()
     inputs = network.inputs if several else network.inputs[0]
     model.live = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import _tf_internals
+from attribution.graph.recognize.functions import operations_named
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp import composite as ops
 
@@ -57,14 +58,14 @@ def find_rectifiers(graph: GraphView, source: str, target: str, method: str) -> 
     path = dict.fromkeys(graph.between(source, target))
     prelus = {name: halves for name in path if (halves := prelu_halves(graph, name)) is not None}
     refused = [
-        f"{graph.nodes[name].op} ({name})"
+        name
         for name in path
         if name != source and not (graph.nodes[name].op in RECTIFIERS or is_linear(graph.nodes[name], path))
     ]
     if refused:
         raise BadInput(
             f"{method} is defined for networks of Relu, Relu6, LeakyRelu and PReLU alone; this one has "
-            f"{listed(refused, 5)}"
+            f"{listed(operations_named(graph, refused, target), 5)}"
         )
     inside = {name for halves in prelus.values() for name in halves}
     found = {name: graph.nodes[name].op for name in path if graph.nodes[name].op in RECTIFIERS and name not in inside}

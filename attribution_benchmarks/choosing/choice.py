@@ -182,6 +182,6 @@ def _measured_worth() -> list[str]:
     found = json.loads(WORTH.read_text(encoding="utf-8"))
     return [
         f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
-        f"procedure reached {found['chosen']:.0%} of the way from an average method to the best one. Always taking the "
-        f"method that is best on the other benchmarks reached {found['fixed']:.0%}."
+        f"procedure reached {100 * found['chosen']:.0f} % of the way from an average method to the best one. Always "
+        f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %."
     ]

@@ -74,10 +74,18 @@ def _verdicts(
     return {
         "headline": summary.headline(matrix, tests, names, data.custom),
         "advice": summary.advice(matrix, tests, names),
-        "choices": summary.choices(matrix, tests, names),
+        "choices": summary.choices(matrix, tests, names, _about(matrix, data)),
         "undecided": summary.undecided(matrix, agreement, tests, power, names),
         "forests": {name: forest(name, matrix, tests, names, data.parents.get(name, ())) for name in custom},
     }
+
+
+def _about(matrix: Matrix, data: ReportData) -> dict[str, str]:
+    """Return key of a column -> the first sentence on its metric."""
+    known = {one.name: one.about_metric for one in data.definitions}
+    columns = [column for column in matrix.columns if column.benchmark in known]
+    texts = {column.key: known[column.benchmark](column.metric).partition(". ")[0] for column in columns}
+    return {key: f"{text.rstrip('.')}." for key, text in texts.items() if text}
 
 
 def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:

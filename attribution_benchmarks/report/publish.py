@@ -72,9 +72,10 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     for name, text in files.items():
         atomic_write(directory / name, text)
     parts = [matrix_text, agreement_text, report_diff.as_text(changed) if changed else ""]
-    return "\n".join(
-        filter(None, [*parts, *(() if data.to_come else summary.headline(built, tests, data.names, data.custom))])
-    )
+    if not data.to_come:
+        parts += summary.headline(built, tests, data.names, data.custom)
+        parts += [f"More inputs and networks decide more: {data.settings['next']}" if data.settings.get("next") else ""]
+    return "\n".join(filter(None, parts))
 
 
 def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:

@@ -273,8 +273,12 @@ def _publish(
     there = {outcome.task.benchmark for outcome in outcomes}
     definitions = [one for one in request.benchmarks.values() if one.name in there]
     metrics = list(request.metrics.values())
+    given = _given(flag_values)
     settings = {
-        "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
+        "command": _line(given),
+        "next": _line([*(flag for flag in given if flag != "--quick"), *_output_dir(flag_values)])
+        if flag_values.quick
+        else "",
         "lead": _lead(flag_values.quick, request, outcomes),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
@@ -347,6 +351,15 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the given flags that change what is computed."""
     without = ("output_dir", "compare", "jobs")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
+
+
+def _line(given: Sequence[str]) -> str:
+    """Return the command of a report with some flags."""
+    return " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)])
+
+
+def _output_dir(flag_values: flags.FlagValues) -> list[str]:
+    return [flag_values["output_dir"].serialize()]
 
 
 def _say(text: str) -> None:

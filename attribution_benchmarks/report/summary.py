@@ -155,8 +155,14 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     ]
 
 
-def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[dict]:
-    """Return the best method of each metric, what is as good, and what speaks against it."""
+def choices(
+    matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, about: Mapping[str, str] | None = None
+) -> list[dict]:
+    """Return the best method of each metric, what is as good, and what speaks against it.
+
+    ``about`` is key of a column -> what its metric measures.
+    """
+    about = about or {}
     lines = []
     for column in matrix.columns:
         ranked = {name: place for (name, key), place in matrix.ranks.items() if key == column.key}
@@ -169,7 +175,8 @@ def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> l
             baseline = matrix.baseline_on_top(column)
             caveats = {name: _caveat(name, column, baseline, found, matrix, names) for name in best}
             lines.append({
-                "metric": column.label, "key": anchor(column), "best": text, "mark": mark, "named": baseline is None,
+                "metric": column.label, "about": about.get(column.key, ""), "key": anchor(column), "best": text,
+                "mark": mark, "named": baseline is None,
                 "like": _like(found, best, names), "caveat": _of_ties(caveats, names),
             })  # fmt: skip
     return lines
@@ -232,15 +239,26 @@ def undecided(
     """Return what the results leave open."""
     tested = [one for one in tests.values() if one.has_power()]
     weak = [one.column.label for one in tests.values() if not one.has_power()]
-    few = [one.column.label for one in tested if one.too_few_networks]
     return [
         *_best_open(tested),
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
-        *([f"Which methods beat the baselines on {enumeration(few)}: the networks are too few."] if few else []),
+        *_too_few(tested),
         *_not_compared(tested, names),
         *_blind_metrics(power, names),
         *_benchmarks_agree(agreement),
         *caveats(tested),
+    ]
+
+
+def _too_few(tested: Sequence[ColumnTests]) -> list[str]:
+    """Return on which metrics the networks are too few for a mark, and how many would do."""
+    few = [one for one in tested if one.too_few_networks]
+    if not few:
+        return []
+    needed = max(one.networks_needed() for one in few)
+    return [
+        f"Which methods beat the baselines on {enumeration(one.column.label for one in few)}: the networks are too "
+        f"few; --networks={needed} scores enough where the benchmark has as many."
     ]
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from PIL import Image
 
+from attribution_benchmarks.core.figures import OWN_METHOD
 from bim import _pictures, scores
 from bim.definition import BENCHMARK
 
@@ -44,3 +46,31 @@ def test_the_examples_are_images_that_were_drawn(run):
     np.testing.assert_array_equal(images[1, 0], run.images("scene_only").images([rows[0]])[0])
     for values in maps.values():
         assert values.shape == (2, 3, 32, 32) and values.min() >= 0 and values.max() <= 1
+
+
+def test_bars_are_sorted_and_a_users_method_has_its_color():
+    rows = [
+        {"method": name, "metric": "idr", "value": value, "low": value, "high": value, "n": 9, "kind": kind}
+        for name, value, kind in (("a.py:mine", 0.2, "method"), ("gradient", 0.9, "method"), ("random", 0.5, "control"))
+    ]
+    axis = _pictures._bars("idr", rows, {row["method"]: row["method"] for row in rows}).axes[0]
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["a.py:mine", "random", "gradient"]  # from below
+    colors = [to_hex(bar.get_facecolor()) for bar in axis.patches]
+    assert colors[0] == OWN_METHOD and len(set(colors)) == 3
+
+
+def test_wide_intervals_leave_the_curves_readable():
+    rows = [
+        {"method": name, "metric": "rmcs", "value": value / i, "low": -9.0, "high": 9.0, "n": 4, "kind": kind,
+         "scene_model": i}
+        for name, value, kind in (("a.py:mine", 0.1, "method"), ("gradient", 0.2, "method"), ("x", 0.0, "control"),
+                                  ("y", 0.0, "control"), ("z", 0.0, "control"))
+        for i in range(1, 10)
+    ]  # fmt: skip
+    figure = _pictures._curves(rows, {row["method"]: row["method"] for row in rows})
+    panels = figure.axes
+    assert [panel.get_title() for panel in panels] == ["a.py:mine", "gradient"]
+    low, high = panels[0].get_ylim()
+    assert high - low <= 2 * 0.2 + 1e-9  # the curves fill half of the height, whatever the intervals
+    styles = [(line.get_linestyle(), line.get_color()) for line in panels[0].lines[:4]]
+    assert len(set(styles)) == 4 and panels[0].lines[3].get_color() == OWN_METHOD

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.graph.recognize.rewriting import Graph, is_first, resolution
-from attribution.graph.view import node_of
+from attribution.graph.view import GraphView, node_of
 
 _REACH = 8  # tensors further up that may be a function's variable
 
@@ -44,20 +45,24 @@ def _hard_sigmoid(x: Any) -> Any:
     return tf.nn.relu6(x + tf.constant(3, x.dtype)) / tf.constant(6, x.dtype)
 
 
-# As Keras on TensorFlow writes them; the first that fits is taken.
-_FUNCTIONS: tuple[Callable[[Any], Any], ...] = (
-    tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.selu, tf.nn.softplus, tf.nn.softsign, tf.tanh, tf.sigmoid,
-    lambda x: x * tf.sigmoid(x), lambda x: tf.nn.gelu(x, approximate=False), lambda x: tf.nn.gelu(x, approximate=True),
-    lambda x: x * tf.tanh(tf.nn.softplus(x)), tf.math.erf, tf.math.erfc, _hard_sigmoid, lambda x: x * _hard_sigmoid(x),
-    lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)), tf.math.log_sigmoid,
-    tf.square,
-)  # fmt: skip
+# As Keras on TensorFlow writes them; the first that fits is taken. The names are those of Keras.
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": tf.nn.relu, "relu6": tf.nn.relu6, "elu": tf.nn.elu, "selu": tf.nn.selu, "softplus": tf.nn.softplus,
+    "softsign": tf.nn.softsign, "tanh": tf.tanh, "sigmoid": tf.sigmoid, "silu": lambda x: x * tf.sigmoid(x),
+    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "approximate gelu": lambda x: tf.nn.gelu(x, approximate=True),
+    "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)), "erf": tf.math.erf, "erfc": tf.math.erfc,
+    "hard_sigmoid": _hard_sigmoid, "hard_silu": lambda x: x * _hard_sigmoid(x),
+    "hard_tanh": lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)),
+    "log_sigmoid": tf.math.log_sigmoid, "square": tf.square,
+}  # fmt: skip
+_RECTIFIERS = ("relu", "relu6", "leaky_relu")
 
 
 @functools.cache
 def _known_values() -> np.ndarray:
     with tf.init_scope(), tf.device("CPU"):
-        return np.array([function(tf.constant(_GRID)).numpy() for function in _FUNCTIONS])
+        return np.array([function(tf.constant(_GRID)).numpy() for function in _FUNCTIONS.values()])
 
 
 @functools.lru_cache(64)
@@ -70,6 +75,54 @@ def _operations(function: Callable[[Any], Any]) -> list[str]:
 
 def find_functions(graph: Graph) -> None:
     """Recognize functions of one variable, those inside others first."""
+    for found in _regions(graph):
+        if found.spelled_out:
+            graph.replace(graph.nodes[found.nodes[-1]], found.function, [graph.nodes[found.source]])
+    graph.refresh()
+
+
+def operations_named(view: GraphView, names: Sequence[str], output: str) -> list[str]:
+    """Return the operations of nodes for an error message, in the order of the nodes.
+
+    Nodes that together are an activation have one entry, with its name in Keras and their layer, as "gelu (dense)".
+    Others are "Sin (dense/Sin)".
+
+    Parameters
+    ----------
+    view
+        A frozen graph.
+    names
+        Nodes between an input and ``output``.
+    output
+        Node of the scores.
+    """
+    labels: dict[str, str] = {}
+    for found in _regions(Graph(view.graph_def, view.weights, [output])):
+        if found.title not in _RECTIFIERS:  # these are named where they are written otherwise, such as by Maximum
+            labels.update(dict.fromkeys(found.nodes, f"{found.title} ({_layer(found.nodes)})"))
+    return list(dict.fromkeys(labels.get(name) or f"{view.nodes[name].op} ({name})" for name in names))
+
+
+def _layer(nodes: Sequence[str]) -> str:
+    """Return the common scope of an activation's nodes without that of its function; the last node if there is none."""
+    paths = [name.split("/") for name in nodes]
+    common = [parts[0] for parts in itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))]
+    scope = [part for part in common if not part.endswith("PartitionedCall") and part != "Gelu"]
+    return "/".join(scope) or nodes[-1]
+
+
+class _Region(NamedTuple):
+    """Nodes that are a known function of one variable, the last of them its value."""
+
+    source: str
+    nodes: list[str]
+    title: str
+    function: Callable[[Any], Any]
+    spelled_out: bool  # by other operations than TensorFlow's
+
+
+def _regions(graph: Graph) -> Iterator[_Region]:
+    """Yield the functions of a graph, those inside others first; the caller may replace the last node of each."""
     chains: dict[str, list[str]] = {}
     for name in list(graph.nodes):
         node = graph.nodes[name]
@@ -77,13 +130,15 @@ def find_functions(graph: Graph) -> None:
         # A cast at the end would lower the precision in which the function is computed.
         may_be_one = not graph.is_constant(node) and node.op not in ("Cast", "Identity") and graph.dtype_is_float(node)
         for source in chains[name][1:] if may_be_one else ():
-            region = _region(graph, name, source)
-            function = _function(graph, region, source)
-            if function is not None and sorted(graph.nodes[one].op for one in region) != _operations(function):
-                graph.replace(node, function, [graph.nodes[source]])
+            nodes = _region(graph, name, source)
+            known = _function(graph, nodes, source)
+            if known is None:
+                continue
+            spelled_out = sorted(graph.nodes[one].op for one in nodes) != _operations(known[1])
+            yield _Region(source, nodes, *known, spelled_out)
+            if spelled_out:
                 chains[name] = [name, *chains[source] * _is_elementwise(graph.nodes[name])][:_REACH]
                 break
-    graph.refresh()
 
 
 def _is_elementwise(node: Any) -> bool:
@@ -116,8 +171,8 @@ def _region(graph: Graph, name: str, source: str) -> list[str]:
     return list(found)
 
 
-def _function(graph: Graph, region: Sequence[str], source: str) -> Callable[[Any], Any] | None:
-    """Return the function, as TensorFlow writes it, that a region computes of its source; ``None`` if none is known."""
+def _function(graph: Graph, region: Sequence[str], source: str) -> tuple[str, Callable[[Any], Any]] | None:
+    """Return name and function, as TensorFlow writes it, that a region computes of its source; ``None`` if unknown."""
     is_named = len(region) == 1 and graph.nodes[region[0]].op not in ("Maximum", "Pow")
     if is_named or graph.dtype(graph.nodes[source]) != graph.dtype(graph.nodes[region[-1]]):
         return None
@@ -131,7 +186,7 @@ def _function(graph: Graph, region: Sequence[str], source: str) -> Callable[[Any
     best = int(differences.argmin())
     if differences[best] > 8 * resolution(graph.dtype(graph.nodes[source])):
         return None
-    return _FUNCTIONS[best] if best < len(_FUNCTIONS) else lambda x: tf.nn.leaky_relu(x, slope)
+    return [*_FUNCTIONS.items(), ("leaky_relu", lambda x: tf.nn.leaky_relu(x, slope))][best]
 
 
 def _values(graph: Graph, region: Sequence[str], source: str) -> np.ndarray:

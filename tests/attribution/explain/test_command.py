@@ -329,6 +329,9 @@ def test_named_methods_that_do_not_apply_are_left_out_and_the_others_made(refuse
     for methods in (refused, f"{refused},xgrad_cam"):
         code, _, err = run(*options[:2], f"--methods={methods}", "--output=none.png", "--parameters=")
         assert code == 2 and err.splitlines()[-1].startswith("error: ") and not (tmp_path / "none.png").exists()
+        assert "python -m attribution.inspect --model=dense lists the methods that apply" in err
+    code, _, err = run(*options, "--methods=gradient", "--target=7", "--parameters=")
+    assert code == 2 and "inspect" not in err  # the method applies, the class does not exist
     code, _, err = run(*options, "--methods=integrated_gradients,own.py:broken", "--output=none.png")
     assert code == 2 and "returned float32 of shape (5,)" in err and not (tmp_path / "none.png").exists()
 
@@ -506,7 +509,8 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         "--methods=gradient_x_input,integrated_gradients", "--target=1",
     )  # fmt: skip
     assert code == 0 and err == (
-        f"note: {', '.join(repr(name) for name in names)} are explained together; --explain_input= chooses\n"
+        f"note: {', '.join(repr(name) for name in names)} are explained together; 'cars', 'city', 'job', 'rooms', not "
+        "of floating point, have no bars; --explain_input= chooses\n"
     )
     assert out.splitlines()[0].startswith("people 0: class") and out.endswith("written to bars.png and m.npz\n")
     assert Image.open("bars.png").size[0] > 500

@@ -260,8 +260,8 @@ def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(c
     for title, rule in (("`choose`", "chosen"), ("best on the other benchmarks", "fixed")):
         shares = [f"{100 * one[rule]:.0f}" for one in worth["by_benchmark"].values()]
         assert f"| {title} | {' | '.join(shares)} |" in text
-    assert f"reached {worth['chosen']:.0%} of the way" in found.limits()[-1]
-    assert f"reached {worth['chosen']:.0%} of the way" in (directory / "index.html").read_text(encoding="utf-8")
+    assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-1]
+    assert f"reached {100 * worth['chosen']:.0f} % of the way" in (directory / "index.html").read_text(encoding="utf-8")
 
 
 def run(capsys, *arguments):

@@ -80,11 +80,16 @@ def test_several_networks_are_controls_of_their_own_and_all_different(model, inp
     assert again is found[3].disturb(model, batch, 0)[0]  # made once, whatever comes between
 
 
-def test_the_live_network_of_a_keras_file_has_the_shuffled_weights(tmp_path):
+@pytest.mark.parametrize("given", ["a file", "a live model", "a live subclassed model"])
+def test_the_live_network_of_a_keras_model_has_the_shuffled_weights(given, tmp_path):
     """Dropout has a variable that is no weight."""
     layers = [keras.Input((4,)), keras.layers.Dense(6), keras.layers.Dropout(0.5), keras.layers.Dense(3)]
-    keras.Sequential(layers).save(tmp_path / "network.keras")
-    own, x = attribution.load_model(tmp_path / "network.keras"), np.eye(4, dtype=np.float32)
+    network = Subclassed() if given == "a live subclassed model" else keras.Sequential(layers)
+    x = np.eye(4, dtype=np.float32)
+    before = np.asarray(network(x))
+    if given == "a file":
+        network.save(tmp_path / "network.keras")
+    own = attribution.load_model(tmp_path / "network.keras" if given == "a file" else network)
     shuffled, _ = RANDOM_WEIGHTS.disturb(own, Batch({"x": x}, list("abcd"), np.zeros(4, np.int64)), 0)
     assert np.abs(shuffled.scores(x) - own.scores(x)).max() > 0.1
     for model in (shuffled, own):
@@ -94,6 +99,7 @@ def test_the_live_network_of_a_keras_file_has_the_shuffled_weights(tmp_path):
 
         maps = attribution.explain(live_scores, model, x, 0)
         np.testing.assert_allclose(maps[:, 0], model.scores(x).sum(axis=1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(network(x), before)  # the caller's
 
 
 def test_what_no_order_can_change_stays(tmp_path):
@@ -105,6 +111,18 @@ def test_what_no_order_can_change_stays(tmp_path):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     expected = (x + [1, 2, 3, 4]).sum(axis=1, keepdims=True) * [0.5, 0.5]
     np.testing.assert_allclose(with_shuffled_weights(tmp_path, 0).scores(x), expected)
+
+
+class Subclassed(keras.Model):
+    """A network whose layers Keras knows by their attributes alone."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.first, self.second = keras.layers.Dense(6), keras.layers.Dense(3)
+
+    def call(self, x):
+        """Return the logits."""
+        return self.second(self.first(x))
 
 
 def test_a_model_without_variables_is_refused(tmp_path):

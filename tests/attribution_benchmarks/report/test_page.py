@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
+from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.metrics.cards import card_of
 from attribution_benchmarks.report import images, matrix, publish, significance, summary
 from attribution_benchmarks.report.formatting import Names, cell_score
@@ -155,10 +156,21 @@ def said(built, judged, titles=TITLES):
     return dict(summary.summary(built, matrix.agreement(built), judged, Names(titles)))
 
 
+def test_the_first_page_says_what_each_metric_measures_and_which_run_decides_more(
+    built, judged, results, definitions, groups, monkeypatch
+):
+    monkeypatch.setitem(SETTINGS, "next", "python scripts/reproduce_tables.py --output_dir='a <b>'")
+    about = ReportText("About.", more_metrics={"roe_test": "The share of <signals>. More is better.", "drop": ""})
+    definitions = [replace(one, report=about) for one in definitions]
+    found = rendered(built, judged, results, definitions, scores=groups)["index.html"]
+    assert found.count('<small class="soft">The share of &lt;signals&gt;.</small>') == 1 and "More is" not in found
+    assert "decide more: <code>python scripts/reproduce_tables.py --output_dir=&#39;a &lt;b&gt;&#39;</code>" in found
+
+
 def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
     roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
     assert roe == {
-        "metric": "SVEA ROE test %", "key": "svea-roe-test", "mark": "✓", "named": True,
+        "metric": "SVEA ROE test %", "about": "", "key": "svea-roe-test", "mark": "✓", "named": True,
         "best": f"The Best {built.cells['best', 'svea roe_test']['value']:.1f} ✓", "like": "none", "caveat": "",
     }  # fmt: skip
     assert drop["best"].startswith("The Best -") and drop["mark"] == ""
