@@ -165,6 +165,7 @@ def _removed_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> np.
 
 def _by_steps(values: np.ndarray, batch: Batch, scores: Scores, *, steps: int, insertion: bool = False) -> np.ndarray:
     """Return the mean of the trapezoids of a curve of ``steps`` steps, while positions become 0 or return from 0."""
+    _refuse_channels_of_signals(batch)
     places = np.argsort(np.argsort(values.astype(np.float32), axis=1)[:, ::-1], axis=1)
     counts = np.linspace(0, values.shape[1], steps + 1, dtype=np.int32)
     curve = _target_scores(batch, scores, lambda row: ((places[row] < n) ^ insertion for n in counts), False)
@@ -215,6 +216,7 @@ def _ranked_cells(
 
     Each cell is removed with the probability ``share``. Vectors have no grid. 0 where either is constant.
     """
+    _refuse_channels_of_signals(batch)
     spatial = batch.pictures.shape[1:-1] or None
     along = [((np.arange(size) + 0.5) * cells / size).astype(int) for size in spatial or ()]
     sets = np.zeros((len(values), samples, values.shape[1]), bool)
@@ -224,6 +226,11 @@ def _ranked_cells(
         sets[row] = (drawn[np.ix_(np.arange(samples), *along)] if spatial else drawn).reshape(samples, -1)
     drops = _drops(batch, scores, lambda row: sets[row], 0.0, False)
     return spearman(np.einsum("nsp,np->ns", sets, values), drops)
+
+
+def _refuse_channels_of_signals(batch: Batch) -> None:
+    if batch.pictures.ndim == 3 and batch.pictures.shape[-1] > 1:
+        raise BadInput("signals of several channels: Xplique takes each of their numbers for a position")
 
 
 def _drops(
