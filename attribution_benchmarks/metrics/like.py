@@ -74,7 +74,8 @@ def _measured(
 
 def _hits(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return whether any of the highest values is in the mask; an empty mask counts as hit."""
-    return ((values == values.max(axis=1, keepdims=True)) & mask).any(axis=1) | ~mask.any(axis=1)
+    highest = values == values.max(axis=1, keepdims=True)
+    return np.asarray((highest & mask).any(axis=1) | ~mask.any(axis=1))
 
 
 def _mass(values: np.ndarray, mask: np.ndarray, epsilon: float = 0.0) -> np.ndarray:
@@ -101,7 +102,7 @@ def _area_under_roc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     inside = mask.sum(axis=1)
     with np.errstate(all="ignore"):
         pairs = inside * (mask.shape[1] - inside).astype(float)
-        return ((rankdata(values, axis=1) * mask).sum(axis=1) - inside * (inside + 1) / 2) / pairs
+        return np.asarray(((rankdata(values, axis=1) * mask).sum(axis=1) - inside * (inside + 1) / 2) / pairs)
 
 
 def _gini(values: np.ndarray, epsilon: float = 0.0, total_epsilon: float = 0.0) -> np.ndarray:
@@ -160,7 +161,8 @@ def _removed_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> np.
     """Return the mean score while each number of the input is replaced by its minimum, the most important first."""
     places = np.argsort(np.argsort(-_of_numbers(values, batch), axis=1), axis=1)
     counts = range(1, places.shape[1] + 1)
-    return _target_scores(batch, scores, lambda row: (places[row] < n for n in counts), True, "minimum").mean(axis=1)
+    found = _target_scores(batch, scores, lambda row: (places[row] < n for n in counts), True, "minimum")
+    return np.asarray(found.mean(axis=1))
 
 
 def _by_steps(values: np.ndarray, batch: Batch, scores: Scores, *, steps: int, insertion: bool = False) -> np.ndarray:
@@ -169,7 +171,7 @@ def _by_steps(values: np.ndarray, batch: Batch, scores: Scores, *, steps: int, i
     places = np.argsort(np.argsort(values.astype(np.float32), axis=1)[:, ::-1], axis=1)
     counts = np.linspace(0, values.shape[1], steps + 1, dtype=np.int32)
     curve = _target_scores(batch, scores, lambda row: ((places[row] < n) ^ insertion for n in counts), False)
-    return (curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2
+    return np.asarray((curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2)
 
 
 def _by_patches(values: np.ndarray, batch: Batch, scores: Scores, *, patch: int) -> np.ndarray:
@@ -185,7 +187,7 @@ def _by_patches(values: np.ndarray, batch: Batch, scores: Scores, *, patch: int)
     found = _target_scores(
         batch, scores, lambda row: (places[row] <= n for n in range(sums.shape[1])), False, "minimum"
     )
-    return found.mean(axis=1)
+    return np.asarray(found.mean(axis=1))
 
 
 def _correlated_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -237,16 +239,15 @@ def _drops(
     batch: Batch, scores: Scores, gone: Callable[[int], Iterable[np.ndarray]], baseline: float | str, apart: bool
 ) -> np.ndarray:
     whole, targets = originals(batch, scores)
-    return np.take_along_axis(whole, targets[:, np.newaxis], axis=1) - _target_scores(
-        batch, scores, gone, apart, baseline
-    )
+    changed = _target_scores(batch, scores, gone, apart, baseline)
+    return np.asarray(np.take_along_axis(whole, targets[:, np.newaxis], axis=1) - changed)
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return Pearson's correlation row by row, NaN where either is constant."""
     first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
     with np.errstate(all="ignore"):
-        return (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+        return np.asarray((first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1)))
 
 
 _OF_MASKS: dict[str, Callable[..., np.ndarray]] = {  # metric of this project -> function of values and masks
