@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 import sys
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -41,7 +42,7 @@ def main() -> None:
     batch = Batch(signals, [f"signal{number}" for number in range(INPUTS)], targets)
     maps = {name: attribution.explain(name, model, signals, targets) for name in METHODS}
 
-    def scores(inputs: object) -> np.ndarray:
+    def scores(inputs: Any) -> np.ndarray:
         return model.scores(getattr(inputs, "pictures", inputs))
 
     def means(metric: str) -> np.ndarray:
