@@ -106,7 +106,12 @@ class Preset:
 @functools.cache
 def libraries() -> Mapping[str, Library]:
     """Return all libraries by name, in the order of the alphabet."""
-    return MappingProxyType({path.stem: _read(path) for path in sorted(_FOLDER.glob("*.toml"))})
+    return read_libraries(_FOLDER)
+
+
+def read_libraries(folder: pathlib.Path) -> Mapping[str, Library]:
+    """Return the libraries of a folder by name, one a file, in the order of the alphabet."""
+    return MappingProxyType({path.stem: _read(path) for path in sorted(folder.glob("*.toml"))})
 
 
 def _read(path: pathlib.Path) -> Library:
@@ -124,15 +129,20 @@ def is_preset(name: str) -> bool:
 
 
 def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
-    """Return the method ``method@library`` as a variant of one of ``methods``.
+    """Return the method ``method@library`` as a variant of one of ``methods``; raises as ``found_preset``."""
+    library, preset = found_preset(name, libraries())
+    return _variant(name, methods[preset.of], library, preset)
+
+
+def found_preset(name: str, known: Mapping[str, Library]) -> tuple[Library, Preset]:
+    """Return the library and the preset of ``method@library``, or of ``metric@library``.
 
     Raises
     ------
     BadInput
-        If there is no such library, the library has no such method, or it could not be run or is not reproduced.
+        If there is no such library, the library has no such preset, or it could not be run or is not reproduced.
     """
     method, _, library_name = name.partition(MARK)
-    known = libraries()
     having = [f"{method}{MARK}{one.name}" for one in known.values() if _can(one, method)]
     if library_name not in known:
         hint = f"'{method}' exists as {listed(having)}" if having else f"the libraries are {listed(known)}"
@@ -146,7 +156,7 @@ def preset_method(name: str, methods: Mapping[str, Method]) -> Method:
     if not preset.is_usable:
         why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
         raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
-    return _variant(name, methods[preset.of], library, preset)
+    return library, preset
 
 
 def _can(library: Library, method: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from attribution.errors import BadInput, listed
+from attribution.methods.libraries import is_preset
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import (
     complexity,
     faithfulness,
     in_domain,
+    like,
     localisation,
     of_libraries,
     regions,
@@ -55,9 +57,11 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``, ``quantus:NAME`` or ``pointing_game@TOLERANCE``."""
-    if name.startswith("pointing_game@"):
+    """Return a custom metric, ``module:NAME``, ``quantus:NAME``, ``NAME@LIBRARY`` or ``pointing_game@TOLERANCE``."""
+    if name.startswith("pointing_game@") and name.partition("@")[2] not in like.metric_libraries():
         return localisation.pointing_game_metric(name.partition("@")[2] or "none")
+    if is_preset(name):
+        return like.library_metric(name, METRIC_REGISTRY)
     if name.startswith(of_libraries.QUANTUS):
         return of_libraries.quantus_metric(name)
     if name.startswith(of_libraries.XPLIQUE):

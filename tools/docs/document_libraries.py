@@ -10,6 +10,7 @@ Cost: 5 CPU seconds.
 import json
 import pathlib
 import sys
+from collections.abc import Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -19,6 +20,7 @@ from attribution.files import atomic_write  # noqa: E402
 from attribution.methods import map_steps  # noqa: E402
 from attribution.methods.libraries import ABSENT, DISTRIBUTION, EXACT, MARK, OPEN, Library, Preset, libraries  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from attribution_benchmarks.metrics.like import metric_libraries  # noqa: E402
 
 MEASURED = ROOT / "tools" / "libraries" / "measured.json"  # written by tools/libraries/compare.py
 PAGE = ROOT / "docs" / "libraries.md"
@@ -35,7 +37,23 @@ def page(text: str) -> str:
     """Return the text of the page with its generated part replaced."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{_overview()}\n{''.join(map(_section, _methods()))}{END}{after}"
+    return f"{before}{START}\n\n{_overview()}\n{''.join(map(_section, _methods()))}{_metrics()}{END}{after}"
+
+
+def _metrics() -> str:
+    """Return the tables of metrics."""
+    known = metric_libraries()
+    names = dict.fromkeys(name for library in known.values() for name in library.presets)
+    cells = [preset.status for one in known.values() for preset in one.presets.values()]
+    counts = {status: cells.count(status) for status in _SIGNS}
+    return (
+        "\n## Metrics of the same name\n\n`METRIC@LIBRARY` in `--metrics` is a metric as a library defines it, of maps "
+        "with one value a position, the sum over channels, and of one input at a time; `quantus:CLASS` and "
+        f"`xplique:CLASS` run the libraries. {len(cells)} definitions: {counts[EXACT]} equal the library's value to "
+        f"1e-5 on random, tied, constant, zero and negative maps of pictures with odd and even sides, signals and "
+        f"vectors; {counts[DISTRIBUTION]} in distribution; {counts[OPEN]} not reproduced, {counts[ABSENT]} that "
+        f"do not run, for a stated reason.\n{''.join(_section(name, known) for name in names)}"
+    )
 
 
 def _methods() -> list[str]:
@@ -64,11 +82,12 @@ def _sign(preset: Preset | None) -> str:
     return _SIGNS[preset.status] if preset else ""
 
 
-def _section(name: str) -> str:
-    """Return the table of a method, a row for each library."""
+def _section(name: str, known: Mapping[str, Library] | None = None) -> str:
+    """Return the table of a method, or of a metric of some libraries; a row for each library."""
+    title = f"{name} (metric)" if known else name
     header = ["library", "definition as run", "defaults", "values", "if one believes the name", "reproduced"]
-    found = [(library, library.presets[name]) for library in libraries().values() if name in library.presets]
-    return f"\n### As `{name}`\n\n{markdown_table(header, [_row(name, *one) for one in found])}\n"
+    found = [(library, library.presets[name]) for library in (known or libraries()).values() if name in library.presets]
+    return f"\n### As `{title}`\n\n{markdown_table(header, [_row(name, *one) for one in found])}\n"
 
 
 def _row(name: str, library: Library, preset: Preset) -> list[str]:
