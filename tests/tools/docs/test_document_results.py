@@ -41,14 +41,17 @@ def test_the_table_of_more_networks_has_the_mark_the_strongest_baseline_and_the_
     baselines = [{"kind": kind, "share": share, "low": share - 0.1, "high": share + 0.1} for kind, share in
                  (("random_weights", 0.5), ("largest", 0.7))]  # fmt: skip
     row = {"method": "grad_cam", "kind": "method", "value": 62.34, "mark": "✓", "baselines": baselines}
+    row["networks"] = list(range(20))
     rows = [
         row | {"column": "svea roe_test", "headroom_share": 0.314},
         row | {"column": "svea drop", "mark": "n/a", "baselines": []},
         {"method": "largest", "kind": "control", "column": "svea drop", "value": 61.4},
     ]
-    head, _, *body = document_results.network_table(rows).splitlines()
-    assert head == "| method | ROE % | reached | headroom | Drop % | reached | headroom |"
-    assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.3 n/a |  | – |"]
+    rows.append(row | {"column": "svea increase", "networks": [0]})
+    labels = ("ROE %", "Drop", "Incr. %")
+    head, _, *body = document_results.network_table(rows, labels).splitlines()
+    assert head == "| method | ROE % | reached | headroom | Drop | reached |"
+    assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.340 n/a |  |"]
 
 
 def test_the_text_names_the_scores_with_a_mark():
