@@ -236,7 +236,9 @@ def in_short(record: Mapping[str, Any]) -> str:
     winners = ", ".join(f"`{name}` by {error}" for error, name in first.items())
     text = "By means over truths, "
     several = len(set(first.values())) > 1
-    text += "the measure of the error decides which metric is first" if several else "one metric is first by every error"
+    text += (
+        "the measure of the error decides which metric is first" if several else "one metric is first by every error"
+    )
     text += f": {winners}. "
     text += "The best worst ranks over all truths and errors have " + _listed(
         f"`{name}` ({places[name].min()} to {places[name].max()})" for name in chosen
