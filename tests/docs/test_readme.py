@@ -106,7 +106,8 @@ def test_text_table_and_marks_agree():
         f"**What passes.** None of {len(scored)} scores." in text and f"For {len(below)} scores every baseline" in text
     )
     assert f"possible from {of_networks_needed(len(METHODS_OF_SVEA))} on" in text
-    assert re.search(r"Vanilla Gradient (\| [^|]+){3}\| 93 \(68–119\)", text) and "the gradient keeps 93 % (95 % interval 68 to 119 %)" in text
+    assert re.search(r"Vanilla Gradient (\| [^|]+){3}\| 93 \(68–119\)", text)
+    assert "the gradient keeps 93 % (95 % interval 68 to 119 %)" in text
 
 
 def of_networks_needed(methods):
@@ -131,7 +132,7 @@ def test_the_readmes_table_is_of_the_matrix():
     table = RESULTS.split("| baseline | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
     baselines = [[cell.strip() for cell in line.replace(r"\|", "").strip("|").split("|")[1:]] for line in table]
     compared = [[row[column] for row in baselines if re.fullmatch(r"[\d.]+", row[column])] for column in (0, 3, 6)]
-    assert rows[-1][1:] == [max(cells, key=float, default="–") for cells in compared]
+    assert [*rows[-1][1:]] == [max(cells, key=float, default="–") for cells in compared]
 
 
 def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
