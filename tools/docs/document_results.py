@@ -86,11 +86,7 @@ def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
     the share of the headroom where no oracle is.
     """
     names = titles(list(map(benchmark_named, REPORTED)))
-    columns = {
-        column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
-        for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
-        if any(_networks(row) > TRAINED for row in rows if row["column"] == column)
-    }
+    columns = _many_networks(rows, labels)
     methods: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row["kind"] != "control" and row["value"] is not None and row["column"] in columns:
@@ -101,6 +97,15 @@ def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
         for title, found in methods.items()
     ]
     return markdown_table(["method", *header], body)
+
+
+def _many_networks(rows: Sequence[Mapping], labels: Sequence[str]) -> dict[str, tuple[str, bool]]:
+    """Return column of more networks than the matrix has -> its label, and whether it has an oracle."""
+    return {
+        column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
+        for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
+        if any(_networks(row) > TRAINED for row in rows if row["column"] == column)
+    }
 
 
 def _networks(row: Mapping) -> int:
