@@ -24,9 +24,9 @@ SHIPPED_MODELS = (
     "exact",
     "parts",
 )  # folders of saved_models; what is exported for servers stays behind
-FURTHER_MODELS = [  # for RMCS, and four more pairs of networks for means over networks
+FURTHER_MODELS = [  # for RMCS, and nine more pairs of networks for means over networks
     *(f"bim/scene{number}" for number in range(1, 10)),
-    *(f"bim/seed{number}" for number in range(1, 5)),
+    *(f"bim/seed{number}" for number in range(1, 10)),
 ]
 
 
@@ -73,7 +73,7 @@ def set_up_models() -> None:
     setup(
         name="attribution-benchmarks-models",
         version=VERSION,
-        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and four more pairs",
+        description="Further networks of attribution-benchmarks: those of BIM's relative MCS, and nine more pairs",
         long_description="Installed next to the package's own.\n",
         long_description_content_type="text/markdown",
         author="The authors of attribution-benchmarks",

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from bim.evaluate import BimEvaluation
 
 
+NUM_PAIRS = 10  # bundled, one in the package and the others beside it
+
+
 class _Bim(Benchmark):
     """What BIM chooses."""
 
@@ -136,14 +139,15 @@ def _has_relative() -> bool:
 
 def _further_pairs() -> list[str]:
     """Return the directories of the pairs beside the default one, those that are there."""
-    return [f"saved_models/bim/seed{number}" for number in range(1, 5) if default_model(f"bim/seed{number}").is_dir()]
+    names = (f"bim/seed{number}" for number in range(1, NUM_PAIRS))
+    return [f"saved_models/{name}" for name in names if default_model(name).is_dir()]
 
 
 def _not_installed() -> str:
     """Return what a report without attribution-benchmarks-models lacks, as a sentence; empty with it."""
     if _has_relative() and _further_pairs():
         return ""
-    return " Four more pairs and the relative MCS need the package attribution-benchmarks-models."
+    return " Nine more pairs and the relative MCS need the package attribution-benchmarks-models."
 
 
 BENCHMARK = _Bim(

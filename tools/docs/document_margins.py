@@ -26,8 +26,8 @@ from tools.docs.page_parts import replace_parts  # noqa: E402
 
 MARGINS = range(60, 101, 10)  # percent
 KINDS = ("random weights", "wrong class", "no network")  # of baselines, as the parts of docs/results.md
-BENCHMARKS = {"SVEA": ("ROE %", "Drop %", "Incr. %"), "BIM": ("IDR",)}  # CLEVR-XAI has the other columns
-WITHOUT_MARKS = ("MCS", "IIR")  # zero baselines by definition; too few inputs to find a score above the margin
+BENCHMARKS = {"SVEA": ("ROE %", "Drop %", "Incr. %"), "BIM": ("MCS", "IDR")}  # CLEVR-XAI has the other columns
+WITHOUT_MARKS = ("IIR",)  # too few inputs to find a score above the margin
 _Score = tuple[str, str]  # method and column
 
 

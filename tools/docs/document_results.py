@@ -1,9 +1,11 @@
-"""Write the matrix and the shares of docs/results.md from a complete report, and its table of more networks.
+"""Write the matrix and the shares of docs/results.md from a complete report, and its tables of more networks.
 
     python scripts/reproduce_tables.py --output_dir=report
     python tools/docs/document_results.py report
     python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
     python tools/docs/document_results.py twenty
+    python scripts/reproduce_tables.py --output_dir=nine --benchmarks=bim --networks=9
+    python tools/docs/document_results.py nine
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -26,10 +28,12 @@ sys.path.insert(0, str(ROOT))
 
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
+from attribution_benchmarks.report.presets import TRAINED  # noqa: E402
 from attribution_benchmarks.report.reproduce import titles  # noqa: E402
 from tools.docs.page_parts import replace_parts  # noqa: E402
 
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
+MORE = {"svea": ("twenty networks", COLUMNS[:3]), "bim": ("nine pairs", COLUMNS[3:6])}  # part of the page, columns
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
 
 
@@ -75,25 +79,43 @@ def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
     return f"{share} ({low}–{high})"
 
 
-def network_table(rows: Sequence[Mapping]) -> str:
-    """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom."""
+def network_table(rows: Sequence[Mapping], labels: Sequence[str]) -> str:
+    """Return scores with their marks, the largest share that a baseline reaches, and the share of the headroom.
+
+    ``labels`` are of the benchmark's first columns. A column of no more networks than the matrix has is skipped, and
+    the share of the headroom where no oracle is.
+    """
     names = titles(list(map(benchmark_named, REPORTED)))
-    columns = list(dict.fromkeys(row["column"] for row in rows))
+    columns = _many_networks(rows, labels)
     methods: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if row["kind"] != "control" and row["value"] is not None:
-            methods.setdefault(names[row["method"]], {})[row["column"]] = _score_cells(row)
-    header = [head for label, _ in zip(COLUMNS, columns, strict=False) for head in (label, "reached", "headroom")]
+        if row["kind"] != "control" and row["value"] is not None and row["column"] in columns:
+            methods.setdefault(names[row["method"]], {})[row["column"]] = _score_cells(row, *columns[row["column"]])
+    header = [head for label, room in columns.values() for head in (label, "reached", "headroom")[: 2 + room]]
     body = [
-        [title, *(cell for column in columns for cell in found.get(column, ["–"] * 3))]
+        [title, *(cell for column, (_, room) in columns.items() for cell in found.get(column, ["–"] * (2 + room)))]
         for title, found in methods.items()
     ]
     return markdown_table(["method", *header], body)
 
 
-def _score_cells(row: Mapping) -> list[str]:
+def _many_networks(rows: Sequence[Mapping], labels: Sequence[str]) -> dict[str, tuple[str, bool]]:
+    """Return column of more networks than the matrix has -> its label, and whether it has an oracle."""
+    return {
+        column: (label, any("headroom_share" in row for row in rows if row["column"] == column))
+        for column, label in zip(dict.fromkeys(row["column"] for row in rows), labels, strict=False)
+        if any(_networks(row) > TRAINED for row in rows if row["column"] == column)
+    }
+
+
+def _networks(row: Mapping) -> int:
+    return len(row.get("networks", ()))
+
+
+def _score_cells(row: Mapping, label: str, room: bool) -> list[str]:
     share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
-    return [f"{row['value']:.1f}{_mark(row)}", _largest_share(row, bool), share]
+    digits = 1 if label.endswith("%") else 3
+    return [f"{row['value']:.{digits}f}{_mark(row)}", _largest_share(row, bool), share][: 2 + room]
 
 
 def _mark(row: Mapping) -> str:
@@ -104,9 +126,9 @@ def main(report: str) -> None:
     """Replace the parts of docs/results.md that are between their comments."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
-    networks = max(len(row.get("networks", ())) for row in rows)
-    if {row["benchmark"] for row in rows} == {"svea"} and networks > 5:
-        replace_parts(PAGE, {"twenty networks": network_table(rows)})
+    if max(map(_networks, rows)) > TRAINED:
+        part, labels = MORE[rows[0]["benchmark"]]
+        replace_parts(PAGE, {part: network_table(rows, labels)})
         return
     parts = matrix_tables((tables / "matrix.md").read_text("utf-8")) | {
         "random weights": share_table(rows, lambda kind: kind == "random_weights"),

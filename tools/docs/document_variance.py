@@ -4,15 +4,15 @@
     python tools/docs/document_variance.py report
 
 Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are in
-docs/variance.json; without a report the tables are written from it. Those of docs/statistics.md are of two folders,
-``twenty`` with the networks of SVEA as in docs/results.md, and ``others``; two commands fill it, once for each network:
+docs/variance.json, which keeps those of benchmarks that no report has; without a report the tables are written from it.
+Those of docs/statistics.md are of three folders, ``twenty`` and ``nine`` as in docs/results.md, and ``others``, which a
+command fills for each network of CLEVR-XAI:
 
-    python -m bim.metrics --metrics=MCS,IDR --num_imgs=24 --methods=METHODS --models_dir=DIR --input_scores=FILE
     python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --model=DIR --input_scores=FILE --subset=all
         --ground_truth=single_object --controls=uniform --random_networks=0
 
-METHODS are those that docs/variance.json lists. FILE is others/work/bim.values.json or clevr_xai_simple.values.json, of
-the second network bim_network1.values.json, and so on.
+METHODS are those that docs/variance.json lists. FILE is others/work/clevr_xai_simple.values.json, of the second network
+clevr_xai_simple_network1.values.json, and so on.
 
 Cost: seconds, and the report.
 """
@@ -65,6 +65,14 @@ def measured(reports: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
     if not rows:
         raise ValueError(f"no scores of several networks in {', '.join(map(str, reports))}")
     return rows
+
+
+def with_new(rows: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return new rows, and the old ones of benchmarks without new ones, in the order of the benchmarks."""
+    measured_again = {row["benchmark"] for row in new}
+    order = [benchmark_named(name).title for name in REPORTED]
+    every = [*(row for row in rows if row["benchmark"] not in measured_again), *new]
+    return sorted(every, key=lambda row: order.index(row["benchmark"]))
 
 
 def _of_benchmark(name: str, networks: Sequence[Sequence[InputScores]]) -> Iterator[dict[str, Any]]:
@@ -140,9 +148,10 @@ def needed_table() -> str:
 
 def main(*reports: str) -> None:
     """Write the components of variance, if there are reports, and the tables."""
-    if reports:
-        atomic_write(FILE, json.dumps(measured([pathlib.Path(each) for each in reports]), indent=1) + "\n")
     rows = json.loads(FILE.read_text("utf-8"))
+    if reports:
+        rows = with_new(rows, measured([pathlib.Path(each) for each in reports]))
+        atomic_write(FILE, json.dumps(rows, indent=1) + "\n")
     replace_parts(PAGE, {"shares of variance": share_table(rows), "networks needed": needed_table()})
 
 

@@ -234,9 +234,12 @@ def in_short(record: Mapping[str, Any]) -> str:
     chosen = sorted(places, key=lambda name: (places[name].max(), places[name].mean()))[:_NAMED]
     blind = [name for name in chosen if cards()[name].changes.get("offset") == SAME]
     winners = ", ".join(f"`{name}` by {error}" for error, name in first.items())
-    text = f"The measure of the error decides which metric is first: {winners}. " if len(set(first.values())) > 1 else (
-        f"`{first['distance']}` is first by every measure of the error. "
-    )  # fmt: skip
+    text = "By means over truths, "
+    several = len(set(first.values())) > 1
+    text += (
+        "the measure of the error decides which metric is first" if several else "one metric is first by every error"
+    )
+    text += f": {winners}. "
     text += "The best worst ranks over all truths and errors have " + _listed(
         f"`{name}` ({places[name].min()} to {places[name].max()})" for name in chosen
     )

@@ -41,14 +41,17 @@ def test_the_table_of_more_networks_has_the_mark_the_strongest_baseline_and_the_
     baselines = [{"kind": kind, "share": share, "low": share - 0.1, "high": share + 0.1} for kind, share in
                  (("random_weights", 0.5), ("largest", 0.7))]  # fmt: skip
     row = {"method": "grad_cam", "kind": "method", "value": 62.34, "mark": "✓", "baselines": baselines}
+    row["networks"] = list(range(20))
     rows = [
         row | {"column": "svea roe_test", "headroom_share": 0.314},
         row | {"column": "svea drop", "mark": "n/a", "baselines": []},
         {"method": "largest", "kind": "control", "column": "svea drop", "value": 61.4},
     ]
-    head, _, *body = document_results.network_table(rows).splitlines()
-    assert head == "| method | ROE % | reached | headroom | Drop % | reached | headroom |"
-    assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.3 n/a |  | – |"]
+    rows.append(row | {"column": "svea increase", "networks": [0]})
+    labels = ("ROE %", "Drop", "Incr. %")
+    head, _, *body = document_results.network_table(rows, labels).splitlines()
+    assert head == "| method | ROE % | reached | headroom | Drop | reached |"
+    assert body == ["| Grad-CAM | 62.3✓ | 70 (60–80) | 31 | 62.340 n/a |  |"]
 
 
 def test_the_text_names_the_scores_with_a_mark():
@@ -63,3 +66,12 @@ def test_the_text_names_the_scores_with_a_mark():
     shares = {(row[0], place): int(row[place + 1].split()[0]) for row in rows[2:] for place in (1, 4, 7)}
     assert len([place for place, share in shares.items() if share < 80 and place not in marked]) == 5
     assert min(share for (_, place), share in shares.items() if place != 4) == 87
+
+
+def test_the_text_counts_the_scores_of_more_pairs_of_bim():
+    text, table = document_results.PAGE.read_text("utf-8").split("<!-- /nine pairs -->")[0].split("<!-- nine pairs")
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][2:]
+    text = " ".join(text.split())
+    assert "✓" not in table and "of BIM no score has the mark" in text
+    below = sum(int(row[place].split()[0]) < 80 for row in rows for place in (2, 4))
+    assert f"for {below} scores every baseline reaches less than 80 %" in text

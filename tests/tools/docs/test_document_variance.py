@@ -56,6 +56,14 @@ def test_scores_of_a_report_are_stacked_by_network_without_controls_and_incomple
         assert row["mean"] == pytest.approx(known[..., :2].mean())
 
 
+def test_new_rows_replace_those_of_their_benchmark_only():
+    new = [{"benchmark": "BIM", "score": "new"}]
+    rows = document_variance.with_new(ROWS, new)
+    assert [row for row in rows if row["benchmark"] == "BIM"] == new
+    assert [row for row in rows if row not in new] == [row for row in ROWS if row["benchmark"] != "BIM"]
+    assert document_variance.with_new(ROWS, ROWS) == ROWS
+
+
 def test_more_networks_are_needed_the_more_they_differ_and_the_more_a_baseline_reaches():
     counts = [
         [
