@@ -61,6 +61,12 @@ FLAGS[
 FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
 flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool(
+    "exhaustive", False,
+    "all points of Integrated Gradients' paths; else as many as an estimated error of "
+    f"{100 * presets.MAP_ERROR:.0f} % of a map needs",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and custom ones as file.py:NAME", flag_values=FLAGS
 )
@@ -250,6 +256,7 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> li
             flag_values.random_networks,
             share,
             networks,
+            flag_values.exhaustive,
         )
     ]
 
