@@ -201,7 +201,7 @@ def integrated_gradients(
     start = start_of(queries, baseline)
     if tolerance or map_error:
         if not multiply:
-            raise BadInput("a tolerance or error needs multiply=True: without it the map has no expected sum")
+            raise BadInput("a tolerance needs multiply=True, and so does a map_error: else a map has no expected sum")
         difference = queries.inputs - start
         means, queries.ends = path_means(
             queries, difference, lambda alpha, rows: queries.inputs[rows] - (1 - alpha) * difference[rows],
