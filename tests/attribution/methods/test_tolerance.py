@@ -94,7 +94,7 @@ def test_each_map_has_the_points_that_its_estimated_error_needs(quadrature, mode
             if np.abs(new - of(before)[row]).sum() <= allowed and missed <= allowed:
                 expected[row], stops[row] = new, level
                 break
-    assert stops[0] < stops[1] <= stops[2] == 160
+    assert stops[0] <= stops[1] < stops[2] == 160
     maps, counts = explained(model, inputs, quadrature=quadrature, map_error=0.1)
     np.testing.assert_allclose(maps, expected, rtol=1e-5, atol=1e-6)
     assert counts["backward"] <= sum(stop + 1 for stop in stops) + 3 * len(levels)
