@@ -14,7 +14,6 @@ from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights
-MAP_ERROR = 0.2  # of Integrated Gradients, estimated; see RESULTS.md of tools/performance for the effect on scores
 TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: by default, and at most
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
@@ -57,7 +56,7 @@ def tasks_of(
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     exhaustive
-        Whether Integrated Gradients takes all points of its path; else those that ``MAP_ERROR`` needs.
+        Whether Integrated Gradients takes all points of its path; else those that the benchmark's ``map_error`` needs.
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
@@ -65,7 +64,7 @@ def tasks_of(
         task.on_network(number, TRAINED) for task in whole for number in range(1, min(networks, len(task.networks) + 1))
     ]
     return [
-        _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else MAP_ERROR)
+        _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
         for task in (*tasks, *further)
     ]
 
