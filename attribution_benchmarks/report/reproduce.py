@@ -348,7 +348,7 @@ def _lead(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[O
     thrifty = [one for one in request.benchmarks.values() if one.map_error and not flag_values.exhaustive]
     if thrifty:
         text += (
-            f" In {' and '.join(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
+            f" In {listed(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
             f"estimated error of {100 * max(one.map_error for one in thrifty):.0f} % needs; --exhaustive takes all."
         )
     if custom:
