@@ -355,9 +355,11 @@ def path_means(
         doubled = count == 2 * before  # then the points of the level before are half of this one's
         places = (np.arange(1, count, 2 if doubled else 1) / count).astype(np.float32)
         inner[unfinished] *= doubled
-        for _, rows, gradients in queries.variant_gradients(
-            [unfinished] * len(places), lambda number, rows, places=places: on_path(places[number], rows)
-        ):
+
+        def at(number: int, rows: np.ndarray, places: np.ndarray = places) -> np.ndarray:
+            return on_path(places[number], rows)
+
+        for _, rows, gradients in queries.variant_gradients([unfinished] * len(places), at):
             inner[rows] += gradients
         integral = (inner[unfinished] + of_ends[unfinished] / 2) / count
         new, old = integral, means[unfinished]
@@ -366,8 +368,8 @@ def path_means(
         means[unfinished] = new
         if before:
             expected = scores[0, unfinished] - scores[1, unfinished]
-            changes = [difference[unfinished] * one for one in (integral, new, new - old)]
-            unfinished = unfinished[~_is_close(*changes, expected, tolerance, map_error)]
+            maps, mapped, change = (difference[unfinished] * one for one in (integral, new, new - old))
+            unfinished = unfinished[~_is_close(maps, mapped, change, expected, tolerance, map_error)]
         if not len(unfinished):
             break
         before = count
