@@ -15,7 +15,7 @@ import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.errors import BadInput
-from attribution.methods.gradients import with_noise
+from attribution.methods.gradients import path_means, with_noise
 from attribution.methods.modified_relu import guided_backprop, guided_rules
 from attribution.model.batching import Moments
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, WRONG_CLASS, Control
@@ -66,9 +66,20 @@ def _smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
     return _smoothgrad(passes, samples=samples, squared=squared) * passes.inputs
 
 
-def _integrated_gradients(passes, *, points=POINTS):
+def _mean_on_path(passes, difference, points, map_error):
+    """Return the mean of the gradients at ``points`` points from black to black + ``difference``, or at fewer."""
+    means, _ = path_means(
+        passes, difference, lambda share, rows: difference[rows] * share - CHANNEL_MEANS, points, "uniform",
+        map_error=map_error,
+    )  # fmt: skip
+    return means
+
+
+def _integrated_gradients(passes, *, points=POINTS, map_error=0.0):
     """Integrated Gradients from black: (x - b) times the plain mean of the gradients at ``points`` points."""
     difference = passes.inputs + CHANNEL_MEANS
+    if map_error:
+        return difference * _mean_on_path(passes, difference, points, map_error)
     total = np.zeros(passes.inputs.shape)
     for _, rows, gradients in passes.variant_gradients(
         points, lambda point, rows: difference[rows] * _share(point, points) - CHANNEL_MEANS
@@ -77,8 +88,14 @@ def _integrated_gradients(passes, *, points=POINTS):
     return difference * total / points
 
 
-def _integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
+def _integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES, map_error=0.0):
     """Mean of the squared Integrated Gradients of noisy copies, each with its own path from black."""
+    squares = np.zeros(passes.inputs.shape)
+    if map_error:
+        for sample in range(samples):
+            copies = _noisy_copies(passes, sample) + CHANNEL_MEANS
+            squares += np.square(copies * _mean_on_path(passes, copies, points, map_error))
+        return squares / samples
     kept = {}
 
     def difference(sample):
@@ -93,7 +110,6 @@ def _integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
         return difference(sample)[rows] * _share(point, points) - CHANNEL_MEANS
 
     path_sum = np.zeros(passes.inputs.shape)
-    squares = np.zeros(passes.inputs.shape)
     for number, rows, gradients in passes.variant_gradients(points * samples, on_path):
         sample, point = divmod(number, points)
         path_sum[rows] += gradients

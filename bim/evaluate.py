@@ -198,8 +198,8 @@ class BimEvaluation(Evaluation):
         controls = (*self.controls, *further)
         layer = CAM_LAYER if self.map_folders else cam_layer(model, self.settings.layer)
         methods = {
-            name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
-            for name, (method, _) in self.run.methods.items()
+            name: (method, {**given, **({"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})})
+            for name, (method, given) in self.run.methods.items()
         }
         controlled = {control.name: on_random_networks(control, methods) for control in controls}
         return self.explainer(model, controls, controlled, methods)

@@ -51,7 +51,7 @@ class _ClevrXai(Benchmark):
         """Return the methods with the paper's settings."""
         found = methods.settings(
             chosen, settings.steps, settings.samples, settings.noise, settings.batch_norm, settings.layer,
-            settings.tolerance,
+            0.0 if settings.map_error else settings.tolerance,
         )  # fmt: skip
         if not found and not set(settings.controls) & set(methods.MAPS):
             raise BadInput("--methods is empty and there are no controls; name at least one method")
@@ -92,8 +92,7 @@ def _check_names(settings: Settings, methods_named: Sequence[str]) -> None:
 
 def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     """Return the tasks of a quick run, or of a full run on a share of its questions."""
-    steps, samples = (10, 10) if quick else (300, 40)
-    path = f"{steps} steps" if quick else f"up to {steps} steps, until a map's sum misses by {100 * _MISSED:g} %"
+    steps, samples = (10, 10) if quick else (304, 40)
     found = []
     for kind, truths in (("simple", ("single_object",)), ("complex", ("union", "unique"))):
         count = 8 if quick else max(6, round({"simple": 40, "complex": 60}[kind] * share))
@@ -109,7 +108,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             ReportTask(
                 f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions", settings,
                 tuple(name for name in TITLES if name != "integrated_gradients_median"),
-                f"{note}. Integrated Gradients from black and from middle gray with {path}; "
+                f"{note}. Integrated Gradients from black and from middle gray with {steps} steps at most; "
                 f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each. "
                 "Every other method is also compared with its own map for another answer, after another question and "
                 "on several networks with random weights; for these it would triple the cost. Score-CAM and SISE are "
@@ -157,5 +156,6 @@ BENCHMARK = _ClevrXai(
     command="clevr_xai.evaluate",
     evaluation=_load,
     figures=True,
+    map_error=0.2,  # tools/performance/RESULTS.md has its effect on the scores
     report_tasks=report_tasks,
 )

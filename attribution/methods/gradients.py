@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -168,6 +168,7 @@ def integrated_gradients(
     baseline: Any = 0.0,
     tolerance: float = 0.0,
     multiply: bool = True,
+    map_error: float = 0.0,
 ) -> np.ndarray:
     """Integrated Gradients (Sundararajan et al. 2017): (x - b) · ∫ d f_t / d x (b + α (x - b)) dα over [0, 1].
 
@@ -190,13 +191,23 @@ def integrated_gradients(
         ten between inputs and baselines.
     multiply
         Whether to multiply by x - b. Without it the map is the mean gradient on the path.
+    map_error
+        0 uses all points. Above 0 each input uses one of ``error_levels(points - 1)``: the first at which the map
+        differs from that of the level before by at most this share, summed over the absolute values, and its sum misses
+        f(x) - f(b) by at most this share of the sum of its absolute values. A map that needs all points is that of
+        ``map_error=0``. The first of the two shares estimates the error of the coarser map.
     """
     rule = path_rule(points, quadrature)
     start = start_of(queries, baseline)
-    if tolerance:
+    if tolerance or map_error:
         if not multiply:
-            raise BadInput("a tolerance needs multiply=True: without it the map has no expected sum")
-        return _refined(queries, start, points - 1, quadrature, tolerance)
+            raise BadInput("a tolerance needs multiply=True, and so does a map_error: else a map has no expected sum")
+        difference = queries.inputs - start
+        means, queries.ends = path_means(
+            queries, difference, lambda alpha, rows: queries.inputs[rows] - (1 - alpha) * difference[rows],
+            points, quadrature, tolerance, map_error,
+        )  # fmt: skip
+        return np.asarray(difference * means)
     maps, queries.ends = _path_integral(queries, start, rule, multiply)
     return maps
 
@@ -289,46 +300,96 @@ def step_levels(steps: int) -> list[int]:
     return [coarsest * 2**halving for halving in range(_HALVINGS + 1)]
 
 
-def _refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: str, tolerance: float) -> np.ndarray:
-    """Return Integrated Gradients by the trapezoidal rule with as many steps as each input needs, float64.
+def error_levels(steps: int) -> list[int]:
+    """Return the numbers of steps that ``map_error`` tries: those of ``step_levels`` below ``steps``, and ``steps``.
 
-    The first level never suffices, since a coarse sum may be right by chance. Besides the gradients it needs a score
-    of x and one of b.
+    >>> error_levels(50)
+    [4, 8, 16, 32, 50]
     """
-    if quadrature != "trapezoid" or not 0 < tolerance < 1:
+    return [*(level for level in step_levels(steps) if level < steps), steps] if steps >= 2**_HALVINGS else [steps]
+
+
+def path_means(
+    queries: ModelQueries,
+    difference: np.ndarray,
+    on_path: Callable[[np.float32, np.ndarray], np.ndarray],
+    points: int,
+    quadrature: str,
+    tolerance: float = 0.0,
+    map_error: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean gradient on the path of each input, by as many points as the input needs.
+
+    The trapezoidal rule takes more and more steps. The first number of steps never suffices, since a coarse sum may be
+    right by chance.
+
+    Parameters
+    ----------
+    difference
+        ``(N, ...)``: the path's end minus its start.
+    on_path
+        ``on_path(alpha, rows)`` returns the points of some rows at a share of their paths.
+    points, quadrature, tolerance, map_error
+        See ``integrated_gradients``; either ``tolerance`` or ``map_error`` is above 0.
+
+    Returns
+    -------
+    means : np.ndarray
+        ``(N, ...)`` float64.
+    scores : np.ndarray
+        ``(2, N)`` float64: the target scores at the end and at the start.
+    """
+    rules = ("trapezoid", "uniform") if map_error else ("trapezoid",)
+    if not 0 < map_error + tolerance < 1 or (map_error and tolerance) or quadrature not in rules:
         raise BadInput(
-            f"tolerance={tolerance:g} with quadrature='{quadrature}'; a tolerance lies between 0 and 1 and needs "
-            "quadrature='trapezoid'"
+            f"tolerance={tolerance:g} and map_error={map_error:g} with quadrature='{quadrature}'; one of the two lies "
+            "between 0 and 1, and needs quadrature='trapezoid', or 'uniform' with a map_error"
         )
-    start = np.broadcast_to(start, queries.inputs.shape)
-    difference = queries.inputs - start
-    ends = np.stack([queries.target_scores, queries.target_scores]).astype(np.float64)
-    for _, rows, scores in queries.variant_scores(1, lambda _, rows: start[rows]):
-        ends[1, rows] = scores
-    queries.ends, expected = ends, ends[0] - ends[1]
+    steps, scores, ends = points - 1, np.empty((2, len(queries))), np.array([1, 0], np.float32)
+    of_ends, inner, means = (np.zeros(difference.shape) for _ in range(3))  # two sums of gradients
+    for number, rows, gradients, found in queries.variant_backward(2, lambda end, rows: on_path(ends[end], rows)):
+        of_ends[rows] += gradients
+        scores[number, rows] = found
+    unfinished, before = np.arange(len(queries)), 0
+    for count in error_levels(steps) if map_error else step_levels(steps):
+        doubled = count == 2 * before  # then the points of the level before are half of this one's
+        places = (np.arange(1, count, 2 if doubled else 1) / count).astype(np.float32)
+        inner[unfinished] *= doubled
 
-    total = np.zeros(queries.inputs.shape)  # weighted sum of the gradients so far; both ends of the path count half
-    maps = np.zeros(queries.inputs.shape)
-    unfinished = np.arange(len(queries))
-    for level, count in enumerate(step_levels(steps)):
-        alphas, weights = (2 * np.arange(count // 2) + 1) / count, np.ones(count + 1)
-        if level == 0:
-            alphas = np.arange(count + 1) / count
-            weights[[0, -1]] = 0.5
+        def at(number: int, rows: np.ndarray, places: np.ndarray = places) -> np.ndarray:
+            return on_path(places[number], rows)
 
-        def on_path(number: int, rows: np.ndarray, alphas: np.ndarray = alphas) -> Any:
-            return queries.inputs[rows] - np.float32(1 - alphas[number]) * difference[rows]
-
-        for number, rows, gradients in queries.variant_gradients([unfinished] * len(alphas), on_path):
-            total[rows] += weights[number] * gradients
-        maps[unfinished] = difference[unfinished] * total[unfinished] / count
-        sums = maps[unfinished].reshape(len(unfinished), -1).sum(axis=1)
-        if level > 0:
-            missed = np.abs(sums - expected[unfinished])
-            unfinished = unfinished[missed > tolerance * np.abs(expected[unfinished])]
+        for _, rows, gradients in queries.variant_gradients([unfinished] * len(places), at):
+            inner[rows] += gradients
+        integral = (inner[unfinished] + of_ends[unfinished] / 2) / count
+        new, old = integral, means[unfinished]
+        if quadrature == "uniform":  # what the mean of all points would be, from the integral
+            new = (steps * integral + of_ends[unfinished] / 2) / points
+        means[unfinished] = new
+        if before:
+            expected = scores[0, unfinished] - scores[1, unfinished]
+            maps, mapped, change = (difference[unfinished] * one for one in (integral, new, new - old))
+            unfinished = unfinished[~_is_close(maps, mapped, change, expected, tolerance, map_error)]
         if not len(unfinished):
             break
-    return maps
+        before = count
+    return means, scores
+
+
+def _is_close(
+    maps: np.ndarray, new: np.ndarray, change: np.ndarray, expected: np.ndarray, tolerance: float, map_error: float
+) -> np.ndarray:
+    """Return which maps of a level suffice, ``(N,)``: their sum is as ``expected``, and their change small."""
+    missed = np.abs(_sums(maps) - expected)
+    if not map_error:
+        return np.asarray(missed <= tolerance * np.abs(expected))
+    allowed = map_error * _sums(np.abs(new))
+    return np.asarray((missed <= allowed) & (_sums(np.abs(change)) <= allowed))
+
+
+def _sums(maps: np.ndarray) -> np.ndarray:
+    """Return the sum of each map, ``(N, ...)`` -> ``(N,)``."""
+    return np.asarray(batching.flat(maps).sum(axis=1))
 
 
 def expected_gradients(queries: ModelQueries, *, samples: int = 50, references: Any = 0.0) -> np.ndarray:

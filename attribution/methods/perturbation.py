@@ -50,7 +50,8 @@ def rise(
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
     A mask is a grid of ``cells`` cells a side, each open with ``probability``, upsampled bilinearly to the
-    input plus one cell and cropped at random. The same masks serve every input.
+    input plus one cell and cropped at random. The same masks serve every input. Equal masks, of which a short signal
+    has many, are scored once.
     The map is Σ f_t(x · m) m / (masks · probability), non-negative for probabilities. With ``groups`` a mask keeps each
     group with ``probability``; where there are no more than ``masks`` such masks, each is scored once, weighted by its
     probability, and the map is the exact expectation.
@@ -90,10 +91,15 @@ def rise(
     difference = queries.inputs - start
     channels = math.prod(difference.shape[1 + len(spatial) :])  # 1 of a vector
 
-    @functools.lru_cache(1)  # a pass needs its masks twice
-    def masks_of(first: int, last: int) -> np.ndarray:
+    def drawn(first: int, last: int) -> np.ndarray:
         generators = [batching.generator(queries.seed, number, "rise") for number in range(first, last + 1)]
         return random_masks(generators, spatial, cells, probability, stretch)
+
+    masks_of: Callable[[int, int], np.ndarray] = functools.lru_cache(1)(drawn)  # a pass needs its masks twice
+    counts = np.ones(masks, np.float32)
+    if len(spatial) == 1 and 2**cells * -(-spatial[0] // cells) <= 4 * masks:  # so few that many are drawn repeatedly
+        distinct, counts = _distinct(drawn(0, masks - 1))
+        masks_of = lambda first, last: distinct[first : last + 1]  # noqa: E731
 
     def masks_and_pairs(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, slice]]:
         for mask, (_, begin, end) in zip(masks_of(numbers[0], numbers[-1]), batching.pieces(numbers), strict=True):
@@ -108,14 +114,23 @@ def rise(
         return variants
 
     total = np.zeros((len(queries), *spatial))
-    for drawn, rows, scores in queries.pair_scores(masks, masked):
-        for mask, pairs in masks_and_pairs(drawn):
-            total[rows[pairs][0] : rows[pairs][-1] + 1] += np.multiply.outer(scores[pairs], mask)
+    for taken, rows, scores in queries.pair_scores(len(counts), masked):
+        weighted = counts[taken] * scores
+        for mask, pairs in masks_and_pairs(taken):
+            total[rows[pairs][0] : rows[pairs][-1] + 1] += np.multiply.outer(weighted[pairs], mask)
     if divide_by == "masks":
-        total /= _LEAST_OPENED + sum(masks_of(number, number)[0].astype(float) for number in range(masks))
+        opened = (count * masks_of(number, number)[0].astype(float) for number, count in enumerate(counts))
+        total /= _LEAST_OPENED + sum(opened)
     else:
         total /= masks * probability
     return total
+
+
+def _distinct(masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct masks of ``(M, ...)`` in the order of their first, and how many there are of each."""
+    _, first, counts = np.unique(masks, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return masks[first[order]], counts[order].astype(np.float32)
 
 
 def _checked_cells(masks: int, cells: Any, probability: float, divide_by: str, stretch: str) -> int:

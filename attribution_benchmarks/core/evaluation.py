@@ -157,6 +157,11 @@ def prepare(
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
+    if error := getattr(settings, "map_error", 0):
+        found = {
+            name: (method, {**given, "map_error": error} if "map_error" in getattr(method, "defaults", ()) else given)
+            for name, (method, given) in found.items()
+        }
     if store is None:
         store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
     places = tuple(metric if isinstance(metric, str) else metric.name for metric in metrics or selected)

@@ -106,6 +106,13 @@ class MapSettings(RunSettings):
     random_networks: int = setting(
         0, "networks of shuffled weights, a control of methods; none when 0", low=0, high=MOST
     )
+    map_error: float = setting(
+        0.0,
+        "if above 0, Integrated Gradients takes as many points as this error of a map needs, estimated as a share of "
+        "the sum of its absolute values, and at most those it takes otherwise",
+        low=0,
+        high=0.5,
+    )
     save_maps: str = setting("", "directory to save maps in, as METHOD/INPUT.npy", makes_files=True)
     precomputed_maps: str = setting("", "directory of maps to score instead of computing them, as METHOD/INPUT.npy")
 

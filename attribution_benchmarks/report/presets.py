@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
@@ -30,6 +32,7 @@ def tasks_of(
     random_networks: int = 0,
     share: float = 1.0,
     networks: int = 1,
+    exhaustive: bool = False,
 ) -> list[ReportTask]:
     """Return the tasks of a benchmark, and those of its further networks.
 
@@ -52,21 +55,32 @@ def tasks_of(
         networks have all inputs.
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
+    exhaustive
+        Whether Integrated Gradients takes all points of its path; else those that the benchmark's ``map_error`` needs.
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
     further = [
         task.on_network(number, TRAINED) for task in whole for number in range(1, min(networks, len(task.networks) + 1))
     ]
-    return [_completed(task, place, of_random, [*_default_metrics(), *metrics]) for task in (*tasks, *further)]
+    return [
+        _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
+        for task in (*tasks, *further)
+    ]
 
 
-def _completed(task: ReportTask, place: str, random_networks: int, metrics: Sequence[str]) -> ReportTask:
+def _completed(
+    task: ReportTask, place: str, random_networks: int, metrics: Sequence[str], map_error: float
+) -> ReportTask:
     """Return a benchmark's task with what all benchmarks have: random networks, methods and metrics."""
     more = metrics if task.more_metrics else ()
+    changed: dict[str, Any] = {"map_error": map_error} if isinstance(task.settings, MapSettings) else {}
     return dataclasses.replace(
         task,
-        settings=task.settings.replaced(random_networks=random_networks) if task.random_networks else task.settings,
+        trial=task.trial and task.trial.replaced(**changed),
+        settings=task.settings.replaced(
+            **changed, **({"random_networks": random_networks} if task.random_networks else {})
+        ),
         place=task.place or place,
         methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
         metrics=tuple(dict.fromkeys([*task.metrics, *more])),

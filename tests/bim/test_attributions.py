@@ -116,6 +116,22 @@ def test_smoothed_integrated_gradients_equal_625_gradients_one_by_one(explained,
     np.testing.assert_allclose(maps["integrated_gradients_smoothgrad"][1], expected, atol=1e-4 * np.abs(expected).max())
 
 
+def test_a_map_error_that_needs_all_points_gives_the_authors_maps(explained):
+    model, images, keys, maps = explained
+    for name in ("integrated_gradients", "integrated_gradients_smoothgrad"):
+        method = attributions.MAPS[name], {"map_error": 1e-6, **({"samples": 2} if "smooth" in name else {})}
+        found = attribution.explain_many({name: method}, model, images[:1], batch_size=16, keys=keys[:1])[name]
+        every = attribution.explain_many(
+            {name: (attributions.MAPS[name], {**method[1], "map_error": 0.0})},
+            model,
+            images[:1],
+            batch_size=16,
+            keys=keys[:1],
+        )[name]
+        np.testing.assert_allclose(found, every, atol=1e-5 * np.abs(every).max())
+    assert maps["integrated_gradients"].shape == images.shape
+
+
 def test_guided_maps_are_products_and_squares_of_the_registrys(explained):
     model, images, keys, maps = explained
     targets = model.predict(images)

@@ -72,6 +72,21 @@ def test_rise_is_the_mean_of_masks_weighted_by_scores(probability, baseline, lin
     np.testing.assert_allclose(maps, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_rise_scores_equal_masks_of_a_signal_once(from_function):
+    model = from_function(lambda x: tf.nn.softmax(x[:, :4, 0] * x[:, 4:8, 0]), 8, 1)
+    signals = np.random.default_rng(0).normal(size=(2, 8, 1)).astype(np.float32)
+    masks = perturbation.random_masks([batching.generator(0, number, "rise") for number in range(60)], (8,), 3, 0.4)
+    scores = [model.scores(signals * mask[:, np.newaxis])[:, 1].astype(float) for mask in masks]
+    total = np.einsum("mn,mp->np", scores, masks.astype(float))
+    model.counts.clear()
+    options = {"masks": 60, "cells": 3, "probability": 0.4}
+    maps = attribution.explain("rise", model, signals, 1, batch_size=2, **options)
+    np.testing.assert_allclose(maps, total / (60 * 0.4), rtol=1e-5)
+    assert model.counts["forward"] == 2 * len(np.unique(masks, axis=0)) <= 2 * 2**3 * 3
+    maps = attribution.explain("rise", model, signals, 1, divide_by="masks", **options)
+    np.testing.assert_allclose(maps, total / masks.sum(axis=0), rtol=1e-4)
+
+
 def test_rise_of_a_constant_score_is_flat_in_the_mean(from_function):
     model = from_function(lambda x: tf.zeros_like(x[:, 0, :1]) + 1.0, 20, 1)
     maps = attribution.explain("rise", model, np.ones((1, 20, 1), np.float32), masks=4000)

@@ -1,12 +1,14 @@
 """Integrated Gradients with a tolerance: each input uses as many steps as it needs, counted exactly."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.methods.gradients import step_levels
+from attribution.methods.gradients import error_levels, step_levels
 
 STRAIGHT, CURVED, JUMPING = [1.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.99]
 
@@ -57,19 +59,56 @@ def test_each_input_stops_where_it_is_complete(model):
     maps, counts = explained(model, [STRAIGHT, CURVED, JUMPING, STRAIGHT], tolerance=0.02)
     for point, one in zip([STRAIGHT, CURVED, JUMPING, STRAIGHT], maps, strict=True):
         np.testing.assert_allclose(one, fixed(model, [point], expected[tuple(point)])[0], rtol=1e-5, atol=1e-6)
-    # A path of n steps asks n + 1 gradients, whatever levels led to it; and a score at either end. Passes are of 4.
+    # A path of n steps takes n + 1 gradients, whatever levels led to it, and both ends first. Passes are of 4.
     stops = [expected[tuple(point)] for point in (STRAIGHT, CURVED, JUMPING, STRAIGHT)]
-    new = [levels[0] + 1, *levels[:-1]]
-    gradients = [sum(stop >= level for stop in stops) * count for level, count in zip(levels, new, strict=True)]
+    new = [levels[0] - 1, *levels[:-1]]
+    gradients = [2 * 4, *(sum(stop >= level for stop in stops) * n for level, n in zip(levels, new, strict=True))]
     assert sum(gradients) == sum(stop + 1 for stop in stops)
-    assert (counts["forward"], counts["backward_passes"]) == (2 * 4, sum(-(-count // 4) for count in gradients))
+    assert (counts["forward"], counts["backward_passes"]) == (0, sum(-(-count // 4) for count in gradients))
 
 
 def test_an_input_alone_gives_the_same_map(model):
     together, _ = explained(model, [JUMPING, STRAIGHT, CURVED], tolerance=0.02)
     alone, counts = explained(model, [CURVED], tolerance=0.02)
     np.testing.assert_allclose(alone[0], together[2], rtol=1e-5, atol=1e-6)
-    assert counts["forward"] <= 2 * 4
+    assert counts["forward"] == 0
+
+
+@pytest.mark.parametrize("quadrature", ["trapezoid", "uniform"])
+def test_each_map_has_the_points_that_its_estimated_error_needs(quadrature, model):
+    def of(steps):  # the rule of 161 points, from the integral of other steps and the gradients at both ends
+        integral = fixed(model, inputs, steps).astype(float)
+        ends = inputs * (gradients(inputs) + gradients(np.zeros_like(inputs))) / 2
+        return integral if quadrature == "trapezoid" else (160 * integral + ends) / 161
+
+    def gradients(points):
+        return attribution.explain("gradient", model, points, 0)
+
+    inputs, levels = np.array([STRAIGHT, CURVED, JUMPING], np.float32), error_levels(160)
+    scores = model.scores(np.concatenate([inputs, np.zeros((1, 3), np.float32)]))[:, 0].astype(float)
+    expected, stops = of(levels[-1]), [levels[-1]] * 3
+    for row in range(3):
+        for before, level in itertools.pairwise(levels):
+            new, allowed = of(level)[row], 0.1 * np.abs(of(level)[row]).sum()
+            missed = abs(fixed(model, inputs, level)[row].sum() - (scores[row] - scores[-1]))
+            if np.abs(new - of(before)[row]).sum() <= allowed and missed <= allowed:
+                expected[row], stops[row] = new, level
+                break
+    assert stops[0] <= stops[1] < stops[2] == 160
+    maps, counts = explained(model, inputs, quadrature=quadrature, map_error=0.1)
+    np.testing.assert_allclose(maps, expected, rtol=1e-5, atol=1e-6)
+    assert counts["backward"] <= sum(stop + 1 for stop in stops) + 3 * len(levels)
+    alone, _ = explained(model, inputs[1:2], quadrature=quadrature, map_error=0.1)
+    np.testing.assert_allclose(alone[0], maps[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_map_that_needs_all_points_is_that_of_no_error(model):
+    maps, counts = explained(model, [JUMPING], quadrature="uniform", map_error=0.001)
+    full = attribution.explain(
+        "integrated_gradients", model, np.array([JUMPING], np.float32), 0, points=161, quadrature="uniform"
+    )
+    np.testing.assert_allclose(maps, full, rtol=1e-6)
+    assert counts["backward"] >= 161 and error_levels(50)[-1] == 50 and error_levels(10) == [10]
 
 
 def test_no_tolerance_takes_all_points(model):
@@ -80,5 +119,5 @@ def test_no_tolerance_takes_all_points(model):
 
 @pytest.mark.parametrize("parameters", [{"tolerance": 1.5}, {"tolerance": 0.02, "quadrature": "uniform"}])
 def test_invalid_tolerances_raise(parameters, model):
-    with pytest.raises(BadInput, match="a tolerance lies between 0 and 1 and needs quadrature='trapezoid'"):
+    with pytest.raises(BadInput, match="one of the two lies between 0 and 1, and needs"):
         explained(model, [STRAIGHT], **parameters)

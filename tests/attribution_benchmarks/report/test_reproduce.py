@@ -10,6 +10,7 @@ from attribution import cli
 from attribution_benchmarks.core import metric, registry
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.evaluation import prepare
+from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
@@ -57,6 +58,19 @@ def test_benchmarks_accept_the_tasks_of_the_presets(quick):
         assert not task.pictures or benchmark.figures
         assert not getattr(task.trial, "control_methods", ())  # a method that is tried alone is not among them
         assert len(set(task.methods)) == len(task.methods)
+
+
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_exhaustive_tasks_take_all_points_of_integrated_gradients(exhaustive):
+    taken, errors = [], {name: registry.benchmark_named(name).map_error for name in registry.REPORTED}
+    assert {name for name, error in errors.items() if error} == {"bim", "clevr_xai"}
+    for task in tasks(False, networks=2, exhaustive=exhaustive):
+        for settings in (task.settings, task.trial):
+            if isinstance(settings, MapSettings):
+                assert settings.map_error == (0.0 if exhaustive else errors[task.benchmark])
+        run = prepare(registry.benchmark_named(task.place), task.methods, task.settings, store=ScoreStore(None))
+        taken += [given.get("map_error", 0) for name, (_, given) in run.methods.items() if "integrated" in name]
+    assert len(taken) >= 11 and set(taken) == ({0} if exhaustive else {0, 0.2})
 
 
 def test_one_network_alone_has_the_metrics_and_methods_that_are_once():
