@@ -293,12 +293,14 @@ class _Again(NamedTuple):
     @property
     def same(self) -> list[_Pair]:
         """Return those with the same direction by every truth and error, but an interval that contains 0."""
-        return [pair for pair, means in self.means.items() if (means > 0).all() and pair not in self.kept]
+        kept = set(self.kept)
+        return [pair for pair, means in self.means.items() if (means > 0).all() and pair not in kept]
 
     @property
     def rest(self) -> list[_Pair]:
         """Return those with the other direction by at least one truth and error."""
-        return [pair for pair in self.means if pair not in (*self.kept, *self.same)]
+        others = {*self.kept, *self.same}
+        return [pair for pair in self.means if pair not in others]
 
     @property
     def contradicted(self) -> dict[_Pair, np.ndarray]:

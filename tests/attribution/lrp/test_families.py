@@ -119,6 +119,11 @@ FAMILIES = {
 # What is linear for each pattern of rectifiers, so that ε-LRP is input times gradient.
 PIECEWISE_LINEAR = list(FAMILIES)[: list(FAMILIES).index("vision transformer")]
 WITH_EVERY_RULE = ["residual", "vision transformer", "GroupNorm", "LSTM"]
+# Where Gradient x Input is the truth, lrp_epsilon is compared with it for every family, and lrp_cp for the first alone.
+ADDED_UP = [
+    pytest.param(name, marks=[pytest.mark.exhaustive] * (name in PIECEWISE_LINEAR and name not in WITH_EVERY_RULE))
+    for name in FAMILIES
+]
 
 
 def randomise(model):
@@ -157,6 +162,7 @@ def flat_sum(maps):
     return maps.reshape(len(maps), -1).sum(axis=1)
 
 
+@pytest.mark.parametrize("family", ADDED_UP, indirect=True)
 def test_conservative_propagation_sums_to_the_logit(family):
     _, model, x, targets = family
     logits = model.scores(x)[np.arange(3), targets]
