@@ -181,16 +181,16 @@ def test_a_client_finds_scores_layer_and_description(image_file, models, inputs,
 
 
 def test_a_chosen_layer_and_parameters(written, models, inputs):
-    layer = models["image"].layers()[0]
+    layer = models["signal"].layers()[0]
     methods = {
         "early_cam": ("grad_cam", {"layer": layer}),
         "coarse_path": ("integrated_gradients", {"points": 3, "quadrature": "uniform", "baseline": 0.5}),
         "path_from_the_median": ("integrated_gradients", {"points": 4, "baseline": "median"}),
     }
-    served = signatures(written("image", methods))
+    served = signatures(written("signal", methods))
     for label, (method, overrides) in methods.items():
-        local = attribution.explain(method, models["image"], inputs["image"], 1, **overrides)
-        reply = ask(served["explain_" + label], models["image"], inputs["image"], np.full(7, 1))
+        local = attribution.explain(method, models["signal"], inputs["signal"], 1, **overrides)
+        reply = ask(served["explain_" + label], models["signal"], inputs["signal"], np.full(7, 1))
         assert export.relative_difference(reply["map"], local) <= 1e-5
 
 
@@ -234,9 +234,9 @@ def another_one_in_a_graph(passes):
 
 
 def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
-    served = signatures(written("image", {"own": own_method}))
-    reply = ask(served["explain_own"], models["image"], inputs["image"], np.zeros(7))
-    local = attribution.explain(own_method, models["image"], inputs["image"], 0)
+    served = signatures(written("signal", {"own": own_method}))
+    reply = ask(served["explain_own"], models["signal"], inputs["signal"], np.zeros(7))
+    local = attribution.explain(own_method, models["signal"], inputs["signal"], 0)
     assert export.relative_difference(reply["map"], local) <= 1e-5
 
 
@@ -255,7 +255,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
 )
 def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, methods, message):
     with pytest.raises(BadInput) as refused:
-        export.export(exported["image"], tmp_path / "served", methods)
+        export.export(exported["signal"], tmp_path / "served", methods)
     assert message in str(refused.value) and "\n" not in str(refused.value)
     assert not list(tmp_path.iterdir())
 

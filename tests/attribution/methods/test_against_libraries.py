@@ -297,8 +297,10 @@ def explain_occlusion(method, network, x, target):
     return method(1).get_sensitivity_map(network, x[0], target, 3)[np.newaxis]
 
 
-IMAGES = ("normalized", "images", "relu")  # the first of each is not slow
-ALL = ("normalized", "images", "signals")
+# Networks of a preset, and how each is marked; XRAI begins with the second mark.
+MARKS = ((), pytest.mark.slow, pytest.mark.exhaustive)
+IMAGES = ("normalized", "images", "relu")
+ALL = ("normalized", "signals", "images")
 # Name to the library's call, the networks that it takes, and parameters that both are given.
 CALLS = {
     "gradient@tf_keras_vis": (vis_saliency, ALL, {}),
@@ -345,9 +347,9 @@ CALLS = {
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        pytest.param(name, kind, marks=() if kind == kinds[0] and not name.startswith("xrai") else pytest.mark.slow)
+        pytest.param(name, kind, marks=MARKS[min(place + name.startswith("xrai"), 2)])
         for name, (_, kinds, _) in CALLS.items()
-        for kind in kinds
+        for place, kind in enumerate(kinds)
     ],
 )
 def test_a_preset_is_what_the_library_computes(name, kind):

@@ -1,15 +1,17 @@
-"""The check of families of the zoo, which two files share so that two processes do."""
+"""The check of families of the zoo, whose files are written once a process."""
 
+import functools
+import pathlib
 import re
+import shutil
 
 import pytest
 
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES
+from tools.model_zoo.family import Exported
 from tools.model_zoo.relevance_oracle import DEFINITIONS
 
-# Ways in which a model is asked, for each family: gradients, relevance and a layer.
-THREE_METHODS = ("gradient", "lrp_attn", "grad_cam")
 # Families of which nothing can be explained, and the reason in the message.
 REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
@@ -22,7 +24,7 @@ NO_ORACLE |= {("vit_gated", "grad_cam"), ("compiled_inside", "grad_cam")}
 ROUNDED = {("softplus", "lrp_attn")}
 
 
-def check(name, methods=THREE_METHODS):
+def check(name, methods):
     found = measure.measure(FAMILIES[name], methods)["methods"]
     for method, cell in found.items():
         assert cell["status"] != "crashes", (method, cell["note"])
@@ -40,3 +42,27 @@ def check(name, methods=THREE_METHODS):
 def known_or_refused():
     """Return a check that a family's every map, by some methods, is what an oracle says, or refused by name."""
     return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def written_once(tmp_path_factory):
+    """Copy the file of a family that was written before: to build, settle and export it is most of a small check."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("__call__", "in_double"):
+            patch.setattr(Exported, name, once(getattr(Exported, name), tmp_path_factory))
+        yield
+
+
+def once(write, folders):
+    """Return a writer of families' files that writes each once."""
+
+    @functools.cache
+    def first(family):
+        write(family, folder := folders.mktemp("family") / "file")
+        return folder
+
+    def copied(family, path):
+        for file in first(family).parent.iterdir():  # some have a second one beside them
+            shutil.copytree(file, pathlib.Path(str(path) + file.name.removeprefix("file")))
+
+    return copied
