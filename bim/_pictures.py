@@ -19,6 +19,7 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
 from bim._table import image_scores
 from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
@@ -55,9 +56,10 @@ def write_pictures(
     images to show by metric, evenly spread where None. ``formats`` are of ``core.figures.FORMATS``.
     """
     written = []
+    known = {**METRICS, **evaluation.run.metrics}
     for metric in metrics:
         chosen = [row for row in rows if row["metric"] == metric and "of" not in row]
-        figure = _curves(chosen, titles) if metric == "rmcs" else _bars(metric, chosen, titles)
+        figure = _curves(chosen, titles) if metric == "rmcs" else _bars(known[metric], chosen, titles)
         written += save_figure(figure, directory, f"{metric}_scores", formats, trim=False)
         if metric in PAIRS and evaluation.method_names:
             figure = _examples(metric, evaluation, titles, (places or {}).get(metric))
@@ -109,12 +111,11 @@ def _examples(metric: str, evaluation: BimEvaluation, titles, places=None):
     return grid.figure
 
 
-def _bars(metric: str, rows, titles):
+def _bars(metric: Metric, rows, titles):
     """Return a figure of bars with intervals, the best on top, controls in gray, the user's methods in their color."""
     from matplotlib.figure import Figure
 
-    less = metric in METRICS and METRICS[metric].better == "less"
-    rows = sorted((row for row in rows if np.isfinite(row["value"])), key=lambda row: row["value"], reverse=less)
+    rows = _best_last(metric, rows)
     figure = Figure(figsize=(6.4, 0.34 * len(rows) + 1.1), layout="constrained")
     axis = figure.subplots()
     values = np.array([row["value"] for row in rows])
@@ -126,17 +127,24 @@ def _bars(metric: str, rows, titles):
     counts = sorted({row["n"] for row in rows})
     axis.grid(axis="x", color="0.9")
     axis.set_axisbelow(True)
-    title = METRICS[metric].title if metric in METRICS else metric
-    axis.set_xlabel(f"{title}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
+    axis.set_xlabel(f"{metric.title}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _best_last(metric: Metric, rows) -> list:
+    """Return the rows with a score, the best one last, which is drawn on top."""
+    scored = (row for row in rows if np.isfinite(row["value"]))
+    return sorted(scored, key=lambda row: row["value"], reverse=metric.better == "less")
 
 
 def _curves(rows, titles):
     """Return a figure of relative MCS against the number of scenes with dogs, a method in each panel."""
     from matplotlib.figure import Figure
 
-    points = {name: [row for row in rows if row["method"] == name] for name in dict.fromkeys(r["method"] for r in rows)}
+    points: dict[str, list] = {}
+    for row in rows:
+        points.setdefault(row["method"], []).append(row)
     controls = {name: found for name, found in points.items() if found[0]["kind"] == "control"}
     methods = {name: found for name, found in points.items() if name not in controls} or controls
     columns = min(4, len(methods))
@@ -146,24 +154,33 @@ def _curves(rows, titles):
     for axis in panels.flat[len(methods) :]:
         axis.set_visible(False)
     for axis, (name, found) in zip(panels.flat, methods.items(), strict=False):
-        for (control, others), dashes in zip(controls.items(), itertools.cycle(["--", ":", "-."])):
-            axis.plot(*_along(others, "value"), color="0.5", linestyle=dashes, linewidth=1, label=titles[control])
-        color = method_color(name, "tab:blue")
-        axis.plot(*_along(found, "value"), color=color, marker="o", markersize=3.5)
-        (numbers, low), (_, high) = _along(found, "low"), _along(found, "high")
-        axis.fill_between(numbers, low, high, alpha=0.15, color=color, linewidth=0)
-        axis.axhline(0, color="0.2", linewidth=0.8)
-        axis.set_title("\n".join(textwrap.wrap(titles[name], 26)), fontsize=9)
-        axis.spines[["top", "right"]].set_visible(False)
-    values = [row["value"] for row in rows if np.isfinite(row["value"])]
-    margin = max(np.ptp(values), 1e-3) if values else 1.0
+        _draw_curve(axis, found, method_color(name, "tab:blue"), controls, titles)
     panels[0, 0].set_xticks(range(1, 10, 2))
-    panels[0, 0].set_ylim(min([0, *values]) - margin / 2, max([0, *values]) + margin / 2)
+    panels[0, 0].set_ylim(_limits(rows))
     figure.supxlabel("scene classes with a dog in the model's training, of ten; bands: 95 % intervals", fontsize=9)
     figure.supylabel("MCS relative to a dog in all ten", fontsize=9)
     handles = panels[0, 0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
     return figure
+
+
+def _draw_curve(axis, rows, color: str, controls, titles) -> None:
+    """Draw a method's curve and its intervals over the curves of all controls, which are gray."""
+    for (control, others), dashes in zip(controls.items(), itertools.cycle(["--", ":", "-."])):
+        axis.plot(*_along(others, "value"), color="0.5", linestyle=dashes, linewidth=1, label=titles[control])
+    axis.plot(*_along(rows, "value"), color=color, marker="o", markersize=3.5)
+    (numbers, low), (_, high) = _along(rows, "low"), _along(rows, "high")
+    axis.fill_between(numbers, low, high, alpha=0.15, color=color, linewidth=0)
+    axis.axhline(0, color="0.2", linewidth=0.8)
+    axis.set_title("\n".join(textwrap.wrap(titles[rows[0]["method"]], 26)), fontsize=9)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _limits(rows) -> tuple[float, float]:
+    """Return the ends of an axis of which curves and zero fill half or more, however wide the intervals are."""
+    values = [row["value"] for row in rows if np.isfinite(row["value"])]
+    margin = max(np.ptp(values), 1e-3) if values else 1.0
+    return min([0, *values]) - margin / 2, max([0, *values]) + margin / 2
 
 
 def _along(rows, key: str) -> tuple[list, list]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
@@ -110,6 +110,16 @@ def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
     return ", ".join(f"{metric} {scores[place]:.2f}" for metric, place in PLACES.items())
 
 
+def _color(label: MapSource) -> str:
+    """Return the color of a box: gray for controls, another for the user's methods."""
+    return _CONTROL if label.control else method_color(label.method, _OURS)
+
+
+def _by_mean(scores: Mapping[MapSource, np.ndarray]) -> list[MapSource]:
+    """Return sources of maps by falling mean accuracy, those without one last."""
+    return sorted(scores, key=lambda label: -scores[label].mean() if len(scores[label]) else 1.0)
+
+
 def _box_plot(measured: Measured, ground_truth: str, metric: str):
     """Return a figure of one box a method: quartiles, median, 5th and 95th percentile, mean, the poster's mean.
 
@@ -121,7 +131,7 @@ def _box_plot(measured: Measured, ground_truth: str, metric: str):
     shown = [label for label in measured.sources if not (label.method and label.control)]
     counted = measured.right & (measured.pixels[ground_truth] > 0)
     scores = dict(zip(shown, _defined_scores(measured, shown, counted, ground_truth, metric), strict=True))
-    shown = sorted(shown, key=lambda label: -scores[label].mean() if len(scores[label]) else 1.0)
+    shown = _by_mean(scores)
     names = [titled({"method": label.name}) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()
@@ -132,7 +142,7 @@ def _box_plot(measured: Measured, ground_truth: str, metric: str):
         meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4.5},
     )  # fmt: skip
     for box, label in zip(boxes["boxes"], shown, strict=True):
-        box.set(facecolor=_CONTROL if label.control else method_color(label.method, _OURS), alpha=0.75)
+        box.set(facecolor=_color(label), alpha=0.75)
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
     figures = [table.poster_figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
     if any(figures):

@@ -202,7 +202,7 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
-    kinds = ["your method" if row["kind"] == "method" and ":" in row["method"] else row["kind"] for row in scored]
+    kinds = list(map(_kind, scored))
     colours = list(map(_BARS.get, kinds))
     bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
     for kind in filter(kinds.__contains__, _BARS):
@@ -217,6 +217,11 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     _bare(bars)
     figure.tight_layout()
     return figure
+
+
+def _kind(row: Mapping) -> str:
+    """Return the key of a row's color among ``_BARS``."""
+    return "your method" if row["kind"] == "method" and ":" in row["method"] else row["kind"]
 
 
 def positions_figure(

@@ -55,7 +55,6 @@ from attribution.preprocessing import (
     read_class_names,
 )
 from attribution.reading import opened
-from attribution.trial import try_method
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -269,6 +268,8 @@ def _explained(
                 raise
             _note(listing)
             return kept, *explain(kept)
+        from attribution.trial import try_method  # it loads more, and is needed by this error alone
+
         ((method, _),) = methods.values()
         if try_method(method, model, None, inputs.explain_input).applies:
             raise

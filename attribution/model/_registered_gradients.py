@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import _tf_internals
-from attribution.graph.recognize.functions import operations_named
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp import composite as ops
 
@@ -63,6 +62,8 @@ def find_rectifiers(graph: GraphView, source: str, target: str, method: str) -> 
         if name != source and not (graph.nodes[name].op in RECTIFIERS or is_linear(graph.nodes[name], path))
     ]
     if refused:
+        from attribution.graph.recognize.functions import operations_named
+
         raise BadInput(
             f"{method} is defined for networks of Relu, Relu6, LeakyRelu and PReLU alone; this one has "
             f"{listed(operations_named(graph, refused, target), 5)}"

@@ -30,7 +30,7 @@ import resource
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -279,25 +279,15 @@ def _publish(
     scores, replicates = _input_scores(runner, outcomes)
     if to_come and not any(scores.values()):
         return ""  # the matrix would be empty
-    there = {outcome.task.benchmark for outcome in outcomes}
-    definitions = [one for one in request.benchmarks.values() if one.name in there]
+    definitions = [one for one in request.benchmarks.values() if one.name in scores]
     metrics = list(request.metrics.values())
-    given = _given(flag_values)
-    settings = {
-        "command": _line(given),
-        "next": _line([*(flag for flag in given if flag != "--quick"), *_output_dir(flag_values)])
-        if flag_values.quick
-        else "",
-        "lead": _lead(flag_values, request, outcomes),
-        "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
-    }
     data = ReportData(
         results=[outcome.result for outcome in outcomes if not outcome.task.network],
         scores=scores,
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, list(request.methods)),
-        settings=settings,
+        settings=_settings(flag_values, request, outcomes),
         reasons=_reasons(definitions, outcomes),
         custom=request.custom,
         notes=_notes(outcomes),
@@ -309,6 +299,18 @@ def _publish(
         goes_on=goes_on,
     )
     return publish.publish(request.directory, data, request.other)
+
+
+def _settings(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return the texts of the page about the run: the command, that of the full report, lead and footer."""
+    given = _given(flag_values)
+    full = [*(flag for flag in given if flag != "--quick"), *_output_dir(flag_values)]
+    return {
+        "command": _line(given),
+        "next": _line(full) if flag_values.quick else "",
+        "lead": _lead(flag_values, request, outcomes),
+        "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
+    }
 
 
 def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> tuple[dict[str, list], dict[str, list[list]]]:
@@ -345,21 +347,37 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _lead(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> str:
     """Return the sentences below the report's heading."""
-    custom = request.custom
-    text = "Attribution maps compared with known ground truth."
+    sentences = ["Attribution maps compared with known ground truth."]
     if flag_values.quick:
-        text += " A quick run, with few inputs: its intervals are wide."
-    thrifty = [one for one in request.benchmarks.values() if one.map_error and not flag_values.exhaustive]
-    if thrifty:
-        text += (
-            f" In {listed(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
-            f"estimated error of {100 * max(one.map_error for one in thrifty):.0f} % needs; --exhaustive takes all."
-        )
-    if custom:
+        sentences.append("A quick run, with few inputs: its intervals are wide.")
+    if not flag_values.exhaustive:
+        sentences += _thrifty(request.benchmarks.values())
+    return " ".join([*sentences, *_own(request, outcomes)])
+
+
+def _thrifty(definitions: Iterable[Benchmark]) -> list[str]:
+    """Return a sentence on the points of Integrated Gradients, if some benchmarks take fewer."""
+    thrifty = [one for one in definitions if one.map_error]
+    if not thrifty:
+        return []
+    error = 100 * max(one.map_error for one in thrifty)
+    return [
+        f"In {listed(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
+        f"estimated error of {error:.0f} % needs; --exhaustive takes all."
+    ]
+
+
+def _own(request: _Request, outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a sentence on the user's methods and one on the user's network, if there are any."""
+    sentences = []
+    if custom := request.custom:
         functions = ", ".join(name.rpartition(":")[2] for name in custom)
-        text += f" With {'a method' if len(custom) == 1 else f'{len(custom)} methods'} of your own: {functions}."
+        number = "a method" if len(custom) == 1 else f"{len(custom)} methods"
+        sentences.append(f"With {number} of your own: {functions}.")
     fits = any(outcome.task.own_model and not outcome.model_refused for outcome in outcomes)
-    return text + (f" With your own network {shown_path(request.model)}." if request.model and fits else "")
+    if request.model and fits:
+        sentences.append(f"With your own network {shown_path(request.model)}.")
+    return sentences
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:

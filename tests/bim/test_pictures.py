@@ -6,6 +6,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from attribution_benchmarks.core.figures import OWN_METHOD
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from bim import _pictures, scores
 from bim.definition import BENCHMARK
 
@@ -48,15 +49,21 @@ def test_the_examples_are_images_that_were_drawn(run):
         assert values.shape == (2, 3, 32, 32) and values.min() >= 0 and values.max() <= 1
 
 
-def test_bars_are_sorted_and_a_users_method_has_its_color():
+@pytest.mark.parametrize(
+    "metric, below",
+    [(scores.METRICS["idr"], "a.py:mine"), (METRIC_REGISTRY["deletion"], "gradient")],
+    ids=["more is better", "less is better"],
+)
+def test_the_best_bar_is_on_top_and_a_users_method_has_its_color(metric, below):
     rows = [
-        {"method": name, "metric": "idr", "value": value, "low": value, "high": value, "n": 9, "kind": kind}
+        {"method": name, "metric": metric.name, "value": value, "low": value, "high": value, "n": 9, "kind": kind}
         for name, value, kind in (("a.py:mine", 0.2, "method"), ("gradient", 0.9, "method"), ("random", 0.5, "control"))
     ]
-    axis = _pictures._bars("idr", rows, {row["method"]: row["method"] for row in rows}).axes[0]
-    assert [text.get_text() for text in axis.get_yticklabels()] == ["a.py:mine", "random", "gradient"]  # from below
-    colors = [to_hex(bar.get_facecolor()) for bar in axis.patches]
-    assert colors[0] == OWN_METHOD and len(set(colors)) == 3
+    axis = _pictures._bars(metric, rows, {row["method"]: row["method"] for row in rows}).axes[0]
+    names = [text.get_text() for text in axis.get_yticklabels()]
+    assert names[0] == below and names[1] == "random"  # from below
+    colors = dict(zip(names, (to_hex(bar.get_facecolor()) for bar in axis.patches), strict=True))
+    assert colors["a.py:mine"] == OWN_METHOD and len(set(colors.values())) == 3
 
 
 def test_wide_intervals_leave_the_curves_readable():
