@@ -126,7 +126,7 @@ def _drawn_masks(
         generators = [batching.generator(seed, number, "rise") for number in range(first, last + 1)]
         return random_masks(generators, spatial, cells, probability, stretch)
 
-    if len(spatial) > 1 or 2**cells * -(-spatial[0] // cells) > 4 * masks:  # so many that few are drawn repeatedly
+    if len(spatial) > 1 or 2**cells * -(-spatial[0] // cells) > 4 * masks:  # then few are drawn repeatedly
         return functools.lru_cache(1)(drawn), np.ones(masks, np.float32)  # a pass needs its masks twice
     distinct, counts = _distinct(drawn(0, masks - 1))
     return lambda first, last: distinct[first : last + 1], counts
