@@ -339,32 +339,18 @@ def path_means(
     scores : np.ndarray
         ``(2, N)`` float64: the target scores at the end and at the start.
     """
-    rules = ("trapezoid", "uniform") if map_error else ("trapezoid",)
-    if not 0 < map_error + tolerance < 1 or (map_error and tolerance) or quadrature not in rules:
-        raise BadInput(
-            f"tolerance={tolerance:g} and map_error={map_error:g} with quadrature='{quadrature}'; one of the two lies "
-            "between 0 and 1, and needs quadrature='trapezoid', or 'uniform' with a map_error"
-        )
-    steps, scores, ends = points - 1, np.empty((2, len(queries))), np.array([1, 0], np.float32)
-    of_ends, inner, means = (np.zeros(difference.shape) for _ in range(3))  # two sums of gradients
-    for number, rows, gradients, found in queries.variant_backward(2, lambda end, rows: on_path(ends[end], rows)):
-        of_ends[rows] += gradients
-        scores[number, rows] = found
+    _check_errors(quadrature, tolerance, map_error)
+    of_ends, scores = _at_ends(queries, difference, on_path)
+    inner, means = np.zeros(difference.shape), np.zeros(difference.shape)  # inner: a sum of gradients
     unfinished, before = np.arange(len(queries)), 0
-    for count in error_levels(steps) if map_error else step_levels(steps):
+    for count in error_levels(points - 1) if map_error else step_levels(points - 1):
         doubled = count == 2 * before  # then the points of the level before are half of this one's
-        places = (np.arange(1, count, 2 if doubled else 1) / count).astype(np.float32)
         inner[unfinished] *= doubled
-
-        def at(number: int, rows: np.ndarray, places: np.ndarray = places) -> np.ndarray:
-            return on_path(places[number], rows)
-
-        for _, rows, gradients in queries.variant_gradients([unfinished] * len(places), at):
-            inner[rows] += gradients
+        _add_gradients(inner, queries, on_path, np.arange(1, count, 2 if doubled else 1) / count, unfinished)
         integral = (inner[unfinished] + of_ends[unfinished] / 2) / count
         new, old = integral, means[unfinished]
         if quadrature == "uniform":  # what the mean of all points would be, from the integral
-            new = (steps * integral + of_ends[unfinished] / 2) / points
+            new = ((points - 1) * integral + of_ends[unfinished] / 2) / points
         means[unfinished] = new
         if before:
             expected = scores[0, unfinished] - scores[1, unfinished]
@@ -374,6 +360,41 @@ def path_means(
             break
         before = count
     return means, scores
+
+
+def _check_errors(quadrature: str, tolerance: float, map_error: float) -> None:
+    rules = ("trapezoid", "uniform") if map_error else ("trapezoid",)
+    if not 0 < map_error + tolerance < 1 or (map_error and tolerance) or quadrature not in rules:
+        raise BadInput(
+            f"tolerance={tolerance:g} and map_error={map_error:g} with quadrature='{quadrature}'; one of the two lies "
+            "between 0 and 1, and needs quadrature='trapezoid', or 'uniform' with a map_error"
+        )
+
+
+def _at_ends(
+    queries: ModelQueries, difference: np.ndarray, on_path: Callable[[np.float32, np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sum of the gradients at both ends of the paths, ``(N, ...)``, and the scores there, ``(2, N)``."""
+    total, scores, ends = np.zeros(difference.shape), np.empty((2, len(queries))), np.array([1, 0], np.float32)
+    for number, rows, gradients, found in queries.variant_backward(2, lambda end, rows: on_path(ends[end], rows)):
+        total[rows] += gradients
+        scores[number, rows] = found
+    return total, scores
+
+
+def _add_gradients(
+    total: np.ndarray,
+    queries: ModelQueries,
+    on_path: Callable[[np.float32, np.ndarray], np.ndarray],
+    places: np.ndarray,
+    rows: np.ndarray,
+) -> None:
+    """Add to ``total`` the gradients of some rows at shares of their paths."""
+    places = places.astype(np.float32)
+    for _, some, gradients in queries.variant_gradients(
+        [rows] * len(places), lambda number, some: on_path(places[number], some)
+    ):
+        total[some] += gradients
 
 
 def _is_close(

@@ -13,7 +13,7 @@ import functools
 import inspect
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -150,13 +150,19 @@ def found_preset(name: str, known: Mapping[str, Library]) -> tuple[Library, Pres
     library = known[library_name]
     preset = library.presets.get(method)
     if preset is None:
-        theirs = [one for one in library.presets if _can(library, one)]
-        hint = f"the libraries with '{method}' are {listed(having)}" if having else f"it has {listed(theirs)}"
-        raise BadInput(f"{library.title} {library.version} has no '{method}'; {hint}")
+        raise BadInput(
+            f"{library.title} {library.version} has no '{method}'; {_what_there_is(library, method, having)}"
+        )
     if not preset.is_usable:
         why = "could not be run" if preset.status == ABSENT else f"computes a '{method}' that is not reproduced here"
         raise BadInput(f"'{name}' is not defined: {library.title} {library.version} {why}. {preset.evidence}")
     return library, preset
+
+
+def _what_there_is(library: Library, method: str, having: Sequence[str]) -> str:
+    if having:
+        return f"the libraries with '{method}' are {listed(having)}"
+    return f"it has {listed(one for one in library.presets if _can(library, one))}"
 
 
 def _can(library: Library, method: str) -> bool:

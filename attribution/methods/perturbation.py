@@ -90,16 +90,7 @@ def rise(
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
     difference = queries.inputs - start
     channels = math.prod(difference.shape[1 + len(spatial) :])  # 1 of a vector
-
-    def drawn(first: int, last: int) -> np.ndarray:
-        generators = [batching.generator(queries.seed, number, "rise") for number in range(first, last + 1)]
-        return random_masks(generators, spatial, cells, probability, stretch)
-
-    masks_of: Callable[[int, int], np.ndarray] = functools.lru_cache(1)(drawn)  # a pass needs its masks twice
-    counts = np.ones(masks, np.float32)
-    if len(spatial) == 1 and 2**cells * -(-spatial[0] // cells) <= 4 * masks:  # so few that many are drawn repeatedly
-        distinct, counts = _distinct(drawn(0, masks - 1))
-        masks_of = lambda first, last: distinct[first : last + 1]  # noqa: E731
+    masks_of, counts = _drawn_masks(queries.seed, masks, spatial, cells, probability, stretch)
 
     def masks_and_pairs(numbers: np.ndarray) -> Iterator[tuple[np.ndarray, slice]]:
         for mask, (_, begin, end) in zip(masks_of(numbers[0], numbers[-1]), batching.pieces(numbers), strict=True):
@@ -124,6 +115,21 @@ def rise(
     else:
         total /= masks * probability
     return total
+
+
+def _drawn_masks(
+    seed: int, masks: int, spatial: tuple[int, ...], cells: int, probability: float, stretch: str
+) -> tuple[Callable[[int, int], np.ndarray], np.ndarray]:
+    """Return a function from the first and the last number to those masks of ``rise``, and how often each counts."""
+
+    def drawn(first: int, last: int) -> np.ndarray:
+        generators = [batching.generator(seed, number, "rise") for number in range(first, last + 1)]
+        return random_masks(generators, spatial, cells, probability, stretch)
+
+    if len(spatial) > 1 or 2**cells * -(-spatial[0] // cells) > 4 * masks:  # then few are drawn repeatedly
+        return functools.lru_cache(1)(drawn), np.ones(masks, np.float32)  # a pass needs its masks twice
+    distinct, counts = _distinct(drawn(0, masks - 1))
+    return lambda first, last: distinct[first : last + 1], counts
 
 
 def _distinct(masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ import attribution
 from attribution import Method
 from attribution.errors import BadInput
 from attribution.files import check_directory
+from attribution.methods.libraries import is_preset
 from attribution.methods.registry import as_method, name_of
 from attribution.model_paths import find_saved_model
 from attribution.remote_files import origin
@@ -144,9 +145,7 @@ def prepare(
 
     Without a ``store``, numbers are kept where the benchmark keeps them by default.
     """
-    settings = benchmark.settings() if settings is None else settings
-    if type(settings) is not benchmark.settings:
-        raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
+    settings = _settings_of(benchmark, settings)
     from_files = bool(getattr(settings, "precomputed_maps", ""))
     if methods is None:
         methods = () if from_files else benchmark.methods
@@ -157,18 +156,43 @@ def prepare(
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
     found = {} if from_files else benchmark.with_parameters(_resolved(benchmark, chosen), settings)
-    if error := getattr(settings, "map_error", 0):
-        found = {
-            name: (method, {**given, "map_error": error} if "map_error" in getattr(method, "defaults", ()) else given)
-            for name, (method, given) in found.items()
-        }
     if store is None:
-        store = ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
-    places = tuple(metric if isinstance(metric, str) else metric.name for metric in metrics or selected)
+        store = _own_store(benchmark, settings, in_worker)
     return Run(
-        benchmark, settings, selected, tuple(chosen), found, store, progress, in_worker, place=place,
-        metric_places=places,
+        benchmark, settings, selected, tuple(chosen), _with_map_error(found, settings), store, progress, in_worker,
+        place=place, metric_places=_places(metrics or selected),
     )  # fmt: skip
+
+
+def _settings_of(benchmark: Benchmark, settings: RunSettings | None) -> RunSettings:
+    if settings is None:
+        return benchmark.settings()
+    if type(settings) is not benchmark.settings:
+        raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
+    return settings
+
+
+def _with_map_error(found: Chosen, settings: RunSettings) -> Chosen:
+    """Return methods with the settings' ``map_error``, those that have one; what a library defines stays as it is."""
+    error = getattr(settings, "map_error", 0)
+    if not error:
+        return found
+    return {
+        name: (method, {**given, "map_error": error} if _takes_map_error(method) else given)
+        for name, (method, given) in found.items()
+    }
+
+
+def _takes_map_error(method: Any) -> bool:
+    return "map_error" in getattr(method, "defaults", ()) and not is_preset(method.name)
+
+
+def _own_store(benchmark: Benchmark, settings: RunSettings, in_worker: bool) -> ScoreStore:
+    return ScoreStore(None if in_worker else benchmark.default_scores_dir(settings) or None)
+
+
+def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:
+    return tuple(metric if isinstance(metric, str) else metric.name for metric in metrics)
 
 
 def _check_maps(settings: MapSettings) -> None:
@@ -309,6 +333,8 @@ class Evaluation(abc.ABC):
         if not self.settings.save_maps:
             return None
         described = {"benchmark": self.run.benchmark.name, **origin, "seed": self.settings.seed}
+        if self.settings.map_error:
+            described["map_error"] = self.settings.map_error
         return MapsDirectory(self.settings.save_maps, described, reduce)
 
     def computed(self, sharded_run: ShardedRun, unit: str = "input", title: str = "") -> Results:

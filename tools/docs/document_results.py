@@ -1,10 +1,10 @@
 """Write the matrix and the shares of docs/results.md from a complete report, and its tables of more networks.
 
-    python scripts/reproduce_tables.py --output_dir=report
+    python scripts/reproduce_tables.py --output_dir=report --exhaustive
     python tools/docs/document_results.py report
     python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
     python tools/docs/document_results.py twenty
-    python scripts/reproduce_tables.py --output_dir=nine --benchmarks=bim --networks=9
+    python scripts/reproduce_tables.py --output_dir=nine --benchmarks=bim --networks=9 --exhaustive
     python tools/docs/document_results.py nine
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with

@@ -140,6 +140,27 @@ def test_workers_find_a_method_as_a_library_defines_it(toy):
     assert factory()("toy").items
 
 
+def test_a_map_error_changes_integrated_gradients_but_not_what_a_library_defines(toy, tmp_path):
+    """A library's rule may have no estimate of its error, as Gauss-Legendre; its number of points is its definition."""
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    names = ("integrated_gradients", "integrated_gradients@captum", "integrated_gradients@xplique", "gradient")
+    methods = prepare(benchmark, names, ExampleSettings(map_error=0.2)).methods
+    assert [given.get("map_error") for _, given in methods.values()] == [0.2, None, None, None]
+    found = attribution_benchmarks.evaluate(f"{toy}:TOY", names, ExampleSettings(map_error=0.2, num_imgs="2"))
+    assert {row["method"] for row in found.rows} >= set(names)
+
+
+def test_saved_maps_of_another_map_error_are_not_mixed(toy, tmp_path):
+    def save(error):
+        settings = ExampleSettings(save_maps=tmp_path / "maps", num_imgs="1", map_error=error)
+        return attribution_benchmarks.evaluate(f"{toy}:TOY", ["integrated_gradients"], settings)
+
+    save(0.0)
+    with pytest.raises(BadInput, match="holds maps of another network, seed or setting"):
+        save(0.2)
+    save(0.0)
+
+
 def test_maps_in_folders_are_compared_and_the_command_names_those_that_were_chosen(toy, tmp_path):
     methods = {"mine": "gradient", "other": "gradient_x_input"}
     first = attribution_benchmarks.evaluate(f"{toy}:TOY", methods, ExampleSettings(save_maps=tmp_path / "maps"))
