@@ -50,7 +50,7 @@ from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish
-from attribution_benchmarks.report.formatting import shown_path
+from attribution_benchmarks.report.formatting import enumeration, shown_path
 from attribution_benchmarks.report.report_diff import OtherReport
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.rounds import Outcome, Rounds
@@ -304,7 +304,7 @@ def _publish(
 def _settings(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> dict[str, str]:
     """Return the texts of the page about the run: the command, that of the full report, lead and footer."""
     given = _given(flag_values)
-    full = [*(flag for flag in given if flag != "--quick"), *_output_dir(flag_values)]
+    full = [flag for flag in given if flag != "--quick"]
     return {
         "command": _line(given),
         "next": _line(full) if flag_values.quick else "",
@@ -362,7 +362,7 @@ def _thrifty(definitions: Iterable[Benchmark]) -> list[str]:
         return []
     error = 100 * max(one.map_error for one in thrifty)
     return [
-        f"In {listed(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
+        f"In {enumeration(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
         f"estimated error of {error:.0f} % needs; --exhaustive takes all."
     ]
 
@@ -389,10 +389,6 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
 def _line(given: Sequence[str]) -> str:
     """Return the command of a report with some flags."""
     return " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)])
-
-
-def _output_dir(flag_values: flags.FlagValues) -> list[str]:
-    return [flag_values["output_dir"].serialize()]
 
 
 def _say(text: str) -> None:

@@ -51,8 +51,8 @@ def _metrics() -> str:
         "with one value a position, the sum over channels, and of one input at a time; `quantus:CLASS` and "
         f"`xplique:CLASS` run the libraries. {len(cells)} definitions: {counts[EXACT]} equal the library's value to "
         f"1e-5 on random, tied, constant, zero and negative maps of pictures with odd and even sides, signals and "
-        f"vectors; {counts[DISTRIBUTION]} in distribution; {counts[OPEN]} not reproduced, {counts[ABSENT]} that "
-        f"do not run, for a stated reason.\n{''.join(_section(name, known) for name in names)}"
+        f"vectors; {counts[DISTRIBUTION]} in distribution; {counts[OPEN]} not reproduced and {counts[ABSENT]} "
+        f"not run, for stated reasons.\n{''.join(_section(name, known) for name in names)}"
     )
 
 
