@@ -10,7 +10,7 @@ import itertools
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def _bars(metric: Metric, rows, titles):
     return figure
 
 
-def _best_last(metric: Metric, rows) -> list:
+def _best_last(metric: Metric, rows: Any) -> list[Any]:
     """Return the rows with a score, the best one last, which is drawn on top."""
     scored = (row for row in rows if np.isfinite(row["value"]))
     return sorted(scored, key=lambda row: row["value"], reverse=metric.better == "less")
@@ -164,7 +164,7 @@ def _curves(rows, titles):
     return figure
 
 
-def _draw_curve(axis, rows, color: str, controls, titles) -> None:
+def _draw_curve(axis: Any, rows: Any, color: str, controls: Any, titles: Any) -> None:
     """Draw a method's curve and its intervals over the curves of all controls, which are gray."""
     for (control, others), dashes in zip(controls.items(), itertools.cycle(["--", ":", "-."])):
         axis.plot(*_along(others, "value"), color="0.5", linestyle=dashes, linewidth=1, label=titles[control])

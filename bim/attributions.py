@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
     return _smoothgrad(passes, samples=samples, squared=squared) * passes.inputs
 
 
-def _mean_on_path(passes, difference, points, map_error):
+def _mean_on_path(passes: Any, difference: np.ndarray, points: int, map_error: float) -> np.ndarray:
     """Return the mean of the gradients at ``points`` points from black to black + ``difference``, or at fewer."""
     means, _ = path_means(
         passes, difference, lambda share, rows: difference[rows] * share - CHANNEL_MEANS, points, "uniform",

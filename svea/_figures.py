@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -219,7 +219,7 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _kind(row: Mapping) -> str:
+def _kind(row: Mapping[str, Any]) -> str:
     """Return the key of a row's color among ``_BARS``."""
     return "your method" if row["kind"] == "method" and ":" in row["method"] else row["kind"]
 

@@ -27,12 +27,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 72_035,
-    "files outside tests": 322,
-    "lines of tests": 45_354,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 125,
+    "lines outside tests": 72_871,
+    "files outside tests": 324,
+    "lines of tests": 45_745,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 120,
     "highest complexity": 21,
-    "public names": 1_006,
+    "public names": 1_014,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,

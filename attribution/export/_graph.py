@@ -315,10 +315,17 @@ class GraphQueries:
 
 
 def _integrated_gradients(
-    passes: GraphQueries, *, points: int, quadrature: str, baseline: Any, tolerance: float | None, multiply: bool
+    passes: GraphQueries,
+    *,
+    points: int,
+    quadrature: str,
+    baseline: Any,
+    tolerance: float | None,
+    multiply: bool,
+    map_error: float,
 ) -> Any:
-    if tolerance:
-        raise BadInput("an exported graph takes the same points of every input; do not set tolerance")
+    if tolerance or map_error:
+        raise BadInput("an exported graph takes the same points of every input; do not set tolerance or map_error")
     alphas, weights = gradients.path_rule(points, quadrature)
     difference = passes.inputs - _path_start(passes.inputs, baseline)
 

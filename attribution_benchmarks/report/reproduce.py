@@ -14,7 +14,7 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
-In BIM and CLEVR-XAI Integrated Gradients takes as many points as an estimated error of its maps needs, with
+In benchmarks with a map error Integrated Gradients takes as many points as this estimated error of its maps needs, with
 --exhaustive all.
 
 Cost: 41 CPU minutes with --exhaustive without parts and sequences, 4 for all with --quick. Evaluations run in parallel,
