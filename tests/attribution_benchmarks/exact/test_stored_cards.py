@@ -36,8 +36,9 @@ BLIND = {
 
 OFFERED = measure_cards.offered()
 QUICK_OF_LIBRARIES = {"quantus:AUC", "quantus:Sparseness", "xplique:Complexity"}
-# Seconds each. Others are measured in the same way: max_sensitivity, faithfulness_correlation, deletion_road, emprt.
-COSTLY = {"avg_sensitivity", "mu_fidelity", "insertion_deletion_road", "smprt"}
+# Seconds each. Others are measured in the same way: max_sensitivity, faithfulness_correlation, deletion_road, emprt,
+# and metrics of Quantus.
+COSTLY = {"avg_sensitivity", "mu_fidelity", "insertion_deletion_road", "smprt", "xplique:Complexity"}
 SLOW = {name for name, metric in OFFERED.items() if isinstance(metric, str)}  # of libraries, minutes
 OTHERS = sorted(OFFERED.keys() - BLIND.keys() - (SLOW - QUICK_OF_LIBRARIES))
 
