@@ -21,7 +21,7 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
 from attribution_benchmarks.metrics.imputation import Scores, changed_scores
-from attribution_benchmarks.metrics.map_values import evidence, flat, spearman
+from attribution_benchmarks.metrics.map_values import evidence, flat, pearson, spearman
 
 _FOLDER = pathlib.Path(__file__).with_name("presets")
 
@@ -194,7 +194,7 @@ def _correlated_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> 
     """Return Pearson's correlation of the map at each number with the drop when it gets the input's minimum."""
     sets = np.eye(_things(batch, True).shape[1], dtype=bool)
     drops = _drops(batch, scores, lambda row: iter(sets), "minimum", True)
-    return _pearson(_of_numbers(values, batch), drops)
+    return pearson(_of_numbers(values, batch), drops)
 
 
 def _correlated_subsets(values: np.ndarray, batch: Batch, scores: Scores, *, size: int, runs: int) -> np.ndarray:
@@ -208,7 +208,7 @@ def _correlated_subsets(values: np.ndarray, batch: Batch, scores: Scores, *, siz
         for one in sets[row]:
             one[generator.choice(len(one), size, replace=False)] = True
     drops = _drops(batch, scores, lambda row: sets[row], "minimum", True)
-    return _pearson(np.einsum("nsp,np->ns", sets, values), drops)
+    return pearson(np.einsum("nsp,np->ns", sets, values), drops)
 
 
 def _ranked_cells(
@@ -241,13 +241,6 @@ def _drops(
     whole, targets = originals(batch, scores)
     changed = _target_scores(batch, scores, gone, apart, baseline)
     return np.asarray(np.take_along_axis(whole, targets[:, np.newaxis], axis=1) - changed)
-
-
-def _pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Pearson's correlation row by row, NaN where either is constant."""
-    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
-    with np.errstate(all="ignore"):
-        return np.asarray((first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1)))
 
 
 _OF_MASKS: dict[str, Callable[..., np.ndarray]] = {  # metric of this project -> function of values and masks

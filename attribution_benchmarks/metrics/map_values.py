@@ -38,6 +38,12 @@ def ratio(above: np.ndarray, below: np.ndarray, otherwise: float = np.nan) -> np
     return out
 
 
+def pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return Pearson's correlation row by row, (N,) float64; NaN where one is constant."""
+    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
+    return ratio((first * second).sum(axis=1), np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1)))
+
+
 def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return Spearman's rank correlation of two maps of each input, (N,) float64; 0 where one is constant."""
     return np.asarray(np.nan_to_num(correlation.spearman(flat(first), flat(second))))

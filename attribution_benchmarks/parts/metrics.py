@@ -15,6 +15,7 @@ import numpy as np
 
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
+from attribution_benchmarks.metrics import map_values
 from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops, ratio
 from attribution_benchmarks.parts.truth import (
     INFLUENCE,
@@ -51,10 +52,8 @@ def region_sums(maps: np.ndarray, batch: Batch, dilated: bool) -> np.ndarray:
 
 def pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the linear correlation of (N, parts) values, (N,); 0 where the first is constant, NaN the second."""
-    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
-    size = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    found = ratio((first * second).sum(axis=1), size, 0.0)
-    return np.where((second**2).sum(axis=1) > 0, found, np.nan)
+    constant = ((second - second.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) == 0
+    return np.where(constant, np.nan, np.nan_to_num(map_values.pearson(first, second)))
 
 
 def sign_agreement(sums: np.ndarray, exact: np.ndarray) -> np.ndarray:
