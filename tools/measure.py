@@ -32,7 +32,7 @@ LIMITS = {
     "lines of tests": 45_742,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 120,
     "highest complexity": 21,
-    "public names": 1_014,
+    "public names": 1_015,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,
