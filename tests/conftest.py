@@ -26,6 +26,7 @@ gc.set_threshold(50_000, 20, 20)
 
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
+EXHAUSTIVE = set(Path(__file__).with_name("exhaustive.txt").read_text().splitlines()[1:])
 WHEN_NAMED = {
     "versions": "installs TensorFlow for minutes",
     "families": "explains all families for minutes",
@@ -38,6 +39,8 @@ WHEN_NAMED = {
 def pytest_collection_modifyitems(config, items):
     """Mark slow tests, and begin with the files that take longest: no process has one left when the others are done."""
     for item in items:
+        if not EXHAUSTIVE.isdisjoint((item.nodeid, item.nodeid.partition("[")[0])):
+            item.add_marker("exhaustive")
         for name, what in WHEN_NAMED.items():
             if item.get_closest_marker(name) and name not in config.option.markexpr:
                 item.add_marker(pytest.mark.skip(f"{what}; -m {name} runs it"))

@@ -156,9 +156,10 @@ def test_every_public_function_tells_its_types(package):
     assert (ROOT / package.split("/")[0] / "py.typed").exists()
 
 
-def test_slow_tests_exist():
-    first, *names = (ROOT / "tests/slow.txt").read_text().splitlines()
-    assert first.startswith("#") and len(set(names)) == len(names) > 200
+@pytest.mark.parametrize(("listed", "least"), [("slow", 200), ("exhaustive", 20)])
+def test_tests_that_are_listed_exist(listed, least):
+    first, *names = (ROOT / f"tests/{listed}.txt").read_text().splitlines()
+    assert first.startswith("#") and len(set(names)) == len(names) > least
     for name in names:
-        file, _, function = name.partition("::")
+        file, _, function = name.partition("[")[0].partition("::")
         assert f"def {function}(" in (ROOT / file).read_text() or not function, name

@@ -29,7 +29,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 72_874,
     "files outside tests": 324,
-    "lines of tests": 45_742,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 45_752,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 120,
     "highest complexity": 21,
     "public names": 1_015,

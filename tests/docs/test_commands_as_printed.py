@@ -91,6 +91,9 @@ LONGEST = (
     "--preprocessing=imagenet-mean --methods=integrated_gradients@xplique",
     # tests/attribution/export exports small networks, tests/scripts/test_serve.py serves two.
     "python -m attribution.export --model=saved_models/bim/obj", "attribution-benchmarks serve --stand_in --models=",
+    # The command has its own tests; so have the benchmarks of single features and of sequences.
+    "python -m attribution.check_method", "python -m svea.benchmark --model=saved_models/svea/deletions",
+    "attribution-benchmarks score --benchmark=sequences",
 )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def pictures(cell):
     return [one for one in cell.get("outputs", []) if {"image/png", "image/jpeg"} & one.get("data", {}).keys()]
 
 
-@pytest.mark.parametrize("name", ["first_steps", pytest.param("own_model", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", ["first_steps", "own_model"])
 def test_what_is_kept_is_what_is_computed(name):
     path = ROOT / "docs" / f"{name}.ipynb"
     kept, computed = nbformat.read(path, as_version=4), run_notebooks().executed(path)

@@ -17,7 +17,6 @@ COMMANDS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.exhaustive
 def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
     """Dask gives them, too: tests/attribution_benchmarks/beam/test_precompute.py."""
     pytest.importorskip("apache_beam")

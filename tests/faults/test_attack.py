@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -23,7 +21,6 @@ def test_kills_races_and_full_disks():
     assert done.stdout.endswith("\n0 failures\n")
 
 
-@pytest.mark.exhaustive
 def test_a_training_killed_at_its_first_checkpoint_resumes_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     import targets

@@ -36,9 +36,6 @@ BLIND = {
 
 OFFERED = measure_cards.offered()
 QUICK_OF_LIBRARIES = {"quantus:AUC", "quantus:Sparseness", "xplique:Complexity"}
-# Seconds each. Others are measured in the same way: max_sensitivity, faithfulness_correlation, deletion_road, emprt,
-# and metrics of Quantus.
-COSTLY = {"avg_sensitivity", "mu_fidelity", "insertion_deletion_road", "smprt", "xplique:Complexity"}
 SLOW = {name for name, metric in OFFERED.items() if isinstance(metric, str)}  # of libraries, minutes
 OTHERS = sorted(OFFERED.keys() - BLIND.keys() - (SLOW - QUICK_OF_LIBRARIES))
 
@@ -59,7 +56,7 @@ def test_the_stored_card_is_what_is_measured(name):
     assert json.loads(cards.as_json({name: measured(name)}))[name] == json.loads(cards.FILE.read_text())[name]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in COSTLY)) for n in OTHERS])
+@pytest.mark.parametrize("name", OTHERS)
 def test_every_stored_card_is_what_is_measured(name):
     if name in QUICK_OF_LIBRARIES:
         pytest.importorskip(name.partition(":")[0])

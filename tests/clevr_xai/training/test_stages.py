@@ -41,7 +41,9 @@ def stages_of(directory):
     return [json.loads(line)["stage"] for line in (directory / "log.jsonl").read_text().splitlines()]
 
 
-def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, tmp_path, monkeypatch, eager):
+@pytest.fixture
+def first(train, tmp_path, monkeypatch, eager):
+    """Directory of a network after one step of each stage, with four images a stage."""
     monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
     monkeypatch.setattr(stages, "NUM_TRAINING", 4)
     monkeypatch.setattr(stages, "NUM_BLANK", 4)
@@ -50,11 +52,27 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
             monkeypatch.setitem(settings, "num_questions", 2)
     with eager():
         assert train(output_dir=tmp_path / "first", rounds=1)[0] == 0
-    card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
+    return tmp_path / "first"
+
+
+def scores(directory):
+    rng = np.random.default_rng(0)
+    inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
+    return attribution.load_model(str(directory), score="logits").scores(inputs), inputs
+
+
+def test_all_stages_end_in_a_network_of_the_papers_size(first, tmp_path):
+    card = (first / "MODEL_CARD.md").read_text()
     assert "`python scripts/train_relation_network.py --rounds=1 " in card and "Training scenes: 4, seed 5" in card
     assert "wording |" not in card and "in official wording)" in card and "looked at meanwhile" in card
     assert stages_of(tmp_path / "checkpoints") == ["reading", "seeing", "small", "following", "final_simple"]
+    assert scores(first)[0].shape == (2, 28)
+    assert vocabulary.read_assets(first)[1] == list(ANSWERS)
 
+
+def test_a_network_goes_on_from_a_checkpoint_and_from_an_exported_one(
+    first, train, validation_dir, tmp_path, monkeypatch, eager
+):
     kept = []
     with eager(), monkeypatch.context() as patch:  # the first and the third run write all of the card and export
         patch.setattr(stages, "blank_section", lambda *_: [])
@@ -65,7 +83,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     test_dir = shutil.copytree(validation_dir, tmp_path / "test")
     content = json.loads((test_dir / layout.SCENES).read_text())
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
-    further = {"start_from": tmp_path / "first", "test_dir": test_dir, "precision": "bfloat16", "rounds": 2}
+    further = {"start_from": first, "test_dir": test_dir, "precision": "bfloat16", "rounds": 2}
     further |= {"wording": "plain,official"}
     monkeypatch.setattr(questions, "BLOCK", 2)
     monkeypatch.setattr(stages, "SENTENCES", {"seed": 1, "blocks": 1, "counted": 1, "rounds": 1})
@@ -88,17 +106,10 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
     )
     assert "training scenes it answers" not in fourth and "| simple, official wording |" in fourth
 
-    rng = np.random.default_rng(0)
-    inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
-    first, third = (
-        attribution.load_model(str(tmp_path / name), score="logits").scores(inputs) for name in ("first", "third")
-    )
-    second = np.asarray(second(list(inputs.values())))
-    assert first.shape == (2, 28)
-    assert np.abs(first - second).max() > 0
+    before, inputs = scores(first)
+    assert np.abs(before - np.asarray(second(list(inputs.values())))).max() > 0
     # One step at the beginning of the warm-up changes little of what it starts from.
-    assert 0 < np.abs(first - third).max() < 0.1 * np.abs(first).max()
-    assert vocabulary.read_assets(tmp_path / "first")[1] == list(ANSWERS)
+    assert 0 < np.abs(before - scores(tmp_path / "third")[0]).max() < 0.1 * np.abs(before).max()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,6 @@ def test_maps_are_those_of_tensorflow(writer, reference_of):
     assert writers.write(FAMILIES["residual"], writer, folder) == folder / writer  # which is not written again
 
 
-@pytest.mark.exhaustive  # each writes two files in processes of their own
 @pytest.mark.parametrize("name", ["two_inputs", "several_outputs"])
 def test_names_of_inputs_and_outputs_are_the_writers(name, writer, reference_of):
     (cell,) = compared(reference_of, name, writer, ["gradient"])["methods"].values()

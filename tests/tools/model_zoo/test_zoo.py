@@ -17,9 +17,9 @@ OTHER_METHODS = ("deeplift", "lrp_epsilon", "ablation_cam", "gradient_rollout", 
 MOST_DIFFERENT = ("inverted_residual", "lstm", "two_inputs", "tensorflow_1")
 DIFFERENT = ("signal_residual", "vit_gelu", "examples", "live_dropout")
 OF_EVERY_KIND = (
-    "signal_residual", "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "swin",
-    "token_transformer", "lstm", "two_inputs", "channels_first", "mixed_float16", "static_batch", "bytes", "examples",
-    "segmentation", "tensorflow_1", "keras_int8", "live_dropout",
+    "signal_residual", "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "lstm", "two_inputs",
+    "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation", "tensorflow_1",
+    "live_dropout",
 )  # fmt: skip
 
 
