@@ -61,6 +61,8 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     if not first:
         return f"No method beats every baseline ({PASSES}) on any metric", ""
     text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
+    if open_ := sum(not one.makes_marks() for one in tests.values()):
+        return text, f"{count_of(open_, 'further metric')}: too few networks or inputs for a verdict."
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
 
 
@@ -199,10 +201,13 @@ def _like(tests: ColumnTests | None, best: Sequence[str], names: Names) -> str:
 
 
 def _of_ties(caveats: Mapping[str, str], names: Names) -> str:
-    """Return the caveat that all have, or that of each."""
-    if len(set(caveats.values())) == 1:
-        return next(iter(caveats.values()))
-    return enumeration((f"{names(name)}: {text}" for name, text in caveats.items() if text), _AT_MOST)
+    """Return the caveat that all have, or each with the methods that have it."""
+    having: dict[str, list[str]] = {}
+    for name, text in caveats.items():
+        having.setdefault(text, []).append(names(name))
+    if len(having) == 1:
+        return next(iter(having))
+    return "; ".join(f"{enumeration(of, _AT_MOST)}: {text}" for text, of in having.items() if text)
 
 
 def _caveat(

@@ -214,6 +214,16 @@ def test_the_summary_says_that_networks_are_too_few():
     assert "5 networks are too few to claim that it beats a baseline" in details
     several = scored_on_networks(0.2, 10)
     assert summary.headline(*several, names, [])[0].startswith("16 methods beat every baseline (✓) on the one metric")
+    both = {**several[1], "few": next(iter(tests.values()))}
+    assert summary.headline(several[0], both, names, [])[1] == (
+        "1 further metric: too few networks or inputs for a verdict."
+    )
+
+
+def test_tied_methods_with_one_caveat_have_it_once():
+    names = Names({}, [])
+    assert summary._of_ties({"a": "few", "b": "few"}, names) == "few"
+    assert summary._of_ties({"a": "few", "b": "no", "c": "few", "d": ""}, names) == "a and c: few; b: no"
 
 
 def test_a_few_networks_give_no_mark_and_say_so():
