@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,17 +82,22 @@ class Choice:
         known = known_method(method)
         return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
 
-    def read_maps(self, method: str, count: int) -> np.ndarray:
-        """Return the maps of the first inputs, (count, positions...) or with channels, float32."""
+    def spread(self, count: int) -> list[int]:
+        """Return the rows of at most ``count`` inputs, spread over all: neighbors are often of one class."""
+        last = len(self.names) - 1
+        return [round(place) for place in np.linspace(0, last, min(count, last + 1))]
+
+    def read_maps(self, method: str, rows: Iterable[int]) -> np.ndarray:
+        """Return the maps of some inputs, (rows, positions...) or with channels, float32."""
         folder = self.maps / method.rpartition(":")[2]
-        return np.stack([np.load(folder / f"{name}.npy") for name in self.names[:count]])
+        return np.stack([np.load(folder / f"{self.names[row]}.npy") for row in rows])
 
     def nearest(self) -> dict[str, tuple[str, float]]:
         """Return method -> the other method of the most similar maps, and their mean rank correlation over inputs."""
-        count = min(len(self.names), _COMPARED)
-        maps = {one.method: self.read_maps(one.method, count) for one in self.verdict.standings}
+        rows = self.spread(_COMPARED)
+        maps = {one.method: self.read_maps(one.method, rows) for one in self.verdict.standings}
         places = min((each.ndim for each in maps.values()), default=2)
-        flat = {name: _summed(each, places).reshape(count, -1) for name, each in maps.items()}
+        flat = {name: _summed(each, places).reshape(len(rows), -1) for name, each in maps.items()}
         found = {}
         for name, values in flat.items():
             others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
@@ -171,8 +176,8 @@ def _summed(maps: np.ndarray, axes: int) -> np.ndarray:
 
 def shown(found: Estimate) -> str:
     """Return a mean with its interval; of a single input, which has none, the mean alone."""
-    interval = f" ({found.low:.2f} to {found.high:.2f})" if found.n > 1 else ""
-    return f"{found.value:.2f}{interval}"
+    value, low, high = (f"{round(each, 2) + 0.0:.2f}" for each in found[:3])  # no negative zero
+    return f"{value} ({low} to {high})" if found.n > 1 else value
 
 
 def _measured_worth() -> list[str]:

@@ -73,7 +73,7 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
 
 def test_mass_on_masks_is_that_of_the_maps(chosen, pictures):
     found, _ = chosen
-    maps = np.abs(found.read_maps("gradient_x_input", INPUTS)[..., 0])
+    maps = np.abs(found.read_maps("gradient_x_input", range(INPUTS))[..., 0])
     expected = (maps[:, :3].sum(axis=(1, 2)) / maps.sum(axis=(1, 2))).mean()
     np.testing.assert_allclose(found.scores["attribution_localisation"]["gradient_x_input"].value, expected, rtol=1e-5)
 
