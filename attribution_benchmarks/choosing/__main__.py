@@ -35,6 +35,7 @@ from attribution.explained_inputs import (
     words_of,
 )
 from attribution.files import check_directory
+from attribution.methods.registry import resolve_method
 from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_class_names, read_pictures
 from attribution.reading import read_array
 from attribution_benchmarks.core.progress import Bars
@@ -87,6 +88,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if files := [*([] if table else flag_values.images), *flag_values.masks]:
         find_files(files)
     targets = _targets(flag_values.target)
+    for method in flag_values.methods:
+        resolve_method(method)  # raises for a wrong name, before the network is loaded
     names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     model = load_flagged_model(flag_values)
     if names and len(names) != model.num_classes:

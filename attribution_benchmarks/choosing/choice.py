@@ -162,6 +162,11 @@ class Choice:
             "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
             "reasons: the scores are about maps and network, not about the world.",
         ]
+        if self.scores:
+            texts.append(
+                "The masks say where you expect a map to be, not what the network uses. Mass, IoU and pointing game do "
+                "not change the advice."
+            )
         return [*self.notes, *texts, *_measured_worth()]
 
     def _best_baseline(self) -> tuple[str, Estimate]:
@@ -188,5 +193,6 @@ def _measured_worth() -> list[str]:
     return [
         f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
         f"procedure reached {100 * found['chosen']:.0f} % of the way from an average method to the best one. Always "
-        f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %."
+        f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %. What the advice "
+        "is worth for other networks and inputs is not known."
     ]

@@ -125,6 +125,19 @@ def test_rounds_have_more_and_more_inputs_and_costly_methods_follow(network, pic
     assert "A first look" in str(found[0]) and "Nothing was tested" in str(found[0])
 
 
+def test_classes_and_inputs_of_a_round_are_named(network, pictures):
+    classes = np.arange(INPUTS) % 3
+    model = attribution.load_model(network)
+    right = int((model.scores(pictures).argmax(axis=1) == classes).sum())
+    first, *_, last = scoring.rounds(model, pictures, classes, methods=["gradient"])
+    assert f"The network predicts the given class of {right} of 12 inputs." in last.limits()
+    numbers = [int(name) for name in first.names]
+    assert numbers == sorted(numbers) and numbers[-1] > 3  # not the first four, which are often of one class
+    np.testing.assert_array_equal(first.targets, classes[numbers])
+    np.testing.assert_array_equal(first.inputs, pictures[numbers])
+    assert first.spread(3) == [0, 2, 3] and last.spread(4) == [0, 4, 7, 11] and last.spread(99) == list(range(12))
+
+
 def test_a_single_input_has_no_interval(network, pictures):
     found = attribution_benchmarks.choose(network, pictures[:1], methods=["gradient"])
     assert "on 1 input;" in str(found) and " to " not in str(found).splitlines()[0]
@@ -286,13 +299,17 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
         ([], "--images is empty"),
         (["--images=missing.npy"], "'missing.npy' does not exist"),
         (["--images={inputs}", "--target=cat"], "--target=cat is not a class"),
+        (["--images={inputs}", "--methods=gradients"], "no method 'gradients'; did you mean 'gradient'"),
+        (["--images={inputs}", "--class_names={names}"], "has 1 names, the model 3 classes"),
         (["--images={inputs}", "--masks={few}"], "--masks has 2 masks for 12 inputs"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, network, pictures, tmp_path, capsys):
     np.save(tmp_path / "inputs.npy", pictures)
     np.save(tmp_path / "few.npy", np.ones((2, 6, 6)))
-    given = [each.format(inputs=tmp_path / "inputs.npy", few=tmp_path / "few.npy") for each in arguments]
+    (tmp_path / "names").write_text("one\n")
+    files = {"inputs": tmp_path / "inputs.npy", "few": tmp_path / "few.npy", "names": tmp_path / "names"}
+    given = [each.format(**files) for each in arguments]
     code, said = run(capsys, f"--model={network}", f"--output_dir={tmp_path}/choice", *given)
     assert code == 2 and said.out == ""
     lines = [line for line in said.err.splitlines() if not line.startswith("note")]
