@@ -156,9 +156,10 @@ class Choice:
     def limits(self) -> list[str]:
         """Return what cannot be known without ground truth, in sentences."""
         texts = [
-            "Agreement is measured by replacing positions by other values, such as a picture's mean color or a feature's "
-            "mean over the inputs, which the network was not trained on. Another background may give another order (--background). Methods that remove "
-            "positions themselves, such as occlusion and LIME, are near to it by definition.",
+            "Agreement is measured by replacing positions by other values, such as a picture's mean color or a "
+            "feature's mean over the inputs, which the network was not trained on. Another background may give another "
+            "order (--background). Methods that remove positions themselves, such as occlusion and LIME, are near to "
+            "it by definition.",
             "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
             "reasons: the scores are about maps and network, not about the world.",
         ]

@@ -421,7 +421,7 @@ def _draw(record: Mapping[str, Any]) -> Any:
     names = ordered(record)[::-1]
     labels = [re.sub(r"\?\w+=", ", ", name) for name in names]  # the value of a parameter alone
     columns = len(GENERATORS) + len(TRUTHS)
-    figure = Figure(figsize=(8.5, 3 + 0.4 * len(names)), layout="constrained")  # as wide as a page's text
+    figure: Any = Figure(figsize=(8.5, 3 + 0.4 * len(names)), layout="constrained")  # as wide as a page's text
     above, below = figure.subfigures(2, 1, height_ratios=[0.8, 1])
     errors = above.subplots()
     heats = below.subplots(1, 2, sharey=True, width_ratios=[columns, len(KINDS)])
