@@ -124,6 +124,7 @@ class Choice:
                 "Rely on none of these maps: no method is shown to be better than maps without the network and than "
                 "its own maps on shuffled weights and of another class.",
                 f"The highest agreement is that of {self.title(leader.method)}, {beside}.",
+                "More inputs may show a difference that these do not.",
             ]
         return [*self._recommendation(verdict.best, f"{baseline} has {floor.value:.2f}"), *self._warnings()]
 
