@@ -101,7 +101,9 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
-    words = words_of(found_inputs.feed[read], flag_values.tokens) if flag_values.tokens else None
+    words = None
+    if flag_values.tokens:
+        words = dict(zip(labels, words_of(found_inputs.feed[read], flag_values.tokens), strict=True))
     directory = pathlib.Path(flag_values.output_dir)
 
     def write(found: Any) -> Any:

@@ -29,7 +29,7 @@ def write(
     directory: pathlib.Path,
     to_come: str = "",
     preprocessing: Any = None,
-    words: np.ndarray | None = None,
+    words: Mapping[str, np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
 ) -> pathlib.Path:
     """Write the page and the scores; return the page's path.
@@ -45,7 +45,7 @@ def write(
     preprocessing
         Of pictures, to show them in their colors; see ``attribution.plot``.
     words
-        (N, positions) text of tokens, to show them by.
+        Name of an input -> (positions,) text of its tokens, to show them by.
     class_names
         A name for each class; their numbers where None.
     """
@@ -146,11 +146,11 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _figures(
-    choice: Choice, preprocessing: Any, words: np.ndarray | None, class_names: Sequence[str] | None
+    choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the titles of a few methods and their maps of some inputs, as a PNG in a data address."""
     rows = choice.spread(_SHOWN)
-    inputs = np.asarray(choice.inputs if words is None else words)[rows]
+    inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
     classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
     titles = [f"{choice.names[row]}\nclass {name}" for row, name in zip(rows, classes, strict=True)]
     methods = [one.method for one in choice.verdict.standings]
