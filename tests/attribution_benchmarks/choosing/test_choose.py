@@ -138,6 +138,21 @@ def test_classes_and_inputs_of_a_round_are_named(network, pictures):
     assert first.spread(3) == [0, 2, 3] and last.spread(4) == [0, 4, 7, 11] and last.spread(99) == list(range(12))
 
 
+def test_words_are_those_of_the_scored_inputs(network, pictures, monkeypatch):
+    """A round scores some inputs, not the first ones; the words of these are drawn."""
+    first, *_ = scoring.rounds(network, pictures, methods=["gradient"])
+    words = {str(number): np.array([f"word {number}"], object) for number in range(INPUTS)}
+    drawn = []
+
+    class Figure:
+        def savefig(self, content, **options):
+            content.write(b"")
+
+    monkeypatch.setattr(page.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
+    list(page._figures(first, None, words, None))
+    assert drawn == [[[f"word {name}"] for name in first.names]]
+
+
 def test_a_single_input_has_no_interval(network, pictures):
     found = attribution_benchmarks.choose(network, pictures[:1], methods=["gradient"])
     assert "on 1 input;" in str(found) and " to " not in str(found).splitlines()[0]
