@@ -124,6 +124,7 @@ def _start_filter() -> tuple[int | None, subprocess.Popen[bytes] | None]:
 
 
 def _silence_python_warnings() -> None:
-    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing. Commands print missed sums."""
+    """Keep only errors of TensorFlow's Python loggers: no deprecations, no retracing. Commands print missed sums."""
     warnings.simplefilter("ignore", MissedSum)
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    for name in ("tensorflow", "absl"):  # the second warns that gradients of a JAX file will fail; they do not
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -35,7 +35,8 @@ from attribution.explained_inputs import (
     words_of,
 )
 from attribution.files import check_directory
-from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_pictures
+from attribution.methods.registry import resolve_method
+from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_class_names, read_pictures
 from attribution.reading import read_array
 from attribution_benchmarks.core.progress import Bars
 
@@ -57,6 +58,7 @@ flags.DEFINE_list("methods", [], "methods by comma; all that apply when empty", 
 flags.DEFINE_list(
     "target", [], "class to explain: one for all or one per input; the predicted when empty", flag_values=FLAGS
 )
+flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
 flags.DEFINE_enum(
     "preprocessing", None, list(PREPROCESSINGS), "how pixels are scaled; when empty, as attribution.explain does",
     flag_values=FLAGS,
@@ -86,7 +88,12 @@ def main(flag_values: flags.FlagValues) -> None:
     if files := [*([] if table else flag_values.images), *flag_values.masks]:
         find_files(files)
     targets = _targets(flag_values.target)
+    for method in flag_values.methods:
+        resolve_method(method)  # raises for a wrong name, before the network is loaded
+    names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     model = load_flagged_model(flag_values)
+    if names and len(names) != model.num_classes:
+        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     found_inputs = explained_inputs(
         model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
@@ -94,12 +101,14 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
-    words = words_of(found_inputs.feed[read], flag_values.tokens) if flag_values.tokens else None
+    words = None
+    if flag_values.tokens:
+        words = dict(zip(labels, words_of(found_inputs.feed[read], flag_values.tokens), strict=True))
     directory = pathlib.Path(flag_values.output_dir)
 
     def write(found: Any) -> Any:
         to_come = _to_come(found, len(labels))
-        path = page.write(found, directory, to_come, found_inputs.preprocessing, words)
+        path = page.write(found, directory, to_come, found_inputs.preprocessing, words, names)
         if to_come:
             _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
         return found

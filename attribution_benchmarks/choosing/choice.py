@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,17 +82,22 @@ class Choice:
         known = known_method(method)
         return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
 
-    def read_maps(self, method: str, count: int) -> np.ndarray:
-        """Return the maps of the first inputs, (count, positions...) or with channels, float32."""
+    def spread(self, count: int) -> list[int]:
+        """Return the rows of at most ``count`` inputs, spread over all: neighbors are often of one class."""
+        last = len(self.names) - 1
+        return [round(place) for place in np.linspace(0, last, min(count, last + 1))]
+
+    def read_maps(self, method: str, rows: Iterable[int]) -> np.ndarray:
+        """Return the maps of some inputs, (rows, positions...) or with channels, float32."""
         folder = self.maps / method.rpartition(":")[2]
-        return np.stack([np.load(folder / f"{name}.npy") for name in self.names[:count]])
+        return np.stack([np.load(folder / f"{self.names[row]}.npy") for row in rows])
 
     def nearest(self) -> dict[str, tuple[str, float]]:
         """Return method -> the other method of the most similar maps, and their mean rank correlation over inputs."""
-        count = min(len(self.names), _COMPARED)
-        maps = {one.method: self.read_maps(one.method, count) for one in self.verdict.standings}
+        rows = self.spread(_COMPARED)
+        maps = {one.method: self.read_maps(one.method, rows) for one in self.verdict.standings}
         places = min((each.ndim for each in maps.values()), default=2)
-        flat = {name: _summed(each, places).reshape(count, -1) for name, each in maps.items()}
+        flat = {name: _summed(each, places).reshape(len(rows), -1) for name, each in maps.items()}
         found = {}
         for name, values in flat.items():
             others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
@@ -119,6 +124,7 @@ class Choice:
                 "Rely on none of these maps: no method is shown to be better than maps without the network and than "
                 "its own maps on shuffled weights and of another class.",
                 f"The highest agreement is that of {self.title(leader.method)}, {beside}.",
+                "More inputs may show a difference that these do not.",
             ]
         return [*self._recommendation(verdict.best, f"{baseline} has {floor.value:.2f}"), *self._warnings()]
 
@@ -151,12 +157,18 @@ class Choice:
     def limits(self) -> list[str]:
         """Return what cannot be known without ground truth, in sentences."""
         texts = [
-            "Agreement is measured by replacing positions by other values, such as the input's mean color, which the "
-            "network was not trained on. Another background may give another order (--background). Methods that remove "
-            "positions themselves, such as occlusion and LIME, are near to it by definition.",
+            "Agreement is measured by replacing positions by other values, such as a picture's mean color or a "
+            "feature's mean over the inputs, which the network was not trained on. Another background may give another "
+            "order (--background). Methods that remove positions themselves, such as occlusion and LIME, are near to "
+            "it by definition.",
             "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
             "reasons: the scores are about maps and network, not about the world.",
         ]
+        if self.scores:
+            texts.append(
+                "The masks say where you expect a map to be, not what the network uses. Mass, IoU and pointing game do "
+                "not change the advice."
+            )
         return [*self.notes, *texts, *_measured_worth()]
 
     def _best_baseline(self) -> tuple[str, Estimate]:
@@ -171,8 +183,8 @@ def _summed(maps: np.ndarray, axes: int) -> np.ndarray:
 
 def shown(found: Estimate) -> str:
     """Return a mean with its interval; of a single input, which has none, the mean alone."""
-    interval = f" ({found.low:.2f} to {found.high:.2f})" if found.n > 1 else ""
-    return f"{found.value:.2f}{interval}"
+    value, low, high = (f"{round(each, 2) + 0.0:.2f}" for each in found[:3])  # no negative zero
+    return f"{value} ({low} to {high})" if found.n > 1 else value
 
 
 def _measured_worth() -> list[str]:
@@ -183,5 +195,6 @@ def _measured_worth() -> list[str]:
     return [
         f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
         f"procedure reached {100 * found['chosen']:.0f} % of the way from an average method to the best one. Always "
-        f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %."
+        f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %. What the advice "
+        "is worth for other networks and inputs is not known."
     ]

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ def write(
     directory: pathlib.Path,
     to_come: str = "",
     preprocessing: Any = None,
-    words: np.ndarray | None = None,
+    words: Mapping[str, np.ndarray] | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> pathlib.Path:
     """Write the page and the scores; return the page's path.
 
@@ -44,7 +45,9 @@ def write(
     preprocessing
         Of pictures, to show them in their colors; see ``attribution.plot``.
     words
-        (N, positions) text of tokens, to show them by.
+        Name of an input -> (positions,) text of its tokens, to show them by.
+    class_names
+        A name for each class; their numbers where None.
     """
     import jinja2
 
@@ -53,9 +56,8 @@ def write(
         loader=jinja2.FileSystemLoader(_HERE),
     )  # fmt: skip
     text = environment.get_template("page.html.jinja").render(
-        choice=choice, answer=choice.answer(), limits=choice.limits(), rows=list(_rows(choice)), to_come=to_come,
-        baselines=[(choice.title(name), *_bar(found)) for name, found in choice.verdict.baselines.items()],
-        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words)),
+        choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
+        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words, class_names)),
         masks={name: _MASKS[name] for name in choice.scores},
     )  # fmt: skip
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
@@ -103,13 +105,28 @@ def _bar(found: Estimate) -> tuple[str, float]:
     return shown(found), round(100 * max(float(np.nan_to_num(found.value)), 0.0), 1)
 
 
-def _rows(choice: Choice) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the table."""
+def _rows(choice: Choice) -> list[dict[str, Any]]:
+    """Return the lines of the table, the highest agreement first: methods, and maps without the network."""
+    rows = [*_rows_of_methods(choice), *_rows_of_baselines(choice)]
+    return sorted(rows, key=lambda row: -float(np.nan_to_num(row["value"], nan=-1.0)))
+
+
+def _rows_of_baselines(choice: Choice) -> Iterator[dict[str, Any]]:
+    for name, found in choice.verdict.baselines.items():
+        numbers, length = _bar(found)
+        yield {
+            "value": found.value, "title": choice.title(name), "name": "", "numbers": numbers, "length": length,
+            "mark": "", "passes": 0, "nearest": "", "masks": [""] * len(choice.scores),
+        }  # fmt: skip
+
+
+def _rows_of_methods(choice: Choice) -> Iterator[dict[str, Any]]:
     nearest = choice.nearest()
     for one in choice.verdict.standings:
         numbers, length = _bar(one.agreement)
         other, similarity = nearest.get(one.method, ("", math.nan))
         yield {
+            "value": one.agreement.value,
             "title": choice.title(one.method), "name": one.method, "numbers": numbers, "length": length,
             "mark": "best" if one is choice.verdict.best else "as good" if one.as_good else "",
             "recommended": one.recommended,
@@ -128,15 +145,18 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
 
-def _figures(choice: Choice, preprocessing: Any, words: np.ndarray | None) -> Iterator[tuple[str, str]]:
-    """Yield the titles of a few methods and their maps of the first inputs, as a PNG in a data address."""
-    count = min(len(choice.names), _SHOWN)
-    inputs = np.asarray((choice.inputs if words is None else words)[:count])
-    titles = [f"{name}\nclass {target}" for name, target in zip(choice.names, choice.targets[:count], strict=False)]
+def _figures(
+    choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the titles of a few methods and their maps of some inputs, as a PNG in a data address."""
+    rows = choice.spread(_SHOWN)
+    inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
+    classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
+    titles = [f"{choice.names[row]}\nclass {name}" for row, name in zip(rows, classes, strict=True)]
     methods = [one.method for one in choice.verdict.standings]
     for start in range(0, len(methods), _COLUMNS):
         some = methods[start : start + _COLUMNS]
-        maps = {choice.title(name): _drawn(choice.read_maps(name, count), inputs.ndim) for name in some}
+        maps = {choice.title(name): _drawn(choice.read_maps(name, rows), inputs.ndim) for name in some}
         figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=choice.features)
         content = io.BytesIO()
         figure.savefig(content, format="png", dpi=90)

@@ -26,7 +26,7 @@ from attribution_benchmarks.choosing.problem import problem_of, references
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, Run, evaluated, named, prepare
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, evaluated, named, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.progress import Progress, ignored
 from attribution_benchmarks.core.settings import ExampleSettings
@@ -93,9 +93,13 @@ def rounds(
     if len(refused) == len(trials):
         raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
     controls, notes = references(loaded, problem, seed)
-    scorer = _Scorer(explained_model, examples, controls, directory, ExampleSettings(batch_size=batch_size, seed=seed))
-    for some, count in _schedule(trials, len(examples.names)):
-        found = scorer.scored({name: chosen[name] for name in some}, count, progress)
+    scorer = _Scorer(
+        explained_model, bool(examples.masks), controls, directory, ExampleSettings(batch_size=batch_size, seed=seed)
+    )
+    order = np.random.default_rng(seed).permutation(len(examples.names))  # neighbors are often of one class
+    for some, count in _schedule(trials, len(order)):
+        part = examples.without(order[count:].tolist())
+        found = scorer.scored({name: chosen[name] for name in some}, part, progress)
         yield Choice(
             model=scorer.name,
             verdict=found.verdict,
@@ -103,10 +107,10 @@ def rounds(
             passes={name: trials[name].passes for name in some},
             refused=refused,
             missing=[name for name in trials if name not in {*some, *refused}],
-            notes=notes,
-            inputs=examples.inputs[:count],
+            notes=[*notes, *found.predicted],
+            inputs=part.inputs,
             features=feature_names or problem.features,
-            names=examples.names[:count],
+            names=part.names,
             targets=found.targets,
             maps=directory / "maps",
             _held=held,
@@ -128,28 +132,28 @@ class _Found:
     verdict: verdicts.Verdict
     scores: Mapping[str, Mapping[str, Estimate]]
     targets: np.ndarray
+    predicted: Sequence[str]
 
 
 class _Scorer:
-    """Scores methods on the first of some inputs; numbers of earlier rounds are stored."""
+    """Scores methods on some inputs; numbers of earlier rounds are stored."""
 
     def __init__(
-        self, model: Any, examples: Examples, controls: Sequence[Control], directory: pathlib.Path,
-        settings: ExampleSettings,
-    ):  # fmt: skip
-        self._model, self._examples, self._controls, self._directory = model, examples, controls, directory
+        self, model: Any, masks: bool, controls: Sequence[Control], directory: pathlib.Path, settings: ExampleSettings
+    ):
+        self._model, self._controls, self._directory = model, controls, directory
         self._settings = settings.replaced(save_maps=str(directory / "maps"), random_networks=RANDOM_NETWORKS)
-        self._metrics = [*verdicts.METRICS, *(WITH_MASKS if examples.masks else ())]
+        self._metrics = [*verdicts.METRICS, *(WITH_MASKS if masks else ())]
         path = pathlib.Path(origin(model.path))
         self.name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
 
-    def scored(self, methods: Mapping[str, MethodLike], count: int, progress: Progress) -> _Found:
-        """Return the verdict on the first ``count`` inputs."""
+    def scored(self, methods: Mapping[str, MethodLike], inputs: Examples, progress: Progress) -> _Found:
+        """Return the verdict on some inputs."""
         benchmark = Benchmark(name="own", title=self.name, controls=tuple(self._controls), examples=_none)
         store = ScoreStore(self._directory / "scores")
         run = prepare(benchmark, methods, self._settings, metrics=self._metrics, store=store, progress=progress)
         with contextlib.closing(store):
-            section = evaluated(self._evaluation(count, run)).section
+            section = evaluated(ExampleEvaluation(run, {self.name: self._model}, inputs)).section
         by_metric = {group.where["metric"]: group.values for group in section.input_scores}
         values = {
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
@@ -161,19 +165,19 @@ class _Scorer:
             {name: _own(name, values) for name in methods},
             {source.control: value for source, value in values.items() if not source.method},
         )
-        return _Found(found, scores, self._targets(count))
+        return _Found(found, scores, *self._classes(inputs))
 
-    def _evaluation(self, count: int, run: Run) -> ExampleEvaluation:
-        left = self._examples.without(range(count, len(self._examples.names)))
-        return ExampleEvaluation(run, {self.name: self._model}, left)
-
-    def _targets(self, count: int) -> np.ndarray:
-        """Return the explained classes of the first inputs, (count,)."""
-        if self._examples.targets is not None:
-            return np.asarray(self._examples.targets[:count])
-        some = self._examples.without(range(count, len(self._examples.names)))
-        scores = self._model.scores(some.feed, self._settings.batch_size)
-        return np.asarray(scores.argmax(axis=1))
+    def _classes(self, inputs: Examples) -> tuple[np.ndarray, list[str]]:
+        """Return the explained classes, (N,), and whether the network predicts them, in sentences."""
+        predicted = np.asarray(self._model.scores(inputs.feed, self._settings.batch_size).argmax(axis=1))
+        given = predicted if inputs.targets is None else np.asarray(inputs.targets)
+        text = f"The network predicts the given class of {(predicted == given).sum()} of {len(given)} inputs."
+        if inputs.targets is None:
+            text = (
+                "The explained classes are those that the network predicts. Whether they are right was not checked; a "
+                "map of a wrong one explains the mistake. targets= (--target=) explains given ones."
+            )
+        return given, [text] if self._model.num_classes > 1 else []
 
 
 def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:

@@ -1,13 +1,15 @@
 """The verdict: which method's maps agree best with what the network does when positions are removed.
 
 The agreement of a map is the mean of two numbers, both 1 for a network that adds up its positions and its exact
-contributions, both about 0 for a map that says nothing:
+contributions:
 
 - Pearson's correlation of the map's sums over random fifths of the positions with the drops of the score without them
   (``faithfulness_correlation``);
 - the cosine of the map's sums over random patches and the drops without them, at least 0: √(1 - ``infidelity``).
 
-The first does not see a constant added to a map, the second does. Both need the same few passes for all maps.
+The first does not see a constant added to a map, the second does. Of a map that says nothing the first is about 0. The
+second is not where most drops are positive and the map is, too, so agreement is compared with such maps. Both need the
+same few passes for all maps.
 
 A method is *recommended* if its agreement is higher than that of every reference: maps without the network, its own
 maps on networks of shuffled weights, and its own maps of another class. Of several references the largest p-value

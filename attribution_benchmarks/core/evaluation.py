@@ -469,9 +469,18 @@ class ExampleEvaluation(TableEvaluation):
         return score_rows(results.sources, scores, metrics) + curve_rows(results, metrics.values(), self.data.clusters)
 
     def heading(self, results: Results) -> list[str]:
-        """Return the number of inputs and the network."""
+        """Return the number of inputs and the network, and facts about it."""
         models = ", ".join(self.models) or "saved maps"
-        return [f"{self.run.benchmark.title}: {len(self.data.names):,} inputs, {models}"]
+        return [f"{self.run.benchmark.title}: {len(self.data.names):,} inputs, {models}", *self.facts()]
+
+    def facts(self) -> list[str]:
+        """Return of how many inputs each network predicts the given class, in sentences; none without given classes."""
+        given, sentences = self.data.targets, []
+        for name, model in self.models.items() if given is not None else ():
+            if model.num_classes > 1:
+                right = model.scores(self.data.feed, self.settings.batch_size).argmax(axis=1) == given
+                sentences.append(f"{name} predicts the given class of {right.sum():,} of {len(right):,} inputs.")
+        return sentences
 
     def data_fingerprints(self, results: Sequence[Results]) -> dict[str, str]:
         """Return the fingerprint of the inputs' names, which hold their content."""

@@ -419,44 +419,50 @@ def _draw(record: Mapping[str, Any]) -> Any:
     from matplotlib.figure import Figure
 
     names = ordered(record)[::-1]
-    figure = Figure(figsize=(15, 1.8 + 0.24 * len(names)), layout="constrained")
+    labels = [re.sub(r"\?\w+=", ", ", name) for name in names]  # the value of a parameter alone
     columns = len(GENERATORS) + len(TRUTHS)
-    axes = figure.subplots(1, 3, sharey=True, width_ratios=[8, columns, len(KINDS)])
+    figure: Any = Figure(figsize=(8.5, 3 + 0.4 * len(names)), layout="constrained")  # as wide as a page's text
+    above, below = figure.subfigures(2, 1, height_ratios=[0.8, 1])
+    errors = above.subplots()
+    heats = below.subplots(1, 2, sharey=True, width_ratios=[columns, len(KINDS)])
+    for axis in (errors, heats[0]):
+        axis.set(yticks=range(len(names)), yticklabels=labels, ylim=(-0.7, len(names) - 0.3))
+        axis.tick_params("y", labelsize=9)
     for place, name in enumerate(names):
         cells = agreements(record, [name])[0]
         cells = np.nanmean(cells[np.isfinite(cells).any(axis=1)], axis=1)
-        axes[0].hlines(place, cells.min(), cells.max(), color="lightgray", linewidth=4)
+        errors.hlines(place, cells.min(), cells.max(), color="lightgray", linewidth=4)
     for error, marker, values in zip(
         ERRORS, "osd^", np.array([by_error(record, name) for name in names]).swapaxes(0, 1), strict=True
     ):
-        axes[0].plot(np.nanmean(values, axis=1), range(len(names)), marker, markersize=4, label=error)
-    axes[0].axvline(0, color="gray", linewidth=0.8)
-    axes[0].set(yticks=range(len(names)), yticklabels=names, xlim=(-0.6, 1.02), ylim=(-0.7, len(names) - 0.3),
-                title="Rank correlation with the true error")  # fmt: skip
-    axes[0].legend(loc="upper center", bbox_to_anchor=(0.2, -0.03), ncol=2, frameon=False)
-    axes[0].grid(axis="y", linewidth=0.3)
+        errors.plot(np.nanmean(values, axis=1), range(len(names)), marker, markersize=4, label=error)
+    errors.axvline(0, color="gray", linewidth=0.8)
+    errors.set(xlim=(-0.6, 1.02), title="Rank correlation with the true error")
+    errors.legend(loc="lower right")
+    errors.grid(axis="y", linewidth=0.3)
     origin = np.array([generator_of(network) for network in record["networks"]])
     reference = agreements(record, names)[:, :: len(ERRORS)]  # by the distance, (metrics, truths, networks)
     with warnings.catch_warnings(action="ignore"):
         parts = [np.nanmean(reference[..., origin == generator], axis=(1, 2)) for generator in GENERATORS]
         parts += list(np.nanmean(reference, axis=2).T)
     kinds = [[record["metrics"][name]["by_kind"][kind] for kind in KINDS] for name in names]
-    _heat(axes[1], np.stack(parts, axis=1), [*GENERATORS, *(f"truth: {truth}" for truth in TRUTHS)])
-    image = _heat(axes[2], np.array(kinds, np.float64), list(KINDS))
-    axes[1].set_title("By generator and truth (distance)")
-    axes[2].set_title("Within the grades of one corruption (distance)")
-    figure.colorbar(image, ax=axes[-1], label="rank correlation", aspect=40)
+    _heat(heats[0], np.stack(parts, axis=1), [*GENERATORS, *(f"truth: {truth}" for truth in TRUTHS)])
+    image = _heat(heats[1], np.array(kinds, np.float64), list(KINDS))
+    heats[0].set_title("By generator and truth")
+    heats[1].set_title("Within the grades of one corruption")
+    below.colorbar(image, ax=heats, label="rank correlation with the distance", orientation="horizontal", aspect=60)
     return figure
 
 
 def _heat(axis: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
     """Draw numbers, (metrics, columns), with their colors; return matplotlib's image."""
     image = axis.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    axis.set_xticks(range(len(columns)), [each.replace("_", " ") for each in columns], rotation=40, ha="right")
+    axis.set_xticks(range(len(columns)), [each.replace("_", " ") for each in columns], rotation=90)
     for row, column in np.argwhere(np.isfinite(values)):
         value = values[row, column].round(1) + 0.0  # no negative zero
         color = "white" if abs(value) > 0.6 else "black"
-        axis.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=color)
+        text = f"{value:.0f}" if value in (-1, 0, 1) else f"{value:.1f}".replace("0.", ".")
+        axis.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
     return image
 
 

@@ -115,10 +115,10 @@ class Evaluation(ExampleEvaluation):
         scored = scores_of_interventions(images, functools.partial(model.scores, batch_size=64), len(SETS))
         return cls(run, loaded.models, dataclasses.replace(loaded.data, truth={**loaded.data.truth, **scored}))
 
-    def heading(self, results: Results) -> list[str]:
-        """Return the number of inputs, and facts about the network."""
+    def facts(self) -> list[str]:
+        """Return facts about the network."""
         data = self.data
-        return [*super().heading(results), *findings(Batch(data.inputs, data.names, data.targets, truth=data.truth))]
+        return findings(Batch(data.inputs, data.names, data.targets, truth=data.truth))
 
     def input_scores(self, results: Results) -> list[InputScores]:
         """Return each input's value; by the checks, at the threshold that is best on the other half of the inputs."""

@@ -73,7 +73,7 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
 
 def test_mass_on_masks_is_that_of_the_maps(chosen, pictures):
     found, _ = chosen
-    maps = np.abs(found.read_maps("gradient_x_input", INPUTS)[..., 0])
+    maps = np.abs(found.read_maps("gradient_x_input", range(INPUTS))[..., 0])
     expected = (maps[:, :3].sum(axis=(1, 2)) / maps.sum(axis=(1, 2))).mean()
     np.testing.assert_allclose(found.scores["attribution_localisation"]["gradient_x_input"].value, expected, rtol=1e-5)
 
@@ -123,6 +123,34 @@ def test_rounds_have_more_and_more_inputs_and_costly_methods_follow(network, pic
     assert [len(one.names) for one in found] == [4, 4, 12]
     assert found[0].missing == ["kernel_shap"] and not found[1].missing
     assert "A first look" in str(found[0]) and "Nothing was tested" in str(found[0])
+
+
+def test_classes_and_inputs_of_a_round_are_named(network, pictures):
+    classes = np.arange(INPUTS) % 3
+    model = attribution.load_model(network)
+    right = int((model.scores(pictures).argmax(axis=1) == classes).sum())
+    first, *_, last = scoring.rounds(model, pictures, classes, methods=["gradient"])
+    assert f"The network predicts the given class of {right} of 12 inputs." in last.limits()
+    numbers = [int(name) for name in first.names]
+    assert numbers == sorted(numbers) and numbers[-1] > 3  # not the first four, which are often of one class
+    np.testing.assert_array_equal(first.targets, classes[numbers])
+    np.testing.assert_array_equal(first.inputs, pictures[numbers])
+    assert first.spread(3) == [0, 2, 3] and last.spread(4) == [0, 4, 7, 11] and last.spread(99) == list(range(12))
+
+
+def test_words_are_those_of_the_scored_inputs(network, pictures, monkeypatch):
+    """A round scores some inputs, not the first ones; the words of these are drawn."""
+    first, *_ = scoring.rounds(network, pictures, methods=["gradient"])
+    words = {str(number): np.array([f"word {number}"], object) for number in range(INPUTS)}
+    drawn = []
+
+    class Figure:
+        def savefig(self, content, **options):
+            content.write(b"")
+
+    monkeypatch.setattr(page.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
+    list(page._figures(first, None, words, None))
+    assert drawn == [[[f"word {name}"] for name in first.names]]
 
 
 def test_a_single_input_has_no_interval(network, pictures):
@@ -286,13 +314,17 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
         ([], "--images is empty"),
         (["--images=missing.npy"], "'missing.npy' does not exist"),
         (["--images={inputs}", "--target=cat"], "--target=cat is not a class"),
+        (["--images={inputs}", "--methods=gradients"], "no method 'gradients'; did you mean 'gradient'"),
+        (["--images={inputs}", "--class_names={names}"], "has 1 names, the model 3 classes"),
         (["--images={inputs}", "--masks={few}"], "--masks has 2 masks for 12 inputs"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, network, pictures, tmp_path, capsys):
     np.save(tmp_path / "inputs.npy", pictures)
     np.save(tmp_path / "few.npy", np.ones((2, 6, 6)))
-    given = [each.format(inputs=tmp_path / "inputs.npy", few=tmp_path / "few.npy") for each in arguments]
+    (tmp_path / "names").write_text("one\n")
+    files = {"inputs": tmp_path / "inputs.npy", "few": tmp_path / "few.npy", "names": tmp_path / "names"}
+    given = [each.format(**files) for each in arguments]
     code, said = run(capsys, f"--model={network}", f"--output_dir={tmp_path}/choice", *given)
     assert code == 2 and said.out == ""
     lines = [line for line in said.err.splitlines() if not line.startswith("note")]

@@ -26,6 +26,7 @@ from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, prepare
+from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.core.settings import ExampleSettings, Settings, setting
 from attribution_benchmarks.core.store import ScoreStore
@@ -49,6 +50,25 @@ def test_scores_of_known_value(toy, tmp_path, capsys):
     assert set(group.values) == {"gradient", "gradient_x_input", "uniform"} and len(group.inputs) == 12
     printed = capsys.readouterr().out
     assert "Mass on the left" in printed and "Vanilla Gradient" in printed and "1.000" in printed
+
+
+class _Identity:
+    """A network whose scores are its inputs."""
+
+    num_classes = 2
+
+    def scores(self, inputs, batch_size):
+        return np.asarray(inputs)
+
+
+def test_given_classes_that_the_network_predicts_are_counted(toy):
+    run = prepare(loaded_object(f"{toy}:TOY", Benchmark, "--benchmark"), ["gradient"], ExampleSettings())
+    inputs = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+    known = Examples(inputs, targets=np.array([1, 1, 0]))
+    assert ExampleEvaluation(run, {"net": _Identity()}, known).facts() == [
+        "net predicts the given class of 2 of 3 inputs."
+    ]
+    assert not ExampleEvaluation(run, {"net": _Identity()}, Examples(inputs)).facts()
 
 
 def test_saved_maps_give_the_same_scores(toy, tmp_path):
