@@ -8,7 +8,7 @@ explained there by the libraries, and here by ``METHOD@LIBRARY``. tools/librarie
 network, the largest difference as a share of the library's maximum; of random methods the largest difference of two
 means in standard errors, and the ratio of variances. Cells of other libraries stay as they are.
 
-Cost: 5 CPU minutes with captum, 2 with dianna or innvestigate, less than 1 with the others.
+Cost: 5 CPU minutes with captum, 3 with innvestigate, less than 1 with each of the others.
 """
 
 from __future__ import annotations
@@ -69,9 +69,6 @@ def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
     elif cell in ("deeplift@shap", "kernel_shap@shap", "kernel_shap@alibi"):  # the library's mean over references
         each = [attribution.explain(cell, model, x, targets, baseline=reference) for reference in references]
         return np.mean(each, axis=0)
-    if cell == "rise@dianna":  # inputs of a call share their masks
-        each = [attribution.explain(cell, model, x, targets, seed=seed) for seed in range(repeats)]
-        return np.stack(each, axis=1).reshape(-1, *each[0].shape[1:])
     return attribution.explain(cell, model, np.repeat(x, repeats, 0), np.repeat(targets, repeats), **options)
 
 

@@ -45,7 +45,6 @@ def _given(kept):
 def dianna_cells(scores, x, targets, file):
     """Return the cells of dianna on images."""
     from dianna.methods.lime_image import LIMEImage
-    from dianna.methods.rise_image import RISEImage
 
     segments = run_cells.blocks(x.shape[1:3], 2)
 
@@ -58,11 +57,7 @@ def dianna_cells(scores, x, targets, file):
             maps.extend(method.explain(scores, image, [target], **options))
         return maps
 
-    def rise():
-        methods = [(image, target) for image, target in zip(x, targets, strict=True) for _ in range(50)]
-        return [RISEImage(p_keep=0.5).explain(scores, image, [target])[0] for image, target in methods]
-
-    return {"lime@dianna": lime, "rise@dianna": rise}
+    return {"lime@dianna": lime}
 
 
 def shapiq_cells(scores, x, targets, _):
