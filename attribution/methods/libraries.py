@@ -44,7 +44,7 @@ class Library:
     title, package, version
         As its authors write it, as ``pip`` takes it, and the version that was run.
     framework
-        ``"TensorFlow"`` or ``"PyTorch"``.
+        ``"TensorFlow"``, where tests run the library; otherwise what it needs in an environment of its own.
     presets
         Name of a method to preset.
     """

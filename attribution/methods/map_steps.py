@@ -43,6 +43,7 @@ def _mean(maps: Any, xp: Any) -> Any:
 # Name to function and words.
 _STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "absolute": (lambda maps, xp: xp.abs(maps), "absolute values"),
+    "sign": (lambda maps, xp: xp.sign(maps), "the sign"),
     "positive": (lambda maps, xp: xp.maximum(maps, 0), "negative values become 0"),
     "channel_max": (_largest, "the largest channel"),
     "channel_mean": (_mean, "the mean of the channels"),

@@ -32,6 +32,8 @@ from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
 _SUPERPIXELS = 50
+_GROUP_MEAN = "group_mean"
+_FIRST_RIDGE = 0.01  # penalty of the model by which lime's authors choose features
 _LEAST_OPENED = 1e-4  # added to the sum of masks, which may be 0
 MOST_FEATURES = 2048  # more are not removed one by one without being requested
 
@@ -404,10 +406,12 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> _Coaliti
         ``None``: ``"features"`` of a vector ``(N, F)`` and of a signal of at most 50 positions, else ``"patches"``.
         ``"features"``: every position is a group. ``"patches"``: patches of an eighth of each axis.
         ``"superpixels"``: the segments that SLIC finds in an image (Achanta et al. 2012; needs scikit-image), about
-        50. Or whole numbers of the positions' shape, one for each input or the same for all: positions with the same
-        number are one group, such as a word's tokens or a column's one-hot code.
+        50. ``"quickshift"``: those of quick shift (Vedaldi and Soatto 2008) with the numbers of lime's authors, of
+        images in [0, 1] with three channels. Or whole numbers of the positions' shape, one for each input or the same
+        for all: positions with the same number are one group, such as a word's tokens or a column's one-hot code.
     baseline
-        Values of removed groups; as in ``attribution.methods.gradients.integrated_gradients``.
+        Values of removed groups; as in ``attribution.methods.gradients.integrated_gradients``, or ``"group_mean"``:
+        each group's own mean of each channel.
 
     Raises
     ------
@@ -423,8 +427,23 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> _Coaliti
     for row, one in enumerate(labels):
         known, inverse = np.unique(one, return_inverse=True)
         numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
-    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
+    if isinstance(baseline, str) and baseline == _GROUP_MEAN:
+        start = _group_means(queries.inputs, numbered)
+    else:
+        start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
     return _Coalitions(queries, numbered, counts, start)
+
+
+def _group_means(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return inputs whose values are the means of their groups ``(N, positions...)``, of each channel alone."""
+    values = inputs.reshape(*labels.shape, -1)
+    means = np.empty(values.shape, inputs.dtype)
+    for row, groups in enumerate(labels):
+        sizes = np.bincount(groups.ravel())
+        for channel in range(values.shape[-1]):
+            sums = np.bincount(groups.ravel(), values[row, ..., channel].ravel())
+            means[row, ..., channel] = (sums / sizes)[groups]
+    return means.reshape(inputs.shape)
 
 
 def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
@@ -496,11 +515,11 @@ def removed_by_default(method: str, parameters: Mapping[str, Any], shape: tuple[
 def _labels_named(groups: str, inputs: np.ndarray) -> np.ndarray:
     if groups in _LABELS:
         return _LABELS[groups](positions(inputs.shape))[np.newaxis]
-    if groups == "superpixels" and inputs.ndim == 4:
-        return superpixels(inputs)
+    if groups in _SEGMENTS and inputs.ndim == 4:
+        return _SEGMENTS[groups](inputs)
     raise BadInput(
-        f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of whole "
-        "numbers"
+        f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' or 'quickshift' (of images), or an "
+        "array of whole numbers"
     )
 
 
@@ -522,16 +541,31 @@ def superpixels(images: np.ndarray) -> np.ndarray:
     BadInput
         If scikit-image is not installed.
     """
-    try:
-        from skimage.segmentation import slic
-    except ImportError as error:
-        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
-    found = []
+    slic, found = _segmentation().slic, []
     for image in images:
         low, high = float(image.min()), float(image.max())
         scaled = (image - low) / (high - low or 1.0)
         found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
     return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
+
+
+def _quick_shift(images: np.ndarray) -> np.ndarray:
+    """Return the segments of images ``(N, H, W, 3)`` by quick shift as lime calls it, from 0."""
+    if images.shape[-1] != 3:
+        raise BadInput(f"groups='quickshift' needs images with three channels, not {images.shape[-1]}")
+    found = [_segmentation().quickshift(image, kernel_size=4, max_dist=200, ratio=0.2) for image in images]
+    return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
+
+
+def _segmentation() -> Any:
+    try:
+        from skimage import segmentation
+    except ImportError as error:
+        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+    return segmentation
+
+
+_SEGMENTS = {"superpixels": superpixels, "quickshift": _quick_shift}
 
 
 def random(queries: ModelQueries) -> np.ndarray:
@@ -718,6 +752,7 @@ def lime(
     baseline: Any = 0.0,
     width: float = 0.25,
     ridge: float = 1.0,
+    strongest: int | None = None,
 ) -> np.ndarray:
     """LIME (Ribeiro, Singh and Guestrin 2016): coefficients of a linear model of f_t around the input.
 
@@ -732,6 +767,9 @@ def lime(
         Width of the kernel, above 0.
     ridge
         Penalty on the squared coefficients, at least 0. With 0, fewer samples than groups are refused.
+    strongest
+        Number of groups that the linear model has, those with the largest coefficients of a first one with a penalty of
+        0.01; the others get 0. ``None`` for all.
     """
     _check_samples("lime", samples, least=1)
     if not 1e-3 <= width <= 1e6 or not ridge >= 0:
@@ -750,7 +788,11 @@ def lime(
         targets = np.concatenate([queries.target_scores[row : row + 1], scores[row]]).astype(np.float64)
         distance = 1 - np.sqrt(masks.mean(axis=1))  # the cosine of a mask and of all ones
         weights = np.sqrt(np.exp(-np.square(distance) / width**2))
-        values.append(_ridge(masks, targets, weights, ridge))
+        chosen = np.arange(masks.shape[1])
+        if strongest is not None and strongest < len(chosen):
+            chosen = np.argsort(-np.abs(_ridge(masks, targets, weights, _FIRST_RIDGE)))[:strongest]
+        values.append(np.zeros(masks.shape[1]))
+        values[-1][chosen] = _ridge(masks[:, chosen], targets, weights, ridge)
     return coalitions.maps(values)
 
 

@@ -115,14 +115,15 @@ def _reproduced(name: str, preset: Preset) -> str:
 
 
 def _measured(name: str) -> str:
-    """Return what tools/libraries/compare.py found for a library of PyTorch; empty for others."""
+    """Return what tools/libraries/compare.py found for a library with its own environment; empty for others."""
     found = json.loads(MEASURED.read_text("utf-8"))["cells"].get(name, {}).values()
     if not found:
         return ""
     if all("difference" in one for one in found):
         return f" on {len(found)} networks, to {max(one['difference'] for one in found):.0e} of the maximum"
     apart = max(one["standard_errors"] for one in found)
-    return f" on {len(found)} networks: means of at least 100 maps are at most {apart:.1f} standard errors apart"
+    maps = min(one.get("maps", 100) for one in found)
+    return f" on {len(found)} networks: means of at least {maps} maps are at most {apart:.1f} standard errors apart"
 
 
 if __name__ == "__main__":

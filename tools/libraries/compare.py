@@ -1,13 +1,14 @@
-"""Compare the presets of PyTorch's libraries with the libraries, and write their evidence.
+"""Compare the presets of libraries that have an environment of their own, and write their evidence.
 
-    python tools/libraries/compare.py --environment=DIR
+    python tools/libraries/compare.py --environments=DIR,DIR
 
-DIR is a virtual environment with PyTorch, captum, zennit, grad-cam and shap in the versions of
-attribution/methods/presets. Small networks with random weights are explained there by the libraries, and here by
-``METHOD@LIBRARY``. tools/libraries/measured.json gets, by cell and network, the largest difference as a share of the
-library's maximum; of random methods the largest difference of two means in standard errors, and the ratio of variances.
+Each DIR is a virtual environment with a library in the version of attribution/methods/presets: PyTorch, captum, zennit,
+grad-cam and shap; or one of alibi, dianna, innvestigate, lime, LXT and shapiq. Small networks with random weights are
+explained there by the libraries, and here by ``METHOD@LIBRARY``. tools/libraries/measured.json gets, by cell and
+network, the largest difference as a share of the library's maximum; of random methods the largest difference of two
+means in standard errors, and the ratio of variances. Cells of other libraries stay as they are.
 
-Cost: 5 CPU minutes.
+Cost: 5 CPU minutes with captum, 3 with innvestigate, less than 1 with each of the others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "libraries")]
 
 import networks  # noqa: E402
 import numpy as np  # noqa: E402
+import run_cells  # noqa: E402
 
 import attribution  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
@@ -35,8 +37,19 @@ from attribution.methods.libraries import DISTRIBUTION, libraries  # noqa: E402
 REPEATS = 200  # of a random method, at most
 MEASURED = pathlib.Path(__file__).with_name("measured.json")
 EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
+SCRIPTS = {  # library -> script; an environment has the first that is installed
+    "captum": "torch_maps.py",
+    "lxt": "lxt_maps.py",
+    "dianna": "sampling_maps.py",
+    "lime": "sampling_maps.py",
+    "shapiq": "sampling_maps.py",
+    "alibi": "keras2_maps.py",
+    "innvestigate": "keras2_maps.py",
+}
 _NOT_COMPARED = {  # network -> cells
-    "normalized": {"excitation_backprop@zennit"},  # has no preset for batch normalization
+    # These have no preset for batch normalization.
+    "normalized": {"excitation_backprop@zennit", "lrp_epsilon@innvestigate"},
+    "gating": {"lrp_cp@lxt"},  # other gates
     **{name: {"lrp_epsilon_gamma_box@zennit"} for name in networks.VECTORS},  # needs a convolution
 }
 
@@ -51,7 +64,9 @@ def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
         options |= {"patch": 4, "stride": 4}
     elif cell.startswith("expected_gradients@"):
         options["references"] = references
-    elif cell in ("deeplift@shap", "kernel_shap@shap"):  # the library's mean over references
+    elif cell in ("lime@lime", "lime@dianna"):
+        options["groups"] = run_cells.blocks(x.shape[1:3], 4 if cell == "lime@lime" else 2)
+    elif cell in ("deeplift@shap", "kernel_shap@shap", "kernel_shap@alibi"):  # the library's mean over references
         each = [attribution.explain(cell, model, x, targets, baseline=reference) for reference in references]
         return np.mean(each, axis=0)
     return attribution.explain(cell, model, np.repeat(x, repeats, 0), np.repeat(targets, repeats), **options)
@@ -71,7 +86,11 @@ def compared(ours: np.ndarray, theirs: np.ndarray, is_random: bool) -> dict[str,
     apart = np.abs(ours.mean(axis=1) - theirs.mean(axis=1))
     ratio = variances[0].sum() / variances[1].sum()
     least = 1e-6 * np.abs(theirs).max()  # rounding, where a gradient does not change with the noise
-    return {"standard_errors": float((apart / (error + least)).max()), "ratio": float(ratio)}
+    return {
+        "standard_errors": float((apart / (error + least)).max()),
+        "ratio": float(ratio),
+        "maps": ours.shape[1],
+    }
 
 
 def agrees(found: dict[str, float]) -> bool:
@@ -81,22 +100,24 @@ def agrees(found: dict[str, float]) -> bool:
     return found["standard_errors"] <= STANDARD_ERRORS and max(found["ratio"], 1 / found["ratio"]) <= VARIANCE_RATIO
 
 
-def measured(folder: pathlib.Path) -> dict[str, Any]:
-    """Return the comparisons by cell and network."""
+def measured(folder: pathlib.Path, found_in: pathlib.Path) -> dict[str, Any]:
+    """Return the comparisons by cell and network with the maps in a folder."""
     presets = {f"{name}@{library.name}": preset for library in libraries().values()
-               for name, preset in library.presets.items() if library.framework == "PyTorch"}  # fmt: skip
-    cells: dict[str, dict[str, Any]] = {cell: {} for cell in presets}
-    for name in networks.LAYERS:
-        model, theirs = attribution.load_model(folder / name), np.load(folder / f"{name}_maps.npz")
-        for cell in set(theirs.files) & set(cells) - _NOT_COMPARED.get(name, set()):
+               for name, preset in library.presets.items() if preset.is_usable}  # fmt: skip
+    cells: dict[str, dict[str, dict[str, float]]] = {}
+    for name in sorted(networks.LAYERS):
+        theirs = np.load(found_in / f"{name}.npz")
+        chosen = sorted(set(theirs.files) & set(presets) - _NOT_COMPARED.get(name, set()))
+        model = attribution.load_model(folder / name) if chosen else None
+        for cell in chosen:
             is_random = presets[cell].status == DISTRIBUTION
             most = 100 if cell == "kernel_shap@captum" else REPEATS  # among more, coalitions of one are refused
             found = _first(theirs[cell], most)
             ours = maps_of(cell, model, name, len(found) // networks.ROWS)
-            cells[cell][name] = compared(ours, found, is_random)
+            cells.setdefault(cell, {})[name] = compared(ours, found, is_random)
             if not agrees(cells[cell][name]):
                 print(f"{cell} on {name}: {cells[cell][name]}", flush=True)
-    return {cell: dict(sorted(found.items())) for cell, found in cells.items()}
+    return cells
 
 
 def _first(maps: np.ndarray, most: int) -> np.ndarray:
@@ -105,21 +126,34 @@ def _first(maps: np.ndarray, most: int) -> np.ndarray:
     return by_input.reshape(-1, *by_input.shape[2:])
 
 
+def library_of(environment: pathlib.Path) -> str:
+    """Return the library of ``SCRIPTS`` that an environment has."""
+    return next(name for name in SCRIPTS if any(environment.glob(f"lib/python*/site-packages/{name}")))
+
+
 def main() -> None:
     """Run both sides and write the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", required=True, help="virtual environment of the libraries")
+    parser.add_argument("--environments", required=True, help="virtual environments of the libraries, comma-separated")
     parser.add_argument("--folder", help="keep networks and maps here, and use those that are there")
     options = parser.parse_args()
+    record = json.loads(MEASURED.read_text("utf-8"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.folder or temporary)
         folder.mkdir(exist_ok=True)
-        if not (folder / "errors.json").exists():
+        if not list(folder.glob("*.npz")):
             networks.write(folder, networks.build())
-            script = str(pathlib.Path(__file__).with_name("torch_maps.py"))
-            python = str(pathlib.Path(options.environment) / "bin" / "python")
-            subprocess.run([python, script, str(folder)], check=True, stderr=subprocess.DEVNULL)
-        record = json.loads((folder / "errors.json").read_text("utf-8")) | {"cells": measured(folder)}
+        for environment in map(pathlib.Path, options.environments.split(",")):
+            found_in = folder / library_of(environment)
+            if not (found_in / "record.json").exists():
+                script = pathlib.Path(__file__).with_name(SCRIPTS[found_in.name])
+                command = [str(environment / "bin" / "python"), str(script), str(folder), str(found_in)]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            found = json.loads((found_in / "record.json").read_text("utf-8"))
+            found["cells"] = measured(folder, found_in)
+            cells = {*found["cells"]}
+            record["errors"] = {name: why for name, why in record["errors"].items() if name.split()[1] not in cells}
+            record = {kind: {**values, **found[kind]} for kind, values in record.items()}
     atomic_write(MEASURED, json.dumps(record, indent=1) + "\n")
 
 

@@ -1,18 +1,14 @@
 """Explain the networks of ``networks.py`` by PyTorch's libraries, with the weights that ``networks.write`` wrote.
 
-Run by ``compare.py`` in an environment with PyTorch and the libraries: ``torch_maps.py FOLDER`` writes
-``NAME_maps.npz`` with a map of each cell, channels last, and ``errors.json`` with what did not run and the versions. Of
-a random cell there are ``REPEATS`` maps of each input.
+See ``run_cells.py``. Of a random cell there are ``REPEATS`` maps of each input.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
+import functools
 import json
-import pathlib
 import sys
 import types as modules
-import warnings
 
 # zennit's part on torchvision's networks is not needed, and torchvision often does not fit a PyTorch without CUDA.
 sys.modules["zennit.torchvision"] = modules.ModuleType("zennit.torchvision")
@@ -20,6 +16,7 @@ sys.modules["zennit.torchvision"] = modules.ModuleType("zennit.torchvision")
 import captum.attr as captum  # noqa: E402
 import numpy as np  # noqa: E402
 import pytorch_grad_cam as grad_cam  # noqa: E402
+import run_cells  # noqa: E402
 import shap  # noqa: E402
 import torch  # noqa: E402
 import zennit.attribution as zennit  # noqa: E402
@@ -27,8 +24,7 @@ import zennit.composites as composites  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget  # noqa: E402
 from torch import nn  # noqa: E402
 
-REPEATS = 200
-LIBRARIES = ("captum", "zennit", "grad-cam", "shap", "torch", "numpy")
+REPEATS = run_cells.REPEATS
 
 
 class Network(nn.Sequential):
@@ -217,43 +213,28 @@ def shap_cells(network, x, targets, references):
     return cells if x.ndim == 4 else {**cells, "kernel_shap@shap": kernel}
 
 
-def maps_of(file):
-    """Return a network's scores and the maps of the cells by name, channels last, and the errors of those without."""
+def cells_of(file):
+    """Return a network's scores and maps as functions; none of a transformer."""
     x, targets, references = (torch.from_numpy(file[name]) for name in ("x", "targets", "references"))
     images = x.ndim == 4
+    if x.ndim == 3:
+        return {}
     if images:
         x, references = (values.permute(0, 3, 1, 2).contiguous() for values in (x, references))
     network, layer = network_of(file)
     cells = captum_cells(network, layer, x, targets, references) | zennit_cells(network, x, targets)
     cells |= grad_cam_cells(network, layer, x, targets) if images else {}
     cells |= shap_cells(network, x, targets, references)
-    maps, errors = {"scores": network(x).detach().numpy()}, {}
-    for name, cell in cells.items():
-        torch.manual_seed(0)
-        np.random.seed(0)  # noqa: NPY002, which shap reads
-        try:
-            found = cell().detach()
-            maps[name] = (found.movedim(1, -1) if images and found.ndim == 4 else found).numpy()
-        except Exception as error:
-            errors[name] = f"{type(error).__name__}: {error}"
-    return maps, errors
+    return {name: functools.partial(_run, cell) for name, cell in {"scores": lambda: network(x), **cells}.items()}
 
 
-def main(folder):
-    """Explain each network and write its maps."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    errors = {}
-    for path in sorted(folder.glob("*.npz")):
-        written = path.with_name(f"{path.stem}_maps.npz")
-        if path.stem.endswith("_maps") or written.exists():
-            continue
-        maps, refused = maps_of(np.load(path))
-        np.savez(written, **maps)
-        errors |= {f"{path.stem} {name}": error for name, error in refused.items()}
-    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    (folder / "errors.json").write_text(json.dumps({"versions": versions, "errors": errors}, indent=1))
+def _run(cell):
+    """Return the maps of a cell, channels last."""
+    torch.manual_seed(0)
+    found = cell().detach()
+    return (found.movedim(1, -1) if found.ndim == 4 else found).numpy()
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    torch.set_num_threads(1)
+    run_cells.main(cells_of, ["captum", "zennit", "grad-cam", "shap", "torch", "numpy"])

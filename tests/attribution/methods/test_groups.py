@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 import attribution
 from attribution.errors import BadInput
+from attribution.methods import perturbation
 from attribution.model import batching
 
 X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
@@ -242,6 +243,34 @@ def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, netw
     assert len(np.unique(whole[2])) == 1 and len(np.unique(whole[0])) == 3
 
 
+def test_lime_of_constant_groups_is_0_where_their_mean_takes_their_place(linear):
+    flat = np.array([[1, 1, 2, 2, 2, 5]], np.float32)
+    for x, is_zero in ((flat, True), (flat + [[0.5, -0.5, 0, 0, 0, 0]], False)):
+        maps = attribution.explain("lime", linear, x, 0, groups=LABELS, baseline="group_mean", ridge=0.0)
+        assert (np.abs(maps).max() < 1e-4) == is_zero
+    assert np.abs(maps[:, 2:]).max() < 1e-4
+
+
+def test_lime_with_the_strongest_groups_has_those_of_the_largest_coefficients(linear):
+    shares = X * WEIGHTS[:, 2]
+    maps = attribution.explain("lime", linear, X, 2, groups="features", ridge=0.0, strongest=2)
+    assert (np.count_nonzero(maps, axis=1) == 2).all()
+    for of_row, share in zip(maps, shares, strict=True):
+        assert set(np.flatnonzero(of_row)) == set(np.argsort(-np.abs(share))[:2])
+    every = attribution.explain("lime", linear, X, 2, groups="features", strongest=9)
+    np.testing.assert_array_equal(every, attribution.explain("lime", linear, X, 2, groups="features"))
+
+
+def test_lime_of_lime_is_constant_in_each_segment_of_quick_shift(pictures):
+    model, images = pictures
+    segments = perturbation.labels_of(images, "quickshift")
+    maps = attribution.explain("lime@lime", model, images, 1, samples=50)
+    for of_image, labels in zip(maps, segments, strict=True):
+        assert all(np.ptp(of_image[labels == one]) == 0 for one in np.unique(labels))
+    with pytest.raises(BadInput, match="groups='quickshift' needs images with three channels, not 1"):
+        perturbation.labels_of(images[..., :1], "quickshift")
+
+
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
@@ -250,7 +279,7 @@ def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, netw
         (np.ma.masked_equal(np.zeros(6, int), 0), "groups: a masked array"),
         ([[1], [2, 3]], "groups: a list whose parts differ in shape"),
         ("words", "groups='words'; groups are None, 'features', 'patches', 'superpixels'"),
-        ("superpixels", "groups='superpixels'; groups are None, .*, 'superpixels' .of images"),
+        ("superpixels", "groups='superpixels'; groups are None, .*, 'superpixels' or 'quickshift' .of images"),
     ],
 )
 def test_other_groups_are_refused(groups, message, network):

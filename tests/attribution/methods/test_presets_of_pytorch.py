@@ -17,7 +17,7 @@ CELLS = [
     f"{name}@{library.name}"
     for library in libraries().values()
     for name, preset in library.presets.items()
-    if library.framework == "PyTorch" and preset.is_usable
+    if library.framework != "TensorFlow" and preset.is_usable
 ]
 
 
