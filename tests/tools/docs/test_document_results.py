@@ -69,7 +69,7 @@ def test_the_text_names_the_scores_with_a_mark():
 
 
 def test_the_text_counts_the_scores_of_more_pairs_of_bim():
-    text, table = document_results.PAGE.read_text("utf-8").split("<!-- /nine pairs -->")[0].split("<!-- nine pairs")
+    text, table = document_results.PAGE.read_text("utf-8").split("<!-- /ten pairs -->")[0].split("<!-- ten pairs")
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][2:]
     text = " ".join(text.split())
     assert "✓" not in table and "of BIM no score has the mark" in text
