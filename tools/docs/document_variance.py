@@ -5,7 +5,7 @@
 
 Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are in
 docs/variance.json, which keeps those of benchmarks that no report has; without a report the tables are written from it.
-Those of docs/statistics.md are of three folders, ``twenty`` and ``nine`` as in docs/results.md, and ``others``, which a
+Those of docs/statistics.md are of three folders, ``twenty`` and ``ten`` as in docs/results.md, and ``others``, which a
 command fills for each network of CLEVR-XAI:
 
     python -m clevr_xai.evaluate --num_questions=40 --methods=METHODS --model=DIR --input_scores=FILE --subset=all
