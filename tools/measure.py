@@ -27,7 +27,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 72_960,
+    "lines outside tests": 72_963,
     "files outside tests": 324,
     "lines of tests": 45_797,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 120,
