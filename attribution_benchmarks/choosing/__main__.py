@@ -81,19 +81,16 @@ def main(flag_values: flags.FlagValues) -> None:
     """Read the inputs, score, and write the page after each round."""
     from attribution_benchmarks.choosing import page, scoring
 
-    if not flag_values.images:
-        raise BadInput("--images is empty; name images, .npy files or a folder of them")
-    check_directory("output_dir", flag_values.output_dir)
+    _check_flags(flag_values)
     table = table_of(flag_values.images)
-    if files := [*([] if table else flag_values.images), *flag_values.masks]:
-        find_files(files)
     targets = _targets(flag_values.target)
-    for method in flag_values.methods:
-        resolve_method(method)  # raises for a wrong name, before the network is loaded
     names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     model = load_flagged_model(flag_values)
-    if names and len(names) != model.num_classes:
-        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
+    if names is not None and len(names) != model.num_classes:
+        raise BadInput(
+            f"number of names in --class_names={flag_values.class_names}: {len(names)}; of the model's classes: "
+            f"{model.num_classes}"
+        )
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     found_inputs = explained_inputs(
         model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
@@ -101,9 +98,7 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
-    words = None
-    if flag_values.tokens:
-        words = dict(zip(labels, words_of(found_inputs.feed[read], flag_values.tokens), strict=True))
+    words = _words(flag_values.tokens, found_inputs)
     directory = pathlib.Path(flag_values.output_dir)
 
     def write(found: Any) -> Any:
@@ -123,6 +118,23 @@ def main(flag_values: flags.FlagValues) -> None:
     for text in last.answer():
         print_line(text)
     print_line(f"open {directory / 'index.html'}", file=sys.stderr)
+
+
+def _check_flags(flag_values: flags.FlagValues) -> None:
+    """Raise ``BadInput`` for what is wrong without the network, which takes long to load."""
+    if not flag_values.images:
+        raise BadInput("--images is empty; name images, .npy files or a folder of them")
+    check_directory("output_dir", flag_values.output_dir)
+    images = [] if table_of(flag_values.images) else flag_values.images
+    if files := [*images, *flag_values.masks]:
+        find_files(files)
+    for method in flag_values.methods:
+        resolve_method(method)
+
+
+def _words(tokens: str, inputs: ExplainedInputs) -> dict[str, np.ndarray] | None:
+    """Return the words of each input by its name; None without ``--tokens``."""
+    return dict(zip(inputs.labels, words_of(inputs.feed[inputs.read], tokens), strict=True)) if tokens else None
 
 
 def _note(text: str) -> None:

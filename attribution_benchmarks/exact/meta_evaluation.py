@@ -428,30 +428,40 @@ def _draw(record: Mapping[str, Any]) -> Any:
     for axis in (errors, heats[0]):
         axis.set(yticks=range(len(names)), yticklabels=labels, ylim=(-0.7, len(names) - 0.3))
         axis.tick_params("y", labelsize=9)
-    for place, name in enumerate(names):
-        cells = agreements(record, [name])[0]
-        cells = np.nanmean(cells[np.isfinite(cells).any(axis=1)], axis=1)
-        errors.hlines(place, cells.min(), cells.max(), color="lightgray", linewidth=4)
-    for error, marker, values in zip(
-        ERRORS, "osd^", np.array([by_error(record, name) for name in names]).swapaxes(0, 1), strict=True
-    ):
-        errors.plot(np.nanmean(values, axis=1), range(len(names)), marker, markersize=4, label=error)
-    errors.axvline(0, color="gray", linewidth=0.8)
-    errors.set(xlim=(-0.6, 1.02), title="Rank correlation with the true error")
-    errors.legend(loc="lower right")
-    errors.grid(axis="y", linewidth=0.3)
-    origin = np.array([generator_of(network) for network in record["networks"]])
-    reference = agreements(record, names)[:, :: len(ERRORS)]  # by the distance, (metrics, truths, networks)
-    with warnings.catch_warnings(action="ignore"):
-        parts = [np.nanmean(reference[..., origin == generator], axis=(1, 2)) for generator in GENERATORS]
-        parts += list(np.nanmean(reference, axis=2).T)
+    _draw_errors(errors, record, names)
+    origins = _by_generator_and_truth(record, names)
     kinds = [[record["metrics"][name]["by_kind"][kind] for kind in KINDS] for name in names]
-    _heat(heats[0], np.stack(parts, axis=1), [*GENERATORS, *(f"truth: {truth}" for truth in TRUTHS)])
+    _heat(heats[0], origins, [*GENERATORS, *(f"truth: {truth}" for truth in TRUTHS)])
     image = _heat(heats[1], np.array(kinds, np.float64), list(KINDS))
     heats[0].set_title("By generator and truth")
     heats[1].set_title("Within the grades of one corruption")
     below.colorbar(image, ax=heats, label="rank correlation with the distance", orientation="horizontal", aspect=60)
     return figure
+
+
+def _draw_errors(axis: Any, record: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Draw a metric's correlation with each error, averaged over truths, and the range over truths and errors."""
+    for place, name in enumerate(names):
+        cells = agreements(record, [name])[0]
+        cells = np.nanmean(cells[np.isfinite(cells).any(axis=1)], axis=1)
+        axis.hlines(place, cells.min(), cells.max(), color="lightgray", linewidth=4)
+    for error, marker, values in zip(
+        ERRORS, "osd^", np.array([by_error(record, name) for name in names]).swapaxes(0, 1), strict=True
+    ):
+        axis.plot(np.nanmean(values, axis=1), range(len(names)), marker, markersize=4, label=error)
+    axis.axvline(0, color="gray", linewidth=0.8)
+    axis.set(xlim=(-0.6, 1.02), title="Rank correlation with the true error")
+    axis.legend(loc="lower right")
+    axis.grid(axis="y", linewidth=0.3)
+
+
+def _by_generator_and_truth(record: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
+    """Return the correlation with the distance, (metrics, generators + truths), NaN where a metric does not apply."""
+    origin = np.array([generator_of(network) for network in record["networks"]])
+    reference = agreements(record, names)[:, :: len(ERRORS)]  # by the distance, (metrics, truths, networks)
+    with warnings.catch_warnings(action="ignore"):  # of means of nothing
+        generators = [np.nanmean(reference[..., origin == generator], axis=(1, 2)) for generator in GENERATORS]
+        return np.stack([*generators, *np.nanmean(reference, axis=2).T], axis=1)
 
 
 def _heat(axis: Any, values: np.ndarray, columns: Sequence[str]) -> Any:

@@ -315,7 +315,9 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
         (["--images=missing.npy"], "'missing.npy' does not exist"),
         (["--images={inputs}", "--target=cat"], "--target=cat is not a class"),
         (["--images={inputs}", "--methods=gradients"], "no method 'gradients'; did you mean 'gradient'"),
-        (["--images={inputs}", "--class_names={names}"], "has 1 names, the model 3 classes"),
+        (["--images={inputs}", "--class_names=missing.txt"], "no missing.txt"),
+        (["--images={inputs}", "--class_names={names}"], "1; of the model's classes: 3"),
+        (["--images={inputs}", "--class_names={empty}"], "0; of the model's classes: 3"),
         (["--images={inputs}", "--masks={few}"], "--masks has 2 masks for 12 inputs"),
     ],
 )
@@ -323,8 +325,9 @@ def test_bad_input_is_one_line(arguments, message, network, pictures, tmp_path, 
     np.save(tmp_path / "inputs.npy", pictures)
     np.save(tmp_path / "few.npy", np.ones((2, 6, 6)))
     (tmp_path / "names").write_text("one\n")
-    files = {"inputs": tmp_path / "inputs.npy", "few": tmp_path / "few.npy", "names": tmp_path / "names"}
-    given = [each.format(**files) for each in arguments]
+    (tmp_path / "empty").touch()
+    files = {name: tmp_path / name for name in ("names", "empty")}
+    given = [each.format(inputs=tmp_path / "inputs.npy", few=tmp_path / "few.npy", **files) for each in arguments]
     code, said = run(capsys, f"--model={network}", f"--output_dir={tmp_path}/choice", *given)
     assert code == 2 and said.out == ""
     lines = [line for line in said.err.splitlines() if not line.startswith("note")]
