@@ -777,8 +777,7 @@ def lime(
     _check_samples("lime", samples, least=1)
     if not 1e-3 <= width <= 1e6 or not ridge >= 0:
         raise BadInput(f"lime needs width from 0.001 to 1e6 and ridge >= 0, not {width} and {ridge}")
-    if strongest is not None and not (_is_whole(strongest) and strongest >= 1):
-        raise BadInput(f"lime needs a whole number of strongest groups from 1, or None, not {strongest!r}")
+    _check_strongest(strongest)
     coalitions = coalitions_of(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples or _enough_samples(count), count)) < 0.5
@@ -799,6 +798,11 @@ def lime(
         values.append(np.zeros(masks.shape[1]))
         values[-1][chosen] = _ridge(masks[:, chosen], targets, weights, ridge)
     return coalitions.maps(values)
+
+
+def _check_strongest(strongest: Any) -> None:
+    if strongest is not None and not (_is_whole(strongest) and strongest >= 1):
+        raise BadInput(f"lime needs a whole number of strongest groups from 1, or None, not {strongest!r}")
 
 
 @_one_thread()
