@@ -692,9 +692,12 @@ def _enough_samples(count: int) -> int:
     return max(500, 4 * int(count))
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def _check_samples(method: str, samples: int | None, least: int) -> None:
-    whole = isinstance(samples, numbers.Integral) and not isinstance(samples, bool)
-    if samples is not None and not (whole and least <= samples <= 10**7):
+    if samples is not None and not (_is_whole(samples) and least <= samples <= 10**7):
         raise BadInput(f"{method} needs a number of samples from {least} to 10,000,000, or None, not {samples!r}")
 
 
@@ -768,12 +771,13 @@ def lime(
     ridge
         Penalty on the squared coefficients, at least 0. With 0, fewer samples than groups are refused.
     strongest
-        Number of groups that the linear model has, those with the largest coefficients of a first one with a penalty of
-        0.01; the others get 0. ``None`` for all.
+        Number of groups in the linear model, at least 1: those whose coefficients are largest, whatever their sign, in
+        a first model of all groups with a penalty of 0.01. The others get 0. ``None`` for all.
     """
     _check_samples("lime", samples, least=1)
     if not 1e-3 <= width <= 1e6 or not ridge >= 0:
         raise BadInput(f"lime needs width from 0.001 to 1e6 and ridge >= 0, not {width} and {ridge}")
+    _check_strongest(strongest)
     coalitions = coalitions_of(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples or _enough_samples(count), count)) < 0.5
@@ -794,6 +798,11 @@ def lime(
         values.append(np.zeros(masks.shape[1]))
         values[-1][chosen] = _ridge(masks[:, chosen], targets, weights, ridge)
     return coalitions.maps(values)
+
+
+def _check_strongest(strongest: Any) -> None:
+    if strongest is not None and not (_is_whole(strongest) and strongest >= 1):
+        raise BadInput(f"lime needs a whole number of strongest groups from 1, or None, not {strongest!r}")
 
 
 @_one_thread()

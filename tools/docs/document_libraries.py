@@ -104,11 +104,12 @@ def _row(name: str, library: Library, preset: Preset) -> list[str]:
 
 def _reproduced(name: str, preset: Preset) -> str:
     """Return the flag, its meaning, and how well both agree."""
-    if not preset.is_usable:
-        return f"{preset.status.capitalize()}: {preset.evidence}"
     values = ", ".join(f"`{key}={value!r}`" for key, value in preset.parameters.items())
     steps = ", then ".join(map_steps.about(step) for step in preset.after)
     own = f"`{preset.of}`" + f" with {values}" * bool(values) + f", then {steps}" * bool(steps)
+    if not preset.is_usable:
+        nearest = f" Nearest is {own}{_measured(name)}."
+        return f"{preset.status.capitalize()}: {preset.evidence}" + nearest * bool(_measured(name))
     own += "." * (not own.endswith("."))
     text = f"`{name}`: {own} {'Exactly' if preset.status == EXACT else 'In distribution'}{_measured(name)}."
     return f"{text} {preset.evidence}".strip()

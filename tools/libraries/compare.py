@@ -37,6 +37,7 @@ from attribution.methods.libraries import DISTRIBUTION, libraries  # noqa: E402
 REPEATS = 200  # of a random method, at most
 MEASURED = pathlib.Path(__file__).with_name("measured.json")
 EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
+PRESETS = {f"{name}@{one.name}": preset for one in libraries().values() for name, preset in one.presets.items()}
 SCRIPTS = {  # library -> script; an environment has the first that is installed
     "captum": "torch_maps.py",
     "lxt": "lxt_maps.py",
@@ -48,16 +49,21 @@ SCRIPTS = {  # library -> script; an environment has the first that is installed
 }
 _NOT_COMPARED = {  # network -> cells
     # These have no preset for batch normalization.
-    "normalized": {"excitation_backprop@zennit", "lrp_epsilon@innvestigate"},
+    "normalized": {"excitation_backprop@zennit", "lrp_epsilon@innvestigate", "lrp_alpha1beta0@innvestigate"},
     "gating": {"lrp_cp@lxt"},  # other gates
     **{name: {"lrp_epsilon_gamma_box@zennit"} for name in networks.VECTORS},  # needs a convolution
 }
 
 
 def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
-    """Return this project's maps of a cell, ``repeats`` of each input for a random one."""
+    """Return this project's maps of a cell, ``repeats`` of each input for a random one.
+
+    Those of a cell that is not reproduced are of the method and parameters that are nearest to it.
+    """
     x, targets, references = networks.inputs(name)
     options: dict[str, Any] = {}
+    if not PRESETS[cell].is_usable:
+        return attribution.explain(PRESETS[cell].of, model, x, targets, **PRESETS[cell].parameters)
     if cell == "occlusion@captum":
         options["patch"] = 4 if x.ndim == 4 else 2
     elif cell == "occlusion@zennit":
@@ -102,20 +108,18 @@ def agrees(found: dict[str, float]) -> bool:
 
 def measured(folder: pathlib.Path, found_in: pathlib.Path) -> dict[str, Any]:
     """Return the comparisons by cell and network with the maps in a folder."""
-    presets = {f"{name}@{library.name}": preset for library in libraries().values()
-               for name, preset in library.presets.items() if preset.is_usable}  # fmt: skip
     cells: dict[str, dict[str, dict[str, float]]] = {}
     for name in sorted(networks.LAYERS):
         theirs = np.load(found_in / f"{name}.npz")
-        chosen = sorted(set(theirs.files) & set(presets) - _NOT_COMPARED.get(name, set()))
+        chosen = sorted(set(theirs.files) & set(PRESETS) - _NOT_COMPARED.get(name, set()))
         model = attribution.load_model(folder / name) if chosen else None
         for cell in chosen:
-            is_random = presets[cell].status == DISTRIBUTION
+            is_random = PRESETS[cell].status == DISTRIBUTION
             most = 100 if cell == "kernel_shap@captum" else REPEATS  # among more, coalitions of one are refused
             found = _first(theirs[cell], most)
             ours = maps_of(cell, model, name, len(found) // networks.ROWS)
             cells.setdefault(cell, {})[name] = compared(ours, found, is_random)
-            if not agrees(cells[cell][name]):
+            if PRESETS[cell].is_usable and not agrees(cells[cell][name]):
                 print(f"{cell} on {name}: {cells[cell][name]}", flush=True)
     return cells
 

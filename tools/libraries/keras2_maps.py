@@ -32,8 +32,6 @@ _ANALYZERS = {
     "gradient_x_input": "InputTimesGradient",
     "integrated_gradients": "IntegratedGradients",
     "smoothgrad": "SmoothGrad",
-    "guided_backprop": "GuidedBackprop",
-    "deconvnet": "Deconvnet",
     "lrp_epsilon": "LRPEpsilon",
     "lrp_alpha1beta0": "LRPAlpha1Beta0",
 }

@@ -265,8 +265,10 @@ def test_lime_of_lime_is_constant_in_each_segment_of_quick_shift(pictures):
     model, images = pictures
     segments = perturbation.labels_of(images, "quickshift")
     maps = attribution.explain("lime@lime", model, images, 1, samples=50)
-    for of_image, labels in zip(maps, segments, strict=True):
-        assert all(np.ptp(of_image[labels == one]) == 0 for one in np.unique(labels))
+    for of_image, image, labels in zip(maps, images, segments, strict=True):
+        wide = perturbation.labels_of(255 * image[np.newaxis], "quickshift")
+        assert 1 < len(np.unique(labels)) < len(np.unique(wide))
+        assert np.ptp(of_image) > 0 and all(np.ptp(of_image[labels == one]) == 0 for one in np.unique(labels))
     with pytest.raises(BadInput, match="groups='quickshift' needs images with three channels, not 1"):
         perturbation.labels_of(images[..., :1], "quickshift")
 
