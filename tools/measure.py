@@ -27,9 +27,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 73_385,
+    "lines outside tests": 73_479,
     "files outside tests": 328,
-    "lines of tests": 45_784,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 45_859,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 120,
     "highest complexity": 21,
     "public names": 1_015,
