@@ -297,8 +297,7 @@ def explain_occlusion(method, network, x, target):
     return method(1).get_sensitivity_map(network, x[0], target, 3)[np.newaxis]
 
 
-# Networks of a preset, and how each is marked; XRAI begins with the second mark.
-MARKS = ((), pytest.mark.slow, pytest.mark.exhaustive)
+# Networks of a preset; all but the first are exhaustive.
 IMAGES = ("normalized", "images", "relu")
 ALL = ("normalized", "signals", "images")
 # Name to the library's call, the networks that it takes, and parameters that both are given.
@@ -347,7 +346,7 @@ CALLS = {
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        pytest.param(name, kind, marks=MARKS[min(place + name.startswith("xrai"), 2)])
+        pytest.param(name, kind, marks=[pytest.mark.exhaustive] * (place > 0))
         for name, (_, kinds, _) in CALLS.items()
         for place, kind in enumerate(kinds)
     ],
