@@ -241,7 +241,7 @@ class Benchmark:
     score: str = "logits"
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None
-    counts: tuple[int, int] = (30, 300)
+    counts: tuple[int, int] = (60, 300)
     map_error: float = 0.0
     contexts: tuple[Mapping[str, str], ...] = ({},)
 

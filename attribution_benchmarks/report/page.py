@@ -16,7 +16,7 @@ from attribution_benchmarks.report import charts, gallery, images, report_diff, 
 from attribution_benchmarks.report.formatting import Names, count_of, enumeration, signed
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.report.significance import MARGIN, ColumnTests, kind_of, oracle_power
+from attribution_benchmarks.report.significance import INPUTS_FOR_MARK, MARGIN, ColumnTests, kind_of, oracle_power
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 PAGES = {"index": "Overview", "tables": "Tables", "methods": "Methods", "examples": "Examples", "about": "About"}
@@ -102,7 +102,7 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
         "groups": sections.groups(matrix),
         "families": list(dict.fromkeys(line["family"] for line in lines)),
         "lines": sorted(lines, key=lambda line: (not line["compared"], -line["passes"])),
-        "margin": round(100 * MARGIN),
+        "margin": round(100 * MARGIN), "inputs_for_mark": INPUTS_FOR_MARK,
         "kept": sections.kept_lines(matrix, tests, names),
         "controls": sections.control_lines(matrix, names),
         "blanks": sections.blanks(matrix, names),

@@ -19,14 +19,14 @@ from attribution_benchmarks.report import page, report_diff, sections, significa
 from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, TOO_FEW_NETWORKS, ColumnTests
+from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, TOO_FEW, ColumnTests
 from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 _Table = tuple[list[str], list[list[str]]]  # header, lines; an empty one separates groups
 EXCLUDED = "‡"  # mark of an excluded control
 LEGEND = (
     f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
-    f"compared with every baseline; {TOO_FEW_NETWORKS}: does so as measured, on too few networks to claim it; "
+    f"compared with every baseline; {TOO_FEW}: does so as measured, on too few networks or inputs to claim it; "
     f"{EXCLUDED} no method is compared with it: it knows the truth, or its score is fixed by definition; in brackets: "
     "rank"
 )

@@ -31,8 +31,9 @@ from attribution_benchmarks.stats.statistics import (
     minimum_detectable_difference,
 )
 
+INPUTS_FOR_MARK = 60  # of one or two networks: fewer seldom contain one of the inputs on which a method fails
 MARGIN = 0.8  # a baseline that reaches a larger share of a method's score is not beaten
-PASSES, NOT_COMPARED, TOO_FEW_NETWORKS = "✓", "n/a", "†"  # marks
+PASSES, NOT_COMPARED, TOO_FEW = "✓", "n/a", "†"  # marks
 
 Array = npt.NDArray[np.float64]
 
@@ -132,9 +133,9 @@ class ColumnTests:
     def failed(self, method: str) -> list[Baseline]:
         """Return the baselines that a method does not beat by the margin, the one that is hardest to beat first.
 
-        Of too few networks those that reach more than the margin as measured.
+        Of too few networks or inputs those that reach more than the margin as measured.
         """
-        if self.too_few_networks:
+        if self.too_few:
             reached = [one for one in self.against(method) if not one.share < MARGIN]
             return sorted(reached, key=lambda one: -np.nan_to_num(one.share, nan=np.inf))
         if self.p_values.get(method, 1.0) < LEVEL:
@@ -153,29 +154,34 @@ class ColumnTests:
     def mark(self, method: str) -> str:
         """Return ``PASSES``, nothing, or why a mark is withheld.
 
-        ``NOT_COMPARED`` for want of a comparison, and ``TOO_FEW_NETWORKS`` where every measured share is below the
-        margin.
+        ``NOT_COMPARED`` for want of a comparison, and ``TOO_FEW`` networks or inputs where every measured share is
+        below the margin.
         """
         if method not in self.tested or not self.has_power() or not self.against(method):
             return ""
-        if self.too_few_networks:
-            return "" if self.failed(method) else TOO_FEW_NETWORKS
         if self.failed(method):
             return ""
+        if self.too_few:
+            return TOO_FEW
         return NOT_COMPARED if self.not_compared(method) else PASSES
 
     @property
-    def too_few_networks(self) -> bool:
-        """Whether no method could have a mark, because the networks are too few."""
-        return too_few_networks(self.networks, len(self.tested))
+    def too_few(self) -> str:
+        """What is too few for any mark, "5 networks" or "24 inputs"; empty where a mark is possible."""
+        if self.networks >= statistics.MIN_NETWORKS:
+            return f"{self.networks} networks" if too_few_networks(self.networks, len(self.tested)) else ""
+        inputs = self.independent_inputs()
+        return f"{inputs} inputs" if inputs < INPUTS_FOR_MARK else ""
 
-    def networks_needed(self) -> int | None:
-        """Return from how many networks on a method of the column could have a mark."""
-        return networks_for_mark(len(self.tested))
+    def needed(self) -> str:
+        """Return from how many networks, or inputs of one or two networks, on a method could have a mark."""
+        if self.networks < statistics.MIN_NETWORKS:
+            return f"{INPUTS_FOR_MARK} inputs"
+        return f"{networks_for_mark(len(self.tested))} networks"
 
     def makes_marks(self) -> bool:
         """Return whether inputs and networks are enough for a mark."""
-        return self.has_power() and not self.too_few_networks
+        return self.has_power() and not self.too_few
 
     def wrong_class(self, method: str) -> Baseline | None:
         """Return a method's comparison with its map for a wrong class."""

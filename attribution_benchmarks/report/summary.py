@@ -28,7 +28,7 @@ from attribution_benchmarks.report.significance import (
     MARGIN,
     NOT_COMPARED,
     PASSES,
-    TOO_FEW_NETWORKS,
+    TOO_FEW,
     Baseline,
     BaselineRecord,
     ColumnTests,
@@ -54,7 +54,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
         return _about(custom[0], matrix, tests, names)
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    if few := _too_few_networks(tests):
+    if few := _none_can_pass(tests):
         return few, ""
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     first = _most_passes(records)
@@ -66,14 +66,14 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
 
 
-def _too_few_networks(tests: Mapping[str, ColumnTests]) -> str:
-    """Return that the networks are too few for a mark on any metric; empty where they are not."""
+def _none_can_pass(tests: Mapping[str, ColumnTests]) -> str:
+    """Return that networks or inputs are too few for a mark on any metric; empty where they are not."""
     powered = [one for one in tests.values() if one.has_power()]
     if not powered or any(one.makes_marks() for one in powered):
         return ""
-    needed = min(one.networks_needed() for one in powered)
-    counts = count_range(one.networks for one in powered)
-    return f"No verdict on baselines: {counts} networks are too few, from {needed} on a method can pass ({PASSES})"
+    few = enumeration(dict.fromkeys(one.too_few for one in powered))
+    needed = " or ".join(dict.fromkeys(one.needed() for one in powered))
+    return f"No verdict on baselines: {few} are too few, from {needed} on a method can pass ({PASSES})"
 
 
 def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -106,7 +106,7 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: N
     text = f"Best rank: {'; worst: '.join(ranks)}."
     if not any(one.has_power() for one in tests.values() if name in one.tested):
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
-    if few := _too_few_networks({key: one for key, one in tests.items() if name in one.tested}):
+    if few := _none_can_pass({key: one for key, one in tests.items() if name in one.tested}):
         return f"{names(name)}: {few[0].lower()}{few[1:]}", text
     return f"{names(name)} {describe_record(record)}", text
 
@@ -144,7 +144,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     tested = [one for one in tests.values() if one.has_power()]
     records = {name: baseline_record(name, tested) for name in matrix.methods}
     first = _most_passes(records)
-    if not tested or not matrix.methods or _too_few_networks(tests):
+    if not tested or not matrix.methods or _none_can_pass(tests):
         return []
     if not first:
         return _none_passes(tested, names)
@@ -221,8 +221,8 @@ def _caveat(
         return ""
     if failed := tests.failed(best):
         return _strongest(failed, names)
-    if tests.too_few_networks:
-        return f"{tests.networks} networks are too few to claim that it beats the baselines"
+    if tests.too_few:
+        return f"{tests.too_few} are too few to claim that it beats the baselines"
     return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
 
 
@@ -256,15 +256,13 @@ def undecided(
 
 
 def _too_few(tested: Sequence[ColumnTests]) -> list[str]:
-    """Return on which metrics the networks are too few for a mark, and how many would do."""
-    few = [one for one in tested if one.too_few_networks]
-    if not few:
-        return []
-    needed = max(one.networks_needed() for one in few)
-    return [
-        f"Which methods beat the baselines on {enumeration(one.column.label for one in few)}: the networks are too "
-        f"few; --networks={needed} scores enough where the benchmark has as many."
-    ]
+    """Return on which metrics networks or inputs are too few for a mark, and how many would do."""
+    few: dict[str, list[str]] = {}
+    for one in tested:
+        if one.too_few:
+            more = " (--networks, where the benchmark has as many)" if one.networks >= MIN_NETWORKS else ""
+            few.setdefault(one.needed() + more, []).append(one.column.label)
+    return [f"Which methods beat the baselines on {enumeration(on)}: that takes {what}." for what, on in few.items()]
 
 
 def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
@@ -438,10 +436,10 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
         return ""
     if not tests.has_power():
         return f"{label}: {tests.independent_inputs():,} independent inputs are too few; {MIN_INPUTS} are needed."
-    if tests.too_few_networks:
-        marked = sum(tests.mark(name) == TOO_FEW_NETWORKS for name in compared)
+    if tests.too_few:
+        marked = sum(tests.mark(name) == TOO_FEW for name in compared)
         return (
-            f"{label}: {tests.networks} networks are too few for a verdict, {tests.networks_needed()} are needed. "
+            f"{label}: {tests.too_few} are too few for a verdict, {tests.needed()} are needed. "
             f"For {marked} of {len(compared)} methods every baseline reaches less than the margin as measured."
         )
     passing = [name for name in compared if tests.passes(name)]

@@ -64,7 +64,7 @@ def groups():
                 {"metric": "mass", **clevr},
                 names,
                 values(200, 4, ("template_position",)),
-                [str(i // 4) for i in range(200)],
+                [str(i // 3) for i in range(200)],
             )
         ],
     }

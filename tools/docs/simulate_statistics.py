@@ -20,7 +20,7 @@ from attribution_benchmarks.core.definition import Column
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.report.significance import MARGIN
-from attribution_benchmarks.stats.statistics import better_than_every, compare_pairs, mean_interval, means
+from attribution_benchmarks.stats.statistics import MIN_NETWORKS, better_than_every, compare_pairs, mean_interval, means
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "statistics_simulated.json"
 METHODS = 16  # of a family: they share a baseline, half of the variance of their differences from it
@@ -232,11 +232,19 @@ def power_table(document: dict) -> str:
 
 
 def table(document: dict) -> str:
-    """Return the recorded simulations as Markdown: coverage and share of families with a wrong claim, by inputs."""
+    """Return the recorded simulations as Markdown: coverage and share of families with a wrong claim, by inputs.
+
+    "too few": marks are withheld there.
+    """
+
+    def cell(networks: int, n: int, coverage: float, wrong: float) -> str:
+        withheld = networks < MIN_NETWORKS and n < significance.INPUTS_FOR_MARK
+        return f"{coverage:.3f} / {wrong:.3f}{' → too few' if withheld else ''}"
+
     header = ["networks", "between networks", "differences", *(f"{n} inputs" for n in SIZES)]
     body = [
         [str(row["networks"]), str(row["ratio"]), row["kind"] + (", clusters" if row["members"] > 1 else ""),
-         *(f"{coverage:.3f} / {wrong:.3f}" for coverage, wrong in row["found"])]
+         *(cell(row["networks"], n, *found) for n, found in zip(SIZES, row["found"], strict=True))]
         for row in document["means"]
     ]  # fmt: skip
     return tables.markdown_table(header, body)
