@@ -208,6 +208,8 @@ class Benchmark:
         ``examples(count, seed)`` returns what is explained; None for a benchmark with an ``evaluation`` of its own.
     network
         Directory of the SavedModel that is explained, for a benchmark with ``examples``.
+    further_networks
+        Directories of the same network trained otherwise; a report's scores are means over as many as it is asked for.
     score
         "logits" or "probabilities", what is explained of it.
     columns
@@ -238,6 +240,7 @@ class Benchmark:
     figures: bool = False
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""
+    further_networks: tuple[str, ...] = ()
     score: str = "logits"
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None

@@ -106,9 +106,11 @@ def _default_metrics() -> dict[str, Metric]:
 
 def _of_one_definition(benchmark: Benchmark, quick: bool, seed: int, share: float) -> ReportTask:
     count = benchmark.counts[0] if quick else max(benchmark.counts[0], round(share * benchmark.counts[1]))
+    settings = benchmark.settings().replaced(num_imgs=count, seed=seed)
     return ReportTask(
-        benchmark.name, benchmark.name, benchmark.title, benchmark.settings().replaced(num_imgs=count, seed=seed),
+        benchmark.name, benchmark.name, benchmark.title, settings,
         benchmark.methods, f"At most {count:,} inputs.", pictures=False, shared=False,
+        networks=tuple(settings.replaced(model=path) for path in benchmark.further_networks),
         metrics=benchmark.default_metrics, random_networks=RANDOM_WEIGHTS in benchmark.controls,
         cost=10 if quick else 10 + 20 * share,
     )  # fmt: skip

@@ -106,6 +106,11 @@ def test_tetromino_networks_are_their_hidden_units_and_see_the_classes(networks)
         np.testing.assert_allclose(values.sum(axis=(1, 2, 3)), difference[np.arange(4), targets[:4]], atol=1e-10)
         assert (scores[np.arange(100), targets] > 0).mean() > 0.8
         assert set(masks.sum(axis=(1, 2))) == {8 if name.startswith("xor") else 4}
+    further = [xai_tris.read_hidden_units(path) for path in xai_tris.BENCHMARK.further_networks]
+    assert len({one.weights.tobytes() for one in (units, *further)}) == xai_tris.NETWORKS
+    for place, name in enumerate(xai_tris.NAMES):
+        images, labels, _ = xai_tris.draw(name, 100, np.random.default_rng([8, place]))
+        assert min((one.scores(images)[np.arange(100), 2 * place + labels] > 0).mean() for one in further) > 0.8, name
     with pytest.raises(BadInput, match=r"not a network of tetrominoes; tools/make_tetromino_networks\.py"):
         xai_tris.read_hidden_units(default_model("exact/units"))
 
