@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from attribution.errors import BadInput
+from attribution.files import atomic_write, cache_directory
 from attribution.graph.view import GraphView
 from attribution.model._loading_checks import random_arrays
+from attribution.model_paths import fingerprint
 
 # XLA compiles the stored gradient of ResNet-50 for 10 CPU seconds; ``inspect`` compares that of every module.
 MOST_NODES = 600
@@ -66,6 +73,35 @@ def difference(
     if len(graph.nodes) <= most_nodes and tolerance == _TOLERANCE:
         return _difference_of_gradients(loaded, translated, rounded, arrays)
     return ""
+
+
+def remembered(compare: Callable[[], str], path: str | os.PathLike[str] | None, *asked: object) -> str:
+    """Return what ``compare`` finds in a file; if that was nothing once, by this code and these versions, nothing.
+
+    XLA compiles a module for the comparison: of ResNet-50 that takes one of three CPU seconds of a load.
+
+    Parameters
+    ----------
+    compare
+        As ``difference``.
+    path
+        The file; None where only its present state is compared.
+    asked
+        What was asked of it, such as its signature: the ``repr`` tells it apart.
+    """
+    if path is None:
+        return compare()
+    code = hashlib.sha256(repr((tf.version.VERSION, fingerprint(path), asked)).encode())
+    for folder in ("graph", "model"):
+        for source in sorted((pathlib.Path(__file__).parents[1] / folder).rglob("*.py")):
+            code.update(source.read_bytes())
+    record = cache_directory("modules") / code.hexdigest()
+    if record.exists():
+        return ""
+    if not (found := compare()):
+        with contextlib.suppress(BadInput):  # a cache that cannot be written
+            atomic_write(record, "")
+    return found
 
 
 def _difference_of_gradients(

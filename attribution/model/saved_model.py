@@ -6,6 +6,7 @@ The interface of this project is the SavedModel directory, not a Keras object: w
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import os
@@ -171,7 +172,8 @@ def freeze(
     as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, result.name, call)
     names = list(nodes.values())
     if _has_modules(function):
-        view, tensor, kept, compared = _translated(as_view, names, specs, call)
+        source = (None if given else file and path, (signature, inputs, output, specs))
+        view, tensor, kept, compared = _translated(as_view, names, specs, call, source)
     else:
         (view, tensor), kept, compared = as_view(translated=False), "", None
     inexact = _gradient_support.first_inexact(view, names, tensor)
@@ -199,11 +201,13 @@ def _translated(
     inputs: Sequence[str],
     specs: Mapping[str, tf.TensorSpec],
     call: Callable[..., Any],
+    source: tuple[Any, object],
 ) -> tuple[GraphView, str, str, Callable[..., str] | None]:
     """Return a function's graph with its modules translated, and what compares it with the file.
 
     Where a graph in which layers were recognized gives something else, it is used without. Where a module cannot be
-    translated, or gives something else then, it stays, and the third value says why.
+    translated, or gives something else then, it stays, and the third value says why. ``source`` is the file, None if
+    its variables or given inputs may be others, and what was asked of it.
     """
     from attribution.model import _module_check  # few files have a module
 
@@ -214,7 +218,7 @@ def _translated(
         except Untranslatable as error:
             return *as_view(translated=False), f"{error} has no translation", None
         compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
-        if not (difference := compared()):
+        if not (difference := _module_check.remembered(compared, *source, recognized)):
             return view, tensor, "", compared
         kept = kept or difference
     return *as_view(translated=False), kept, None
@@ -412,7 +416,7 @@ def _first_random(
         )
     random = _gradient_support.first_random(graph_def, state)
     if random and not _gradient_support.first_random(graph_def, ()) and leaves_state():
-        return None  # an export on JAX writes the state of a trained network back as it was
+        return None
     return random
 
 
@@ -509,12 +513,13 @@ def _without_variables(
     renamed
         New names of the function's tensors where they have changed.
     state
-        Nodes that read what the graph itself writes.
+        Nodes that read what the graph itself writes, but for what it writes back as it was read.
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
-    converted, kept, written = _conversion(function, captured)
+    converted, kept = _conversion(function, captured)
     sources = _identity_sources(converted.graph_def)
+    writes = collections.Counter(_written(converted.graph_def, sources))
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     _retype_outputs_of_loops(graph_def)
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
@@ -533,22 +538,34 @@ def _without_variables(
         for node in graph_def.node
         if node.op == "ReadVariableOp" and (variable := sources(node.input[0])) in kept
     }
+    values = _identity_sources(graph_def)
+    writes.subtract(  # an export on JAX writes the state of a trained network back as it was
+        variable
+        for node in graph_def.node
+        if node.op == "AssignVariableOp" and (variable := sources(node.input[0])) == reads.get(values(node.input[1]))
+    )
+    state = {name for name, variable in reads.items() if writes[variable] > 0}
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
-    return graph_def, _tables(function, captured) | weights, renamed, {name for name in reads if reads[name] in written}
+    return graph_def, _tables(function, captured) | weights, renamed, state
 
 
-def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[str], set[str]]:
-    """Return TensorFlow's converter of a function to constants, the variables it keeps, and those written to.
+def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[str]]:
+    """Return TensorFlow's converter of a function to constants, and the variables it keeps.
 
     What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
     conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
     """
     arrays = {name for name, variable in captured.items() if variable is not None and _is_array(variable)}
     converted = _converter(function, kept=arrays)
-    written, used_otherwise = _written_and_used(converted.graph_def, _identity_sources(converted.graph_def))
-    written &= set(captured)
-    kept = (arrays - used_otherwise) | written
-    return converted if kept == arrays else _converter(function, kept=kept), kept, written
+    sources = _identity_sources(converted.graph_def)
+    used_otherwise = {
+        sources(name)
+        for node in converted.graph_def.node
+        if node.op not in ("ReadVariableOp", "Identity")
+        for name in node.input
+    }
+    kept = (arrays - used_otherwise) | captured.keys() & set(_written(converted.graph_def, sources))
+    return converted if kept == arrays else _converter(function, kept=kept), kept
 
 
 def _has_choices(graph_def: tf.compat.v1.GraphDef) -> bool:
@@ -575,13 +592,9 @@ def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
                 node.attr["T"].type = loops[loop][int(place or 0)]
 
 
-def _written_and_used(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> tuple[set[str], set[str]]:
-    """Return the nodes that the graph writes to, and those that it uses otherwise than by reading them as a whole."""
-    written = {sources(node.input[0]) for node in graph_def.node if node.op in _WRITES and node.input}
-    used = {
-        sources(name) for node in graph_def.node if node.op not in ("ReadVariableOp", "Identity") for name in node.input
-    }
-    return written, used
+def _written(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> list[str]:
+    """Return the node that each operation writes to, which writes."""
+    return [sources(node.input[0]) for node in graph_def.node if node.op in _WRITES and node.input]
 
 
 def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:

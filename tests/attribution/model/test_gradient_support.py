@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import _gradient_support
+from attribution.model import _gradient_support, saved_model
 
 KERNEL = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
@@ -119,21 +119,37 @@ def test_state_that_is_written_beside_the_scores_does_not_matter(tmp_path, oracl
     np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), np.tile(KERNEL[:, 1], (5, 1)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("drifts", [False, True])
-def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_drifts_is(drifts, tmp_path):
+WRITTEN = {  # to a variable, of its value, another variable's, and the inputs
+    "as it was": lambda mean, other, x: tf.identity(mean),
+    "as computed": lambda mean, other, x: mean * 1.0,
+    "another": lambda mean, other, x: tf.identity(other),
+    "a drift": lambda mean, other, x: 0.9 * mean + 0.1 * tf.reduce_mean(x, axis=0),
+    "as it was, and more": lambda mean, other, x: tf.identity(mean),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_drifts_is(
+    written, tmp_path, monkeypatch
+):
     """Keras on JAX exports the moving statistics of a trained network so."""
     module = tf.Module()
     module.mean = tf.Variable(np.ones(4, np.float32))
+    module.other = tf.Variable(np.full(4, 2, np.float32))
 
     @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
     def scores(x):
         found = tf.matmul(x - module.mean, KERNEL)
-        module.mean.assign(0.9 * module.mean + 0.1 * tf.reduce_mean(x, axis=0) if drifts else module.mean * 1.0)
+        module.mean.assign(WRITTEN[written](module.mean.read_value(), module.other.read_value(), x))
+        if written == "as it was, and more":
+            module.mean.assign_add(tf.ones(4))
         return {"scores": found}
 
     module.call = scores
     tf.saved_model.save(module, str(tmp_path), signatures=scores)
-    if drifts:
+    if written == "as it was":  # which the graph shows
+        monkeypatch.setattr(saved_model, "_leaves_state", lambda *_: pytest.fail("called to find out"))
+    if written not in ("as it was", "as computed"):
         with pytest.raises(BadInput, match="gives other scores at every call, because of"):
             attribution.load_model(tmp_path)
     else:

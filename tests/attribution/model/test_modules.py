@@ -9,9 +9,12 @@ from tensorflow.compiler.tf2xla.python import xla
 import attribution
 from attribution import cli
 from attribution.errors import BadInput
+from attribution.files import CACHE_VARIABLE
 from attribution.graph import recognize as recognition
 from attribution.graph import stablehlo
 from attribution.inspect import __main__ as inspection
+from attribution.model import _module_check
+from attribution.model.saved_model import freeze, load
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 SINE = """%s = stablehlo.sine %x : tensor<?x4xf32>
@@ -21,6 +24,13 @@ SORTED = """%y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
       %c = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1> }) : (tensor<?x4xf32>) -> tensor<?x4xf32>"""
 TWICE = "%y = stablehlo.add %x, %x : tensor<?x4xf32>"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Return a cache of the test's own: in another one, the comparison may be remembered."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 def called(body, x):
@@ -103,6 +113,25 @@ def test_a_wrong_translation_is_not_used(tmp_path, monkeypatch):
     np.testing.assert_allclose(model.scores(X), np.sin(X) * X, 1e-6, 1e-6)
     with pytest.raises(BadInput, match="not translated: the translation gives other scores"):
         attribution.explain("gradient", model, X)
+
+
+def test_a_file_is_compared_once_by_the_same_code(tmp_path, cache, monkeypatch):
+    path, other = (saved(tmp_path / name, lambda x: called(SINE, x)) for name in ("m", "other"))
+    loaded, compared = load(path), []
+    attribution.load_model(path)
+    (record,) = (cache / "modules").iterdir()
+    monkeypatch.setattr(_module_check, "difference", lambda *_: compared.append("") or "no")
+    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()} and not compared
+    for again in (lambda: attribution.load_model(other), lambda: freeze(path, loaded=loaded), record.unlink):
+        again()
+    assert len(compared) == 4  # with and without recognized layers
+    assert attribution.load_model(path).graph.nodes and len(compared) == 6 and not record.exists()
+
+
+def test_a_cache_that_cannot_be_written_hinders_nothing(tmp_path, cache):
+    cache.write_text("a file, no folder")
+    model = attribution.load_model(saved(tmp_path / "m", lambda x: called(SINE, x)))
+    assert "Sin" in {node.op for node in model.graph.nodes.values()}
 
 
 @pytest.mark.parametrize("fault", ["other scores", "an error"])
