@@ -60,6 +60,13 @@ def test_benchmarks_accept_the_tasks_of_the_presets(quick):
         assert len(set(task.methods)) == len(task.methods)
 
 
+def test_further_networks_of_a_definition_are_scored_as_many_as_wanted():
+    benchmark = registry.benchmark_named("xai_tris")
+    found = presets.tasks_of(benchmark, "xai_tris", quick=True, seed=0, networks=20)
+    assert len({str(task.settings.model) for task in found}) == len(found) == 20
+    assert len(presets.tasks_of(benchmark, "xai_tris", quick=True, seed=0, networks=3)) == 3
+
+
 @pytest.mark.parametrize("exhaustive", [True, False])
 def test_exhaustive_tasks_take_all_points_of_integrated_gradients(exhaustive):
     taken, errors = [], {name: registry.benchmark_named(name).map_error for name in registry.REPORTED}
