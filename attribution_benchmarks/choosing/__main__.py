@@ -10,8 +10,8 @@ Every method that applies is scored by how well its maps predict what the networ
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
 rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
 
-Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md). The first page of a
-network of SVEA takes 14 CPU seconds.
+Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md) and at most two. The
+first page of a network of SVEA takes 14 CPU seconds.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution.methods.method import MUCH
 from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.verdict import Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
@@ -47,6 +48,9 @@ class Choice:
         The methods' standings.
     scores
         Metric of masks -> method -> mean and interval; empty without masks.
+    missed
+        Method -> median over inputs of |sum of the map - required sum| / |required sum|, such as f(x) - f(baseline);
+        NaN where the method requires none.
     passes
         Method -> passes of an input; estimated where they are many, see ``attribution.trial.Trial``.
     refused
@@ -66,6 +70,7 @@ class Choice:
     model: str
     verdict: Verdict
     scores: Mapping[str, Mapping[str, Estimate]]
+    missed: Mapping[str, float]
     passes: Mapping[str, int]
     refused: Mapping[str, str]
     missing: Sequence[str]
@@ -143,6 +148,11 @@ class Choice:
             if self.passes[cheapest.method] < self.passes[best.method] / 2:
                 few, many = self.passes[cheapest.method], self.passes[best.method]
                 yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
+        if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
+            yield (
+                "Do not read these maps' values as shares of the score, since their sums miss what they must be by more "
+                f"than {100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
+            )
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""

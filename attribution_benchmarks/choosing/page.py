@@ -92,6 +92,7 @@ def as_json(choice: Choice) -> dict[str, Any]:
                     for reference, (difference, p_value) in one.references.items()
                 },
                 "passes": choice.passes[one.method],
+                "sum_missed": plain(choice.missed[one.method]),
                 **{metric: plain(found[one.method].value) for metric, found in choice.scores.items()},
             }
             for one in choice.verdict.standings
@@ -117,7 +118,7 @@ def _rows_of_baselines(choice: Choice) -> Iterator[dict[str, Any]]:
         numbers, length = _bar(found)
         yield {
             "value": found.value, "title": choice.title(name), "name": "", "numbers": numbers, "length": length,
-            "mark": "", "passes": 0, "nearest": "", "masks": [""] * len(choice.scores),
+            "mark": "", "passes": 0, "missed": "", "nearest": "", "masks": [""] * len(choice.scores),
         }  # fmt: skip
 
 
@@ -133,6 +134,7 @@ def _rows_of_methods(choice: Choice) -> Iterator[dict[str, Any]]:
             "recommended": one.recommended,
             "unbeaten": [choice.title(reference) for reference in one.unbeaten] if choice.verdict.tested else [],
             "passes": choice.passes[one.method],
+            "missed": number(100 * choice.missed[one.method], 1),
             "nearest": f"{choice.title(other)}, {similarity:.2f}" if other else "–",
             "masks": [number(found[one.method].value, 2) for found in choice.scores.values()],
         }  # fmt: skip

@@ -1,5 +1,7 @@
 """From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
 
+import dataclasses
+import functools
 import json
 import re
 
@@ -69,6 +71,23 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
     ignorant = next(one for one in found.verdict.standings if one.method == "ignorant")
     assert not ignorant.recommended and {"random_weights", "wrong_class"} <= {*ignorant.unbeaten}
     assert re.search(r"Not shown to depend on what the network has learned: .*ignorant", str(found))
+
+
+def test_a_sum_that_is_missed_is_shown_and_warned_of(pictures, tmp_path):
+    """On a line from 0, f(x) = (w · x)^4 has the gradients 0 and 4 f(x) at its ends, whose mean is 2 f(x)."""
+    method = attribution.METHODS["integrated_gradients"]
+    coarse = dataclasses.replace(method, function=functools.partial(method.function, points=2))
+    inputs = keras.Input((6, 6, 1))
+    model = keras.Model(inputs, keras.layers.Dense(3, use_bias=False)(keras.layers.Flatten()(inputs)) ** 4)
+    methods = {"coarse": coarse, "integrated_gradients": method, "gradient": "gradient"}
+    found = attribution_benchmarks.choose(model, pictures, methods=methods, output_dir=tmp_path)
+    assert found.missed["coarse"] == pytest.approx(1, abs=1e-5) and np.isnan(found.missed["gradient"])
+    assert found.missed["integrated_gradients"] == pytest.approx(1 / 50**2, rel=0.01)  # of the trapezoid rule
+    assert "more than 5 %: coarse." in str(found)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert all(f'<td class="number">{number}</td>' in text for number in ("100.0", "0.0", "–"))
+    saved = json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["methods"]
+    assert {one["method"]: one["sum_missed"] for one in saved}["gradient"] is None
 
 
 def test_mass_on_masks_is_that_of_the_maps(chosen, pictures):
@@ -183,6 +202,8 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
     for name in _WITH_A_BASELINE:  # they start from the means, too
         assert values[name] == pytest.approx(1, abs=1e-3)
+        assert name == "occlusion" or found.missed[name] < 1e-4
+    assert "shares of the score" not in str(found)
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
     assert found.verdict.best.method == "gradient_x_input"
 
