@@ -158,7 +158,8 @@ class _Scorer:
         metrics = [*verdicts.METRICS, *self._masks, COMPLETENESS]
         run = prepare(benchmark, methods, self._settings, metrics=metrics, store=store, progress=progress)
         with contextlib.closing(store):
-            section = evaluated(ExampleEvaluation(run, {self.name: self._model}, inputs)).section
+            evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
+            section = evaluated(evaluation).section
         by_metric = {group.where["metric"]: group.values for group in section.input_scores}
         values = {
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
@@ -171,19 +172,19 @@ class _Scorer:
             {name: _own(name, values) for name in methods},
             {source.control: value for source, value in values.items() if not source.method},
         )
-        return _Found(found, scores, missed, *self._classes(inputs))
+        return _Found(found, scores, missed, *self._classes(evaluation))
 
-    def _classes(self, inputs: Examples) -> tuple[np.ndarray, list[str]]:
+    def _classes(self, evaluation: ExampleEvaluation) -> tuple[np.ndarray, list[str]]:
         """Return the explained classes, (N,), and whether the network predicts them, in sentences."""
+        inputs = evaluation.data
+        if inputs.targets is not None:
+            return np.asarray(inputs.targets), evaluation.facts()
         predicted = np.asarray(self._model.scores(inputs.feed, self._settings.batch_size).argmax(axis=1))
-        given = predicted if inputs.targets is None else np.asarray(inputs.targets)
-        text = f"The network predicts the given class of {(predicted == given).sum()} of {len(given)} inputs."
-        if inputs.targets is None:
-            text = (
-                "The explained classes are those that the network predicts. Whether they are right was not checked; a "
-                "map of a wrong one explains the mistake. targets= (--target=) explains given ones."
-            )
-        return given, [text] if self._model.num_classes > 1 else []
+        text = (
+            "The explained classes are those that the network predicts. Whether they are right was not checked; a map "
+            "of a wrong one explains the mistake. targets= (--target=) explains given ones."
+        )
+        return predicted, [text] if self._model.num_classes > 1 else []
 
 
 def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:

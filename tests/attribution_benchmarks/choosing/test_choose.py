@@ -149,7 +149,7 @@ def test_classes_and_inputs_of_a_round_are_named(network, pictures):
     model = attribution.load_model(network)
     right = int((model.scores(pictures).argmax(axis=1) == classes).sum())
     first, *_, last = scoring.rounds(model, pictures, classes, methods=["gradient"])
-    assert f"The network predicts the given class of {right} of 12 inputs." in last.limits()
+    assert f"linear predicts the given class of {right} of 12 inputs." in last.limits()
     numbers = [int(name) for name in first.names]
     assert numbers == sorted(numbers) and numbers[-1] > 3  # not the first four, which are often of one class
     np.testing.assert_array_equal(first.targets, classes[numbers])
