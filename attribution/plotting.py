@@ -528,7 +528,9 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
 
 
 def _value(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, np.floating) else str(value)
+    if not isinstance(value, np.floating):
+        return str(value)
+    return f"{value:.0f}" if 999.5 <= abs(value) < 1e6 else f"{value:.3g}"  # 8740, and not 8.74e+03
 
 
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:

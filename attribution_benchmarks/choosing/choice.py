@@ -16,6 +16,7 @@ from attribution_benchmarks.choosing.verdict import Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.metrics.faithfulness import SUBSET
 from attribution_benchmarks.metrics.map_values import magnitude, spearman
 from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
@@ -31,8 +32,8 @@ def _values_of_input(batch: Batch, seed: int) -> np.ndarray:
 
 INPUT_VALUES = Control("input_values", "Size of the input", "the absolute values of the input itself", _values_of_input)
 _REFERENCES = {control.name: control.title for control in (UNIFORM, RANDOM, EDGE_DETECTOR, INPUT_VALUES)} | {
-    RANDOM_WEIGHTS.name: "its own map on shuffled weights",
-    WRONG_CLASS.name: "its own map of another class",
+    RANDOM_WEIGHTS.name: "shuffled weights",
+    WRONG_CLASS.name: "another class",
 }
 
 
@@ -83,9 +84,16 @@ class Choice:
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:
-        """Return the printed name of a method or of a reference."""
+        """Return the printed name of a method or of a reference; of its own maps that by which they differ."""
         known = known_method(method)
         return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
+
+    @property
+    def unit(self) -> str:
+        """Return the name of what is removed."""
+        if self.inputs.ndim > 2:
+            return "positions"
+        return "tokens" if self.inputs.dtype.kind in "iu" else "features"
 
     def spread(self, count: int) -> list[int]:
         """Return the rows of at most ``count`` inputs, spread over all: neighbors are often of one class."""
@@ -106,8 +114,8 @@ class Choice:
         found = {}
         for name, values in flat.items():
             others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
-            if others:
-                nearest = max(others, key=others.__getitem__)
+            nearest = max(others, key=others.__getitem__, default="")
+            if others.get(nearest, 0) > 0:  # a constant map resembles none
                 found[name] = nearest, others[nearest]
         return found
 
@@ -122,7 +130,8 @@ class Choice:
         if not verdict.tested:
             return [
                 f"A first look: {self.title(leader.method)} has the highest agreement with the network, {beside}.",
-                f"Nothing was tested: that takes {MIN_INPUTS} inputs on which removed positions change the score.",
+                *self._by_definition(),
+                f"Nothing was tested: that takes {MIN_INPUTS} inputs on which removed {self.unit} change the score.",
             ]
         if verdict.best is None:
             return [
@@ -137,9 +146,10 @@ class Choice:
         """Yield the best method, those that are as good, and the cheapest of them."""
         inputs = count_of(self.verdict.inputs, "input")
         yield (
-            f"Take {self.title(best.method)}: its maps agree best with what the network does when positions are "
+            f"Take {self.title(best.method)}: its maps agree best with what the network does when {self.unit} are "
             f"removed, {shown(best.agreement)} on {inputs}, of at most 1; {beside}."
         )
+        yield from self._by_definition()
         equal = [best, *self.verdict.as_good]
         if len(equal) > 1:
             names = enumeration(map(self.title, (one.method for one in equal[1:])), _NAMED)
@@ -153,6 +163,18 @@ class Choice:
                 "Do not read these maps' values as shares of the score, since their sums miss what they must be by "
                 f"more than {100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
             )
+
+    def _by_definition(self) -> Iterator[str]:
+        """Yield that occlusion is best by definition where each removal takes one feature."""
+        leader, *others = self.verdict.standings
+        if leader.method != "occlusion" or self.unit != "features" or round(SUBSET * self.inputs.shape[1]) > 1:
+            return
+        yield (
+            f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in occlusion. "
+            "What features do together was not measured."
+        )
+        if others:
+            yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""

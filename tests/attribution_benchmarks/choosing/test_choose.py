@@ -208,6 +208,19 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     assert found.verdict.best.method == "gradient_x_input"
 
 
+def test_occlusion_of_few_features_is_best_by_definition():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((7,)), keras.layers.Dense(9, "relu"), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal(size=(12, 7)).astype(np.float32)
+    found = attribution_benchmarks.choose(model, rows, methods=["gradient", "occlusion"])
+    assert found.verdict.standings[0].agreement.value == pytest.approx(1, abs=1e-6)
+    value = found.verdict.standings[1].agreement.value
+    assert "That is so by definition: of 7 features one is removed at a time" in str(found)
+    assert f"Of the others, Vanilla Gradient agrees best: {value:.2f} " in str(found)
+    more = dataclasses.replace(found, inputs=np.zeros((12, 8), np.float32))
+    assert "by definition" not in str(more) and "when features are removed" in str(more)
+
+
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
