@@ -160,8 +160,8 @@ class Choice:
                 yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
         if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
             yield (
-                "Do not read these maps' values as shares of the score, since their sums miss what they must be by "
-                f"more than {100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
+                f"Their sums miss what they must be by more than {100 * MUCH:.0f} %, so that their values are no "
+                f"shares of the score: {enumeration(incomplete, _NAMED)}."
             )
 
     def _by_definition(self) -> Iterator[str]:

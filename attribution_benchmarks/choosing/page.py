@@ -150,8 +150,8 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _figures(
     choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
-) -> Iterator[tuple[str, str]]:
-    """Yield the titles of a few methods and their maps of some inputs, as a PNG in a data address."""
+) -> Iterator[tuple[str, str, float]]:
+    """Yield titles of a few methods, their maps of some inputs as a PNG in a data address, and its relative width."""
     rows = choice.spread(_SHOWN)
     inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
     classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
@@ -165,7 +165,8 @@ def _figures(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"Glyph .* missing")  # of a name; boxes stand for it
             figure.savefig(content, format="png", dpi=90)
-        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+        share = (len(some) + 1) / (_COLUMNS + 1)  # the inputs, or their names, are a column, too
+        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}", share
 
 
 def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:
