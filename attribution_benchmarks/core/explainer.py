@@ -21,7 +21,7 @@ import attribution
 from attribution import Method, reading
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import BrokenContract, with_parameters
-from attribution.files import atomic_write
+from attribution.files import atomic_write, remove_stale
 from attribution.model.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
@@ -213,6 +213,7 @@ class MapsDirectory:
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
         if known.exists():
+            remove_stale(self.directory)
             with reading.opened(known, "origin of maps") as file:
                 same = file.read().decode("utf-8") == self._origin
             if not same:

@@ -125,6 +125,29 @@ def test_a_second_run_computes_nothing_again_and_writes_the_same(chosen, network
     assert json.loads(before)["methods"][0] == json.loads((directory / "choice.json").read_bytes())["methods"][0]
 
 
+def test_a_run_that_was_stopped_within_a_round_ends_with_the_same_bytes(network, pictures, tmp_path):
+    def choose(directory, stop=None):
+        steps = []
+
+        def progress(step):
+            steps.append(step)
+            if len(steps) == stop:
+                raise KeyboardInterrupt
+
+        options = {"methods": ["gradient", "smoothgrad"], "batch_size": 4, "progress": progress}
+        attribution_benchmarks.choose(network, pictures, output_dir=directory, **options)
+        files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name != "scores")
+        return len(steps), {path.relative_to(directory): path.read_bytes() for path in files}
+
+    total, whole = choose(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        choose(tmp_path / "stopped", total - 1)
+    left = tmp_path / "stopped" / "maps" / "smoothgrad" / ".11.npy.0123456789ab.unfinished"  # by a process that was killed
+    left.touch()
+    assert not (tmp_path / "stopped" / "index.html").exists()
+    assert choose(tmp_path / "stopped")[1] == whole and len(whole) == 2 * INPUTS + 3
+
+
 def _counted(original, explained):
     """Return a function that counts what explainers explain."""
 
