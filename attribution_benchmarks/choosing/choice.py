@@ -23,6 +23,7 @@ from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
+_TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
 WORTH = pathlib.Path(__file__).with_name("worth.json")
 
 
@@ -201,7 +202,7 @@ class Choice:
                 "The masks say where you expect a map to be, not what the network uses. Mass, IoU and pointing game do "
                 "not change the advice."
             )
-        return [*self.notes, *texts, *_measured_worth()]
+        return [*self.notes, *texts, *_measured_worth(bool(self.scores))]
 
     def _best_baseline(self) -> tuple[str, Estimate]:
         """Return the title and the agreement of the best map without the network."""
@@ -219,14 +220,20 @@ def shown(found: Estimate) -> str:
     return f"{value} ({low} to {high})" if found.n > 1 else value
 
 
-def _measured_worth() -> list[str]:
-    """Return how well the same procedure did where the truth is known; nothing where that was not measured."""
+def _measured_worth(masks: bool) -> list[str]:
+    """Return how well the same procedure, and masks, did where the truth is known; nothing where it was not measured."""
     if not WORTH.is_file():
         return []
     found = json.loads(WORTH.read_text(encoding="utf-8"))
+    by_masks = [
+        f"The method of the largest mass on masks reached {100 * share:.0f} % of this way on {_TITLES[name]}, this "
+        f"procedure {100 * found['by_benchmark'][name]['chosen']:.0f} %."
+        for name, share in found["by_masks"].items()
+    ]
     return [
         f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
         f"procedure reached {100 * found['chosen']:.0f} % of the way from an average method to the best one. Always "
         f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %. What the advice "
-        "is worth for other networks and inputs is not known."
+        "is worth for other networks and inputs is not known.",
+        *([" ".join(by_masks)] if masks else []),
     ]

@@ -345,7 +345,10 @@ def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(c
     for title, rule in (("`choose`", "chosen"), ("best on the other benchmarks", "fixed")):
         shares = [f"{100 * one[rule]:.0f}" for one in worth["by_benchmark"].values()]
         assert f"| {title} | {' | '.join(shares)} |" in text
-    assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-1]
+    masked = {name: f"{100 * share:.0f}" for name, share in worth["by_masks"].items()}
+    assert f"| largest mass on 12 masks | – | – | – | – | {masked['bim']} | {masked['clevr_xai']} |" in text
+    assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-2]
+    assert f"masks reached {masked['bim']} % of this way on BIM" in found.limits()[-1]
     assert f"reached {100 * worth['chosen']:.0f} % of the way" in (directory / "index.html").read_text(encoding="utf-8")
 
 
