@@ -221,7 +221,7 @@ def shown(found: Estimate) -> str:
 
 
 def _measured_worth(masks: bool) -> list[str]:
-    """Return how well the same procedure, and masks, did where the truth is known; nothing where it was not measured."""
+    """Return how well the same procedure, and masks, did where the truth is known; nothing where none was measured."""
     if not WORTH.is_file():
         return []
     found = json.loads(WORTH.read_text(encoding="utf-8"))
