@@ -529,7 +529,7 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
 
 
 def _value(value: Any) -> str:
-    return _number(value, 3) if isinstance(value, np.floating) else str(value)
+    return _number(float(value), 3) if isinstance(value, np.floating) else str(value)
 
 
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:

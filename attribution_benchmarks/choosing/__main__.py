@@ -101,23 +101,34 @@ def main(flag_values: flags.FlagValues) -> None:
     words = _words(flag_values.tokens, found_inputs)
     directory = pathlib.Path(flag_values.output_dir)
 
-    def write(found: Any) -> Any:
+    def write(found: Any) -> None:
         to_come = _to_come(found, len(labels))
         path = page.write(found, directory, to_come, found_inputs.preprocessing, words, names)
         if to_come:
             _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
-        return found
 
-    with Bars() as bars:
-        *_, last = map(write, scoring.rounds(
-            model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
-            background=flag_values.background, explain_input=explain_input or None,
-            feature_names=found_inputs.features, output_dir=directory,
-            batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
-        ))  # fmt: skip
+    last, interruption = None, None
+    try:
+        with Bars() as bars:
+            for found in scoring.rounds(
+                model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
+                background=flag_values.background, explain_input=explain_input or None,
+                feature_names=found_inputs.features, output_dir=directory,
+                batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
+            ):  # fmt: skip
+                write(found)
+                last = found
+    except KeyboardInterrupt as error:
+        if last is None:
+            raise
+        interruption = error
+        page.stop(directory)
     for text in last.answer():
         print_line(text)
     print_line(f"open {directory / 'index.html'}", file=sys.stderr)
+    if interruption:
+        _note(page.STOPPED)
+        raise interruption
 
 
 def _check_flags(flag_values: flags.FlagValues) -> None:

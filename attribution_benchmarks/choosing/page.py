@@ -59,11 +59,22 @@ def write(
     text = environment.get_template("page.html.jinja").render(
         choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
         refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words, class_names)),
-        masks={name: _MASKS[name] for name in choice.scores},
+        masks={name: _MASKS[name] for name in choice.scores}, refresh=_REFRESH, reloads=_RELOADS,
     )  # fmt: skip
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
     atomic_write(directory / "index.html", text)
     return directory / "index.html"
+
+
+_REFRESH, _RELOADS = '<meta http-equiv="refresh" content="20">', "The page reloads itself."
+STOPPED = "The run was stopped; the same command goes on."
+
+
+def stop(directory: pathlib.Path) -> None:
+    """Say on the page of a run that was stopped that nothing follows by itself."""
+    path = directory / "index.html"
+    text = path.read_text(encoding="utf-8")
+    atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
 
 
 _MASKS = {"attribution_localisation": "mass", "iou_at_area": "IoU", "pointing_game": "pointing game"}

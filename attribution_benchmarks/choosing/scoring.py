@@ -166,7 +166,7 @@ class _Scorer:
             for source in section.results[0].sources
         }
         scores = {metric: _means(by_metric[metric], methods) for metric in self._masks}
-        missed = {name: _median(by_metric[COMPLETENESS.name][name]) for name in methods}
+        missed = {name: _median(np.asarray(by_metric[COMPLETENESS.name][name])) for name in methods}
         found = verdicts.verdict(
             {name: values[MapSource(name)] for name in methods},
             {name: _own(name, values) for name in methods},

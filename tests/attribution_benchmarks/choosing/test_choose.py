@@ -368,6 +368,22 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
 
 
+def test_a_command_that_is_stopped_prints_what_is_known(network, pictures, tmp_path, capsys, monkeypatch):
+    np.save(tmp_path / "inputs.npy", pictures)
+    all_rounds = scoring.rounds
+
+    def rounds(*arguments, **options):
+        yield next(all_rounds(*arguments, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scoring, "rounds", rounds)
+    given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", "--methods=gradient"]
+    code, said = run(capsys, *given, f"--output_dir={tmp_path}/choice")
+    assert code == 130 and said.out.startswith("A first look: ") and page.STOPPED in said.err
+    text = (tmp_path / "choice" / "index.html").read_text(encoding="utf-8")
+    assert page.STOPPED in text and "reload" not in text and "refresh" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
