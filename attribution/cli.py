@@ -46,6 +46,11 @@ _CLOSED = "error: standard output was closed, perhaps by a method; it must stay 
 _REMEDY = "make room, or name a place that can be used"
 
 
+def listing(model: object) -> str:
+    """Return a hint for messages about methods that do not apply to a model."""
+    return f"python -m attribution.inspect --model={model} lists the methods that apply"
+
+
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
     """Run ``main(flag_values)`` as the program and exit with its code.
 

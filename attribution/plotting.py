@@ -374,7 +374,8 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _number(value: float, digits: int = 2) -> str:
-    return f"{value:.{digits}g}" if value else "0"
+    text = f"{value:.{digits}g}" if value else "0"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 1e6 else text  # 8740, and not 8.7e+03
 
 
 def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
@@ -528,7 +529,7 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
 
 
 def _value(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, np.floating) else str(value)
+    return _number(float(value), 3) if isinstance(value, np.floating) else str(value)
 
 
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:

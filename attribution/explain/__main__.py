@@ -247,7 +247,7 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    listing = f"python -m attribution.inspect --model={flag_values.model} lists the methods that apply"
+    listing = cli.listing(flag_values.model)
     applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, listing=listing)
     if not flag_values.methods:
         if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these

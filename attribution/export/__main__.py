@@ -64,16 +64,22 @@ def main(flag_values: flags.FlagValues) -> None:
     names = [in_library(name, flag_values.like) for name in flag_values.methods]
     methods = cli.with_flags(with_parameters(_by_signature(names)), flag_values)
     left_out: dict[str, str] = {}
-    differences = export(
-        flag_values.model,
-        flag_values.output,
-        methods,
-        score=flag_values.score,
-        signature=flag_values.signature or None,
-        explain_input=flag_values.explain_input or None,
-        left_out=left_out,
-    )
-    for reason in left_out.values():
+    listing = cli.listing(flag_values.model)
+    try:
+        differences = export(
+            flag_values.model,
+            flag_values.output,
+            methods,
+            score=flag_values.score,
+            signature=flag_values.signature or None,
+            explain_input=flag_values.explain_input or None,
+            left_out=left_out,
+        )
+    except BadInput as error:
+        if left_out:
+            raise BadInput(f"{error}; {listing}") from error
+        raise
+    for reason in [*left_out.values(), *([listing] if left_out else [])]:
         print_line(reason, file=sys.stderr)
     width = max(len(label) for label in differences)
     for label, difference in differences.items():

@@ -144,6 +144,8 @@ def _explaining(label: str, method: Method, parameters: Mapping[str, Any]) -> Ca
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())[:160]
+            if isinstance(error, AttributeError) and error.obj is passes:
+                reason = f"queries.{error.name}"
             raise BadInput(
                 f"method '{label}' cannot be part of a graph: it uses more than its queries and TensorFlow ({reason})"
             ) from error

@@ -10,8 +10,8 @@ Every method that applies is scored by how well its maps predict what the networ
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
 rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
 
-Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md). The first page of a
-network of SVEA takes 14 CPU seconds.
+Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md) and at most two. The
+first page of a network of SVEA takes 14 CPU seconds.
 """
 
 from __future__ import annotations
@@ -101,23 +101,34 @@ def main(flag_values: flags.FlagValues) -> None:
     words = _words(flag_values.tokens, found_inputs)
     directory = pathlib.Path(flag_values.output_dir)
 
-    def write(found: Any) -> Any:
+    def write(found: Any) -> None:
         to_come = _to_come(found, len(labels))
         path = page.write(found, directory, to_come, found_inputs.preprocessing, words, names)
         if to_come:
             _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
-        return found
 
-    with Bars() as bars:
-        *_, last = map(write, scoring.rounds(
-            model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
-            background=flag_values.background, explain_input=explain_input or None,
-            feature_names=found_inputs.features, output_dir=directory,
-            batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
-        ))  # fmt: skip
+    last, interruption = None, None
+    try:
+        with Bars() as bars:
+            for found in scoring.rounds(
+                model, found_inputs.feed, targets, masks, flag_values.methods or None, names=labels,
+                background=flag_values.background, explain_input=explain_input or None,
+                feature_names=found_inputs.features, output_dir=directory,
+                batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
+            ):  # fmt: skip
+                write(found)
+                last = found
+    except KeyboardInterrupt as error:
+        if last is None:
+            raise
+        interruption = error
+        page.stop(directory)
     for text in last.answer():
         print_line(text)
     print_line(f"open {directory / 'index.html'}", file=sys.stderr)
+    if interruption:
+        _note(page.STOPPED)
+        raise interruption
 
 
 def _check_flags(flag_values: flags.FlagValues) -> None:

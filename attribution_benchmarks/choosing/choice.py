@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from attribution.methods.method import MUCH
 from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.verdict import Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.metrics.faithfulness import SUBSET
 from attribution_benchmarks.metrics.map_values import magnitude, spearman
 from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
+_TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
 WORTH = pathlib.Path(__file__).with_name("worth.json")
 
 
@@ -30,8 +33,8 @@ def _values_of_input(batch: Batch, seed: int) -> np.ndarray:
 
 INPUT_VALUES = Control("input_values", "Size of the input", "the absolute values of the input itself", _values_of_input)
 _REFERENCES = {control.name: control.title for control in (UNIFORM, RANDOM, EDGE_DETECTOR, INPUT_VALUES)} | {
-    RANDOM_WEIGHTS.name: "its own map on shuffled weights",
-    WRONG_CLASS.name: "its own map of another class",
+    RANDOM_WEIGHTS.name: "shuffled weights",
+    WRONG_CLASS.name: "another class",
 }
 
 
@@ -47,6 +50,9 @@ class Choice:
         The methods' standings.
     scores
         Metric of masks -> method -> mean and interval; empty without masks.
+    missed
+        Method -> median over inputs of |sum of the map - required sum| / |required sum|, such as f(x) - f(baseline);
+        NaN where the method requires none.
     passes
         Method -> passes of an input; estimated where they are many, see ``attribution.trial.Trial``.
     refused
@@ -66,6 +72,7 @@ class Choice:
     model: str
     verdict: Verdict
     scores: Mapping[str, Mapping[str, Estimate]]
+    missed: Mapping[str, float]
     passes: Mapping[str, int]
     refused: Mapping[str, str]
     missing: Sequence[str]
@@ -78,9 +85,16 @@ class Choice:
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:
-        """Return the printed name of a method or of a reference."""
+        """Return the printed name of a method or of a reference; of its own maps that by which they differ."""
         known = known_method(method)
         return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
+
+    @property
+    def unit(self) -> str:
+        """Return the name of what is removed."""
+        if self.inputs.ndim > 2:
+            return "positions"
+        return "tokens" if self.inputs.dtype.kind in "iu" else "features"
 
     def spread(self, count: int) -> list[int]:
         """Return the rows of at most ``count`` inputs, spread over all: neighbors are often of one class."""
@@ -101,8 +115,8 @@ class Choice:
         found = {}
         for name, values in flat.items():
             others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
-            if others:
-                nearest = max(others, key=others.__getitem__)
+            nearest = max(others, key=others.__getitem__, default="")
+            if others.get(nearest, 0) > 0:  # a constant map resembles none
                 found[name] = nearest, others[nearest]
         return found
 
@@ -117,7 +131,8 @@ class Choice:
         if not verdict.tested:
             return [
                 f"A first look: {self.title(leader.method)} has the highest agreement with the network, {beside}.",
-                f"Nothing was tested: that takes {MIN_INPUTS} inputs on which removed positions change the score.",
+                *self._by_definition(),
+                f"Nothing was tested: that takes {MIN_INPUTS} inputs on which removed {self.unit} change the score.",
             ]
         if verdict.best is None:
             return [
@@ -132,9 +147,10 @@ class Choice:
         """Yield the best method, those that are as good, and the cheapest of them."""
         inputs = count_of(self.verdict.inputs, "input")
         yield (
-            f"Take {self.title(best.method)}: its maps agree best with what the network does when positions are "
+            f"Take {self.title(best.method)}: its maps agree best with what the network does when {self.unit} are "
             f"removed, {shown(best.agreement)} on {inputs}, of at most 1; {beside}."
         )
+        yield from self._by_definition()
         equal = [best, *self.verdict.as_good]
         if len(equal) > 1:
             names = enumeration(map(self.title, (one.method for one in equal[1:])), _NAMED)
@@ -143,6 +159,23 @@ class Choice:
             if self.passes[cheapest.method] < self.passes[best.method] / 2:
                 few, many = self.passes[cheapest.method], self.passes[best.method]
                 yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
+        if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
+            yield (
+                f"Their sums miss what they must be by more than {100 * MUCH:.0f} %, so that their values are no "
+                f"shares of the score: {enumeration(incomplete, _NAMED)}."
+            )
+
+    def _by_definition(self) -> Iterator[str]:
+        """Yield that occlusion is best by definition where each removal takes one feature."""
+        leader, *others = self.verdict.standings
+        if leader.method != "occlusion" or self.unit != "features" or round(SUBSET * self.inputs.shape[1]) > 1:
+            return
+        yield (
+            f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in occlusion. "
+            "What features do together was not measured."
+        )
+        if others:
+            yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""
@@ -169,7 +202,7 @@ class Choice:
                 "The masks say where you expect a map to be, not what the network uses. Mass, IoU and pointing game do "
                 "not change the advice."
             )
-        return [*self.notes, *texts, *_measured_worth()]
+        return [*self.notes, *texts, *_measured_worth(bool(self.scores))]
 
     def _best_baseline(self) -> tuple[str, Estimate]:
         """Return the title and the agreement of the best map without the network."""
@@ -187,14 +220,20 @@ def shown(found: Estimate) -> str:
     return f"{value} ({low} to {high})" if found.n > 1 else value
 
 
-def _measured_worth() -> list[str]:
-    """Return how well the same procedure did where the truth is known; nothing where that was not measured."""
+def _measured_worth(masks: bool) -> list[str]:
+    """Return how well the same procedure, and masks, did where the truth is known; nothing where none was measured."""
     if not WORTH.is_file():
         return []
     found = json.loads(WORTH.read_text(encoding="utf-8"))
+    by_masks = [
+        f"The method of the largest mass on masks reached {100 * share:.0f} % of this way on {_TITLES[name]}, this "
+        f"procedure {100 * found['by_benchmark'][name]['chosen']:.0f} %."
+        for name, share in found["by_masks"].items()
+    ]
     return [
         f"Where the truth is known, in {count_of(len(found['cases']), 'case')} of this project's benchmarks, the same "
         f"procedure reached {100 * found['chosen']:.0f} % of the way from an average method to the best one. Always "
         f"taking the method that is best on the other benchmarks reached {100 * found['fixed']:.0f} %. What the advice "
-        "is worth for other networks and inputs is not known."
+        "is worth for other networks and inputs is not known.",
+        *([" ".join(by_masks)] if masks else []),
     ]

@@ -59,11 +59,22 @@ def write(
     text = environment.get_template("page.html.jinja").render(
         choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
         refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words, class_names)),
-        masks={name: _MASKS[name] for name in choice.scores},
+        masks={name: _MASKS[name] for name in choice.scores}, refresh=_REFRESH, reloads=_RELOADS,
     )  # fmt: skip
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
     atomic_write(directory / "index.html", text)
     return directory / "index.html"
+
+
+_REFRESH, _RELOADS = '<meta http-equiv="refresh" content="20">', "The page reloads itself."
+STOPPED = "The run was stopped; the same command goes on."
+
+
+def stop(directory: pathlib.Path) -> None:
+    """Say on the page of a run that was stopped that nothing follows by itself."""
+    path = directory / "index.html"
+    text = path.read_text(encoding="utf-8")
+    atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
 
 
 _MASKS = {"attribution_localisation": "mass", "iou_at_area": "IoU", "pointing_game": "pointing game"}
@@ -92,6 +103,7 @@ def as_json(choice: Choice) -> dict[str, Any]:
                     for reference, (difference, p_value) in one.references.items()
                 },
                 "passes": choice.passes[one.method],
+                "sum_missed": plain(choice.missed[one.method]),
                 **{metric: plain(found[one.method].value) for metric, found in choice.scores.items()},
             }
             for one in choice.verdict.standings
@@ -117,7 +129,7 @@ def _rows_of_baselines(choice: Choice) -> Iterator[dict[str, Any]]:
         numbers, length = _bar(found)
         yield {
             "value": found.value, "title": choice.title(name), "name": "", "numbers": numbers, "length": length,
-            "mark": "", "passes": 0, "nearest": "", "masks": [""] * len(choice.scores),
+            "mark": "", "passes": 0, "missed": "", "nearest": "", "masks": [""] * len(choice.scores),
         }  # fmt: skip
 
 
@@ -133,6 +145,7 @@ def _rows_of_methods(choice: Choice) -> Iterator[dict[str, Any]]:
             "recommended": one.recommended,
             "unbeaten": [choice.title(reference) for reference in one.unbeaten] if choice.verdict.tested else [],
             "passes": choice.passes[one.method],
+            "missed": number(100 * choice.missed[one.method], 1),
             "nearest": f"{choice.title(other)}, {similarity:.2f}" if other else "–",
             "masks": [number(found[one.method].value, 2) for found in choice.scores.values()],
         }  # fmt: skip
@@ -148,8 +161,8 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _figures(
     choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
-) -> Iterator[tuple[str, str]]:
-    """Yield the titles of a few methods and their maps of some inputs, as a PNG in a data address."""
+) -> Iterator[tuple[str, str, float]]:
+    """Yield titles of a few methods, their maps of some inputs as a PNG in a data address, and its relative width."""
     rows = choice.spread(_SHOWN)
     inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
     classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
@@ -163,7 +176,8 @@ def _figures(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"Glyph .* missing")  # of a name; boxes stand for it
             figure.savefig(content, format="png", dpi=90)
-        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+        share = (len(some) + 1) / (_COLUMNS + 1)  # the inputs, or their names, are a column, too
+        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}", share
 
 
 def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import pathlib
 import tempfile
@@ -22,6 +23,7 @@ from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
 from attribution_benchmarks.choosing.choice import Choice
+from attribution_benchmarks.choosing.completeness import COMPLETENESS
 from attribution_benchmarks.choosing.problem import problem_of, references
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import Control
@@ -104,6 +106,7 @@ def rounds(
             model=scorer.name,
             verdict=found.verdict,
             scores=found.scores,
+            missed=found.missed,
             passes={name: trials[name].passes for name in some},
             refused=refused,
             missing=[name for name in trials if name not in {*some, *refused}],
@@ -131,6 +134,7 @@ class _Found:
 
     verdict: verdicts.Verdict
     scores: Mapping[str, Mapping[str, Estimate]]
+    missed: Mapping[str, float]
     targets: np.ndarray
     predicted: Sequence[str]
 
@@ -143,7 +147,7 @@ class _Scorer:
     ):
         self._model, self._controls, self._directory = model, controls, directory
         self._settings = settings.replaced(save_maps=str(directory / "maps"), random_networks=RANDOM_NETWORKS)
-        self._metrics = [*verdicts.METRICS, *(WITH_MASKS if masks else ())]
+        self._masks = WITH_MASKS if masks else ()
         path = pathlib.Path(origin(model.path))
         self.name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
 
@@ -151,38 +155,47 @@ class _Scorer:
         """Return the verdict on some inputs."""
         benchmark = Benchmark(name="own", title=self.name, controls=tuple(self._controls), examples=_none)
         store = ScoreStore(self._directory / "scores")
-        run = prepare(benchmark, methods, self._settings, metrics=self._metrics, store=store, progress=progress)
+        metrics = [*verdicts.METRICS, *self._masks, COMPLETENESS]
+        run = prepare(benchmark, methods, self._settings, metrics=metrics, store=store, progress=progress)
         with contextlib.closing(store):
-            section = evaluated(ExampleEvaluation(run, {self.name: self._model}, inputs)).section
+            evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
+            section = evaluated(evaluation).section
         by_metric = {group.where["metric"]: group.values for group in section.input_scores}
         values = {
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
             for source in section.results[0].sources
         }
-        scores = {metric: _means(by_metric[metric], methods) for metric in self._metrics if metric in WITH_MASKS}
+        scores = {metric: _means(by_metric[metric], methods) for metric in self._masks}
+        missed = {name: _median(np.asarray(by_metric[COMPLETENESS.name][name])) for name in methods}
         found = verdicts.verdict(
             {name: values[MapSource(name)] for name in methods},
             {name: _own(name, values) for name in methods},
             {source.control: value for source, value in values.items() if not source.method},
         )
-        return _Found(found, scores, *self._classes(inputs))
+        return _Found(found, scores, missed, *self._classes(evaluation))
 
-    def _classes(self, inputs: Examples) -> tuple[np.ndarray, list[str]]:
+    def _classes(self, evaluation: ExampleEvaluation) -> tuple[np.ndarray, list[str]]:
         """Return the explained classes, (N,), and whether the network predicts them, in sentences."""
+        inputs = evaluation.data
+        if inputs.targets is not None:
+            return np.asarray(inputs.targets), evaluation.facts()
         predicted = np.asarray(self._model.scores(inputs.feed, self._settings.batch_size).argmax(axis=1))
-        given = predicted if inputs.targets is None else np.asarray(inputs.targets)
-        text = f"The network predicts the given class of {(predicted == given).sum()} of {len(given)} inputs."
-        if inputs.targets is None:
-            text = (
-                "The explained classes are those that the network predicts. Whether they are right was not checked; a "
-                "map of a wrong one explains the mistake. targets= (--target=) explains given ones."
-            )
-        return given, [text] if self._model.num_classes > 1 else []
+        text = (
+            "The explained classes are those that the network predicts. Whether they are right was not checked; a map "
+            "of a wrong one explains the mistake. targets= (--target=) explains given ones."
+        )
+        return predicted, [text] if self._model.num_classes > 1 else []
 
 
 def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:
     """Return the mean score of each method by a metric of masks."""
     return {name: verdicts.mean_where_defined(values[name], (0.0, 1.0)) for name in methods}
+
+
+def _median(values: np.ndarray) -> float:
+    """Return the median of those values that are defined; NaN where none is."""
+    defined = values[np.isfinite(values)]
+    return float(np.median(defined)) if len(defined) else math.nan
 
 
 def _none(count: int, seed: int) -> Examples:

@@ -20,6 +20,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
+from attribution.remote_files import origin
 from attribution_benchmarks.cli.beam_flags import (
     check_precompute_flags,
     define_precompute_flags,
@@ -28,7 +29,8 @@ from attribution_benchmarks.cli.beam_flags import (
 from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import Run, evaluated, load, prepare
+from attribution_benchmarks.core.evaluation import Evaluation, Outcome, Run, evaluated, load, prepare
+from attribution_benchmarks.core.explainer import Inapplicable
 from attribution_benchmarks.core.figures import FORMATS
 from attribution_benchmarks.core.progress import Bars
 from attribution_benchmarks.core.settings import MapSettings, described_fields
@@ -60,7 +62,7 @@ class Command:
             for group in evaluation.sharded_runs() if precompute else ():
                 if failed := precompute(group):
                     evaluation = evaluation.without(failed)
-            found = evaluated(evaluation, lambda text: print_text(text, flush=True))
+            found = _evaluated(evaluation, bars)
             values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
             found.write(**values, formats=getattr(flag_values, "plot_format", ()))
         if run.store.directory and not flag_values.scores_dir:
@@ -83,6 +85,19 @@ class Command:
             store=ScoreStore(flag_values.scores_dir) if flag_values.scores_dir else None,
             place=place,
         )
+
+
+def _evaluated(evaluation: Evaluation, bars: Bars) -> Outcome:
+    """Evaluate and print the tables; skip methods that cannot explain the network, and say why."""
+    try:
+        return evaluated(evaluation, lambda text: print_text(text, flush=True))
+    except Inapplicable as error:
+        bars.close()
+        for name, reason in error.refused.items():
+            print_line(f"note: '{name}' is skipped: {reason}", file=sys.stderr)
+        model = next(iter(evaluation.models.values()))
+        print_line(f"note: {cli.listing(origin(model.path))}", file=sys.stderr)
+        return _evaluated(load(evaluation.run.without(error.refused)), bars)
 
 
 def _define_flags(benchmark: Benchmark) -> flags.FlagValues:

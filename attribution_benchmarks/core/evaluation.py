@@ -15,7 +15,7 @@ import functools
 import hashlib
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attribution
@@ -115,6 +115,11 @@ class Run:
     def shared_metrics(self) -> dict[str, Metric]:
         """Metrics of the run that are not the benchmark's own, by name."""
         return {name: metric for name, metric in self.metrics.items() if metric not in self.benchmark.metrics}
+
+    def without(self, methods: Collection[str]) -> Run:
+        """Return the run without some methods."""
+        left = {name: each for name, each in self.methods.items() if name not in methods}
+        return dataclasses.replace(self, names=tuple(name for name in self.names if name not in methods), methods=left)
 
     def command(self) -> str:
         """Return the command that computes the same numbers."""

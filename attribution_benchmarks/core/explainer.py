@@ -20,13 +20,21 @@ import numpy as np
 import attribution
 from attribution import Method, reading
 from attribution.errors import BadInput, MissedSum, listed
-from attribution.explain import with_parameters
-from attribution.files import atomic_write
+from attribution.explain import BrokenContract, with_parameters
+from attribution.files import atomic_write, remove_stale
 from attribution.model.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.custom_code import Code
 from attribution_benchmarks.core.fingerprint import definition_of
+
+
+class Inapplicable(BadInput):
+    """Some methods cannot explain the network, others can. ``refused`` is name -> reason."""
+
+    def __init__(self, refused: Mapping[str, str]):
+        super().__init__("; ".join(f"'{name}': {reason}" for name, reason in refused.items()))
+        self.refused = refused
 
 
 class Explainer:
@@ -137,6 +145,22 @@ class Explainer:
             yield source, found.pop(source.method)
 
     def _explained(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
+        try:
+            return self._explained_together(model, names, batch)
+        except BrokenContract:
+            raise
+        except BadInput as error:
+            first, refused = batch.take([0]), {}
+            for name in names if len(names) > 1 else ():
+                try:
+                    self._explained_together(model, [name], first)
+                except BadInput as of_method:
+                    refused[name] = str(of_method)
+            if 0 < len(refused) < len(names):
+                raise Inapplicable(refused) from error
+            raise
+
+    def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedSum)  # a line for each batch
             return attribution.explain_many(
@@ -189,6 +213,7 @@ class MapsDirectory:
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
         if known.exists():
+            remove_stale(self.directory)
             with reading.opened(known, "origin of maps") as file:
                 same = file.read().decode("utf-8") == self._origin
             if not same:

@@ -61,6 +61,8 @@ class Bars:
             self.close()
             self._bar, self._part = tqdm.tqdm(total=step.total, desc=step.title, unit=step.unit), part
         self._bar.update(step.done - self._bar.n)
+        if step.done == step.total:  # what is printed next begins a line
+            self.close()
 
     def close(self) -> None:
         """End the last bar."""

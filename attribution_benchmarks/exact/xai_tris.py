@@ -25,13 +25,13 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
+from attribution_benchmarks.core.evaluation import Run
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings
-from attribution_benchmarks.exact.definition import METHODS
+from attribution_benchmarks.exact.definition import METHODS, OutputsEvaluation
 from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
 from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
@@ -257,7 +257,7 @@ EXACT_VALUES = Control(
 )  # fmt: skip
 
 
-class _Evaluation(ExampleEvaluation):
+class _Evaluation(OutputsEvaluation):
     """The truth is that of the explained network, so it is computed when the network is known."""
 
     @classmethod

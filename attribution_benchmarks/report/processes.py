@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import connection, reduction
 from typing import Any
 
@@ -41,11 +41,13 @@ class Failed(Exception):
     ----------
     crashed
         Whether it failed unexpectedly, rather than by refusing its input.
+    methods
+        Methods that cannot explain the network, with the reason, where others can.
     """
 
-    def __init__(self, message: str, crashed: bool):
+    def __init__(self, message: str, crashed: bool, methods: Mapping[str, str] | None = None):
         super().__init__(message)
-        self.crashed = crashed
+        self.crashed, self.methods = crashed, methods or {}
 
 
 class Processes:
@@ -112,8 +114,10 @@ class Processes:
             raise KeyboardInterrupt
         if outcome == "killed":
             raise Failed("the system ended it, perhaps for lack of memory; fewer --jobs need less", crashed=True)
+        if outcome == "refused":
+            raise Failed(result[0], False, result[1])
         if outcome != "done":
-            raise Failed(result, crashed=outcome == "crashed")
+            raise Failed(result, crashed=True)
         return result
 
     def close(self) -> None:
@@ -222,7 +226,7 @@ def _run(function: Callable[..., Any], lock: int, sender: connection.Connection)
     except KeyboardInterrupt:
         os._exit(_INTERRUPTED)
     except BadInput as error:
-        send("refused", " ".join(str(error).split()))
+        send("refused", (" ".join(str(error).split()), getattr(error, "refused", {})))
     except SystemExit as error:
         send("crashed", f"a method called sys.exit({error.code!r}); it must return its maps")
     except BaseException as error:

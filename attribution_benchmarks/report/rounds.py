@@ -197,9 +197,14 @@ class Rounds:
     def _run_model(self, outcome: Outcome, task: ReportTask, wanted: ReportTask) -> bool:
         """Run a task with the user's model; return whether it fits."""
         model = shown_path(self._model)
+        wanted = wanted.with_methods([name for name in wanted.methods if (name, task.benchmark) not in outcome.reasons])
         try:
             self._compute(outcome, self._with_model(wanted))
         except Failed as error:
+            if error.methods:
+                for name, reason in error.methods.items():
+                    self._refuse(outcome, task, name, f"does not fit {model}: {reason}")
+                return self._run_model(outcome, task, wanted)
             why = "crashed under" if error.crashed else "does not fit"
             outcome.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
             self._runner.remember_refusal(self._with_model(task), (), str(error))
@@ -215,9 +220,13 @@ class Rounds:
             if refused is None:
                 accepted.append(name)
             else:
-                outcome.reasons[name, task.benchmark] = refused
-                outcome.notes.append(f"{shown_path(name)} under {task.title} {refused}")
+                self._refuse(outcome, task, name, refused)
         return accepted
+
+    def _refuse(self, outcome: Outcome, task: ReportTask, name: str, reason: str) -> None:
+        """Record why a method has no scores in a task."""
+        outcome.reasons[name, task.benchmark] = reason
+        outcome.notes.append(f"{shown_path(name)} under {task.title} {reason}")
 
     def _compute(self, outcome: Outcome, wanted: ReportTask) -> None:
         outcome.task, outcome.state = wanted, "done" if self._runner.compute(wanted) else "is there already"

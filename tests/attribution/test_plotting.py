@@ -161,10 +161,10 @@ def test_signals_are_drawn_over_their_maps():
 
 
 def test_vectors_have_a_bar_for_each_feature_with_its_name_and_value():
-    rows, maps = np.array([[1.5, -2.0, 0.25]]), {"gradient": np.array([[3.0, -1.0, 0.0]])}
+    rows, maps = np.array([[1.5, -28100.0, 0.25]]), {"gradient": np.array([[3.0, -1.0, 0.0]])}
     (axis,) = attribution.plot(maps, rows, titles=["row 0"], feature_names=["age", "size $x$", "pH"]).axes
     assert [bar.get_width() for bar in axis.patches] == [3.0, -1.0, 0.0]
-    assert [label.get_text() for label in axis.get_yticklabels()] == ["age = 1.5", "size $x$ = -2", "pH = 0.25"]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["age = 1.5", "size $x$ = -28100", "pH = 0.25"]
     low, high = axis.get_xlim()
     assert low == -high and high > 3 and axis.get_ylabel() == "row 0"
     tokens, embedded = np.array([["a", "dog"]]), GENERATOR.normal(size=(1, 2, 5))

@@ -6,7 +6,8 @@ A case is a network, its inputs, and the score of each method by a benchmark tha
 exact Shapley values, SVEA's ROE test, BIM's model contrast score or CLEVR-XAI's mass. ``choose`` sees the network and
 the inputs alone, and for Shapley values their absent value, 0. What it takes is compared with the method of the best
 mean rank over the cases of the other benchmarks, with the mean over methods, which is what a random choice gets, and
-with the best one. Where it takes none, it gets the mean.
+with the best one. Where it takes none, it gets the mean. Masks are the boxes of BIM's objects and the object of other
+questions of CLEVR-XAI; with them the method of the largest mass on the masks is compared with the same.
 
 Cost: 15 CPU minutes at most; written after each case, and resumed there.
 """
@@ -32,7 +33,9 @@ from attribution.errors import print_line  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
 from attribution_benchmarks import choose, evaluate  # noqa: E402
 from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
+from attribution_benchmarks.core.batch import Batch  # noqa: E402
 from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 from bim.attributions import method_named  # noqa: E402
 from bim.classifiers import network_inputs  # noqa: E402
 from bim.dataset import load_set, resolve_data_dir  # noqa: E402
@@ -61,7 +64,9 @@ CLEVR_XAI_METHODS = tuple(
     name for name in TITLES if name not in ("integrated_gradients_gray", "integrated_gradients_median")
 )
 SVEA = ("baseline", "baseline_seed1", "baseline_seed2", "baseline_seed3", "baseline_seed4")
-_Case = tuple[str, Callable[[], dict[str, float]], Callable[[Sequence[str]], Any]]  # name, truth, choice of methods
+_Masses = Callable[[Sequence[str]], dict[str, float]]
+# Name, truth, choice of methods, and masses of methods on masks.
+_Case = tuple[str, Callable[[], dict[str, float]], Callable[[Sequence[str]], Any], _Masses | None]
 
 
 def exact_cases(place: str) -> Iterator[_Case]:
@@ -86,6 +91,7 @@ def exact_cases(place: str) -> Iterator[_Case]:
             lambda methods, chosen=rows == problem: choose(
                 benchmark.network, examples.inputs[chosen], examples.targets[chosen], methods=methods, background=0
             ),
+            None,
         )
 
 
@@ -101,6 +107,7 @@ def svea_cases() -> Iterator[_Case]:
                 evaluate("svea", methods, SveaSettings(model=path, random_networks=0), metrics=["roe_test"]), methods
             ),
             lambda chosen, path=path: choose(path, signals, methods=chosen),
+            None,
         )
 
 
@@ -116,7 +123,10 @@ def bim_cases() -> Iterator[_Case]:
             f"bim seed{seed}",
             lambda settings=settings: _column(evaluate("bim", BIM_METHODS, settings, metrics=["mcs"]), BIM_METHODS),
             lambda methods, folder=folder: choose(
-                f"{folder}/obj", _bim_images(), methods={name: method_named(name) for name in methods}
+                f"{folder}/obj", _bim_images()[0], methods={name: method_named(name) for name in methods}
+            ),
+            lambda methods, folder=folder: _masses(
+                attribution.load_model(f"{folder}/obj"), *_bim_images(), {name: method_named(name) for name in methods}
             ),
         )
 
@@ -138,6 +148,7 @@ def clevr_xai_cases() -> Iterator[_Case]:
                 evaluate("clevr_xai", CLEVR_XAI_METHODS, settings), CLEVR_XAI_METHODS, **where
             ),
             lambda methods, settings=settings: _chosen_for_questions(settings, methods),
+            lambda methods, settings=settings: _masses_of_questions(settings, methods),
         )
 
 
@@ -156,11 +167,39 @@ def _chosen_for_questions(settings: ClevrXaiSettings, methods: Sequence[str]) ->
     )  # fmt: skip
 
 
-def _bim_images() -> np.ndarray:
-    """Return the first images that ``bim`` samples of the set ``obj``, (IMAGES, 128, 128, 3), as networks take."""
+def _masses_of_questions(settings: ClevrXaiSettings, methods: Sequence[str]) -> dict[str, float]:
+    """Return the masses on the object of IMAGES questions that are not among those of the truth."""
+    network = Answering(settings.model)
+    dataset = Dataset("simple", settings.data_dir, network.size)
+    known, more = (draw_rows(len(dataset), count, settings.seed) for count in (INPUTS, INPUTS + IMAGES))
+    questions = next(dataset.batches(IMAGES, np.setdiff1d(more, known)))
+    return _masses(
+        network.model, network.inputs(questions.images, questions.questions), questions.masks["single_object"],
+        method_settings(methods, settings.steps, settings.samples), network.targets(questions.answers), "image",
+    )  # fmt: skip
+
+
+def _bim_images() -> tuple[np.ndarray, np.ndarray]:
+    """Return the first images that ``bim`` samples of the set ``obj``, (IMAGES, 128, 128, 3), and their boxes."""
     images = load_set(resolve_data_dir(), "obj")
     rows = sample_rows(len(images), IMAGES, 0)
-    return network_inputs(images.images(rows), images.images(rows[:1]).shape[1])
+    found = network_inputs(images.images(rows), images.images(rows[:1]).shape[1])
+    masks = np.zeros(found.shape[:3], bool)
+    for mask, (top, left, bottom, right) in zip(masks, images.boxes[rows], strict=True):
+        mask[top:bottom, left:right] = True
+    return found, masks
+
+
+def _masses(
+    model: Any, inputs: Any, masks: np.ndarray, methods: Any, targets: np.ndarray | None = None, explained: str = ""
+) -> dict[str, float]:
+    """Return the mean mass of each method on masks, as the page of ``choose`` shows it."""
+    maps = attribution.explain_many(
+        methods, model, inputs, targets, explain_input=explained or None, batch_size=4, resize=True
+    )
+    batch = Batch(inputs, range(len(masks)), targets, explained, {"masks": masks})
+    measure = METRIC_REGISTRY["attribution_localisation"].measure
+    return {name: float(np.nanmean(measure.compute(found, batch, None))) for name, found in maps.items()}
 
 
 def _column(results: Any, methods: Sequence[str], **where: str) -> dict[str, float]:
@@ -173,6 +212,7 @@ def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the shares of the way from the mean to the best method, means over cases."""
     ranks = {name: _ranks(case["truth"]) for name, case in cases.items()}
     shares: dict[str, list[float]] = {"chosen": [], "fixed": []}
+    masked: dict[str, list[float]] = {}
     for name, case in cases.items():
         truth, place = case["truth"], name.split()[0]
         others = [ranks[other] for other in cases if other.split()[0] != place]
@@ -183,8 +223,12 @@ def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         taken = {"chosen": truth.get(case["best"], mean), "fixed": truth.get(fixed, mean)}
         for what, value in taken.items():
             shares[what].append(float((value - mean) / (best - mean)))
+        if masses := case.get("mass"):
+            value = truth[max(masses, key=masses.__getitem__)]
+            masked.setdefault(place, []).append(float((value - mean) / (best - mean)))
     return {
         **{what: float(np.mean(values)) for what, values in shares.items()},
+        "by_masks": {place: float(np.mean(values)) for place, values in masked.items()},
         "by_benchmark": {
             place: {
                 what: float(np.mean([v for v, name in zip(values, cases, strict=True) if name.split()[0] == place]))
@@ -204,23 +248,25 @@ def _ranks(truth: Mapping[str, float]) -> dict[str, float]:
 def main() -> None:
     """Measure the cases that are missing."""
     cases = json.loads(WORTH.read_text("utf-8"))["cases"] if WORTH.exists() else {}
-    for name, truth, chosen in [
+    for name, truth, chosen, masses in [
         *svea_cases(),
         *bim_cases(),
         *clevr_xai_cases(),
         *(case for place in EXACT for case in exact_cases(place)),
     ]:
-        if name in cases:
+        if name not in cases:
+            scores = truth()
+            found = chosen(list(scores))
+            best = found.verdict.best
+            cases[name] = {
+                "truth": {one.method: scores[one.method] for one in found.verdict.standings},
+                "best": best.method if best else None,
+                "agreement": {one.method: one.agreement.value for one in found.verdict.standings},
+            }
+        elif not masses or "mass" in cases[name]:
             continue
-        scores = truth()
-        found = chosen(list(scores))
-        scores = {one.method: scores[one.method] for one in found.verdict.standings}
-        best = found.verdict.best
-        cases[name] = {
-            "truth": scores,
-            "best": best.method if best else None,
-            "agreement": {one.method: one.agreement.value for one in found.verdict.standings},
-        }
+        if masses:
+            cases[name]["mass"] = masses(list(cases[name]["truth"]))
         print_line(f"{name}: {cases[name]['best']}, {measured(cases)['chosen']:.2f}")
         atomic_write(WORTH, json.dumps({**measured(cases), "cases": cases}, indent=1) + "\n")
 

@@ -366,6 +366,7 @@ def test_methods_that_do_not_fit_are_left_out_with_a_line_each_and_the_others_st
     assert [line.split()[0] for line in printed.out.splitlines()] == [*kept, "written"]
     names = ["rise", "guided_backprop", "grad_cam", "only_with_numpy", "tf_explain.gradient"]
     assert {line.split("'")[1] for line in printed.err.splitlines() if "is skipped: " in line} == set(names)
+    assert f"attribution.inspect --model={without_relu} lists" in printed.err
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures
     assert {name for name in served if name.startswith("explain_")} == set(kept)
     assert LAYER not in served

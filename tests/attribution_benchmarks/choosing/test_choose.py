@@ -1,5 +1,7 @@
 """From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
 
+import dataclasses
+import functools
 import json
 import re
 
@@ -71,6 +73,24 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
     assert re.search(r"Not shown to depend on what the network has learned: .*ignorant", str(found))
 
 
+def test_a_sum_that_is_missed_is_shown_and_warned_of(pictures, tmp_path):
+    """On a line from 0, f(x) = (w · x)^4 has the gradients 0 and 4 f(x) at its ends, whose mean is 2 f(x)."""
+    method = attribution.METHODS["integrated_gradients"]
+    keras.utils.set_random_seed(0)
+    coarse = dataclasses.replace(method, function=functools.partial(method.function, points=2))
+    inputs = keras.Input((6, 6, 1))
+    model = keras.Model(inputs, keras.layers.Dense(3, use_bias=False)(keras.layers.Flatten()(inputs)) ** 4)
+    methods = {"coarse": coarse, "integrated_gradients": method, "gradient": "gradient"}
+    found = attribution_benchmarks.choose(model, pictures, methods=methods, output_dir=tmp_path)
+    assert found.missed["coarse"] == pytest.approx(1, abs=1e-5) and np.isnan(found.missed["gradient"])
+    assert found.missed["integrated_gradients"] == pytest.approx(1 / 50**2, rel=0.01)  # of the trapezoid rule
+    assert "no shares of the score: coarse." in str(found)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert all(f'<td class="number">{number}</td>' in text for number in ("100.0", "0.0", "–"))
+    saved = json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["methods"]
+    assert {one["method"]: one["sum_missed"] for one in saved}["gradient"] is None
+
+
 def test_mass_on_masks_is_that_of_the_maps(chosen, pictures):
     found, _ = chosen
     maps = np.abs(found.read_maps("gradient_x_input", range(INPUTS))[..., 0])
@@ -105,6 +125,28 @@ def test_a_second_run_computes_nothing_again_and_writes_the_same(chosen, network
     assert json.loads(before)["methods"][0] == json.loads((directory / "choice.json").read_bytes())["methods"][0]
 
 
+def test_a_run_that_was_stopped_within_a_round_ends_with_the_same_bytes(network, pictures, tmp_path):
+    def choose(directory, stop=None):
+        steps = []
+
+        def progress(step):
+            steps.append(step)
+            if len(steps) == stop:
+                raise KeyboardInterrupt
+
+        options = {"methods": ["gradient", "smoothgrad"], "batch_size": 4, "progress": progress}
+        attribution_benchmarks.choose(network, pictures, output_dir=directory, **options)
+        files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name != "scores")
+        return len(steps), {path.relative_to(directory): path.read_bytes() for path in files}
+
+    total, whole = choose(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        choose(tmp_path / "stopped", total - 1)
+    (tmp_path / "stopped" / "maps" / "smoothgrad" / ".9.npy.0123456789ab.unfinished").touch()  # of a killed process
+    assert not (tmp_path / "stopped" / "index.html").exists()
+    assert choose(tmp_path / "stopped")[1] == whole and len(whole) == 2 * INPUTS + 3
+
+
 def _counted(original, explained):
     """Return a function that counts what explainers explain."""
 
@@ -130,7 +172,7 @@ def test_classes_and_inputs_of_a_round_are_named(network, pictures):
     model = attribution.load_model(network)
     right = int((model.scores(pictures).argmax(axis=1) == classes).sum())
     first, *_, last = scoring.rounds(model, pictures, classes, methods=["gradient"])
-    assert f"The network predicts the given class of {right} of 12 inputs." in last.limits()
+    assert f"linear predicts the given class of {right} of 12 inputs." in last.limits()
     numbers = [int(name) for name in first.names]
     assert numbers == sorted(numbers) and numbers[-1] > 3  # not the first four, which are often of one class
     np.testing.assert_array_equal(first.targets, classes[numbers])
@@ -183,8 +225,23 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     assert values["exact"] == pytest.approx(1, abs=1e-3) and values["gradient_x_input"] < 0.9
     for name in _WITH_A_BASELINE:  # they start from the means, too
         assert values[name] == pytest.approx(1, abs=1e-3)
+        assert name == "occlusion" or found.missed[name] < 1e-4
+    assert "shares of the score" not in str(found)
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
     assert found.verdict.best.method == "gradient_x_input"
+
+
+def test_occlusion_of_few_features_is_best_by_definition():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((7,)), keras.layers.Dense(9, "relu"), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal(size=(12, 7)).astype(np.float32)
+    found = attribution_benchmarks.choose(model, rows, methods=["gradient", "occlusion"])
+    assert found.verdict.standings[0].agreement.value == pytest.approx(1, abs=1e-6)
+    value = found.verdict.standings[1].agreement.value
+    assert "That is so by definition: of 7 features one is removed at a time" in str(found)
+    assert f"Of the others, Vanilla Gradient agrees best: {value:.2f} " in str(found)
+    more = dataclasses.replace(found, inputs=np.zeros((12, 8), np.float32))
+    assert "by definition" not in str(more) and "when features are removed" in str(more)
 
 
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
@@ -288,7 +345,10 @@ def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(c
     for title, rule in (("`choose`", "chosen"), ("best on the other benchmarks", "fixed")):
         shares = [f"{100 * one[rule]:.0f}" for one in worth["by_benchmark"].values()]
         assert f"| {title} | {' | '.join(shares)} |" in text
-    assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-1]
+    masked = {name: f"{100 * share:.0f}" for name, share in worth["by_masks"].items()}
+    assert f"| largest mass on 12 masks | – | – | – | – | {masked['bim']} | {masked['clevr_xai']} |" in text
+    assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-2]
+    assert f"masks reached {masked['bim']} % of this way on BIM" in found.limits()[-1]
     assert f"reached {100 * worth['chosen']:.0f} % of the way" in (directory / "index.html").read_text(encoding="utf-8")
 
 
@@ -306,6 +366,22 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     )  # fmt: skip
     assert code == 0 and said.out.startswith("Take Gradient x Input: ")
     assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
+
+
+def test_a_command_that_is_stopped_prints_what_is_known(network, pictures, tmp_path, capsys, monkeypatch):
+    np.save(tmp_path / "inputs.npy", pictures)
+    all_rounds = scoring.rounds
+
+    def rounds(*arguments, **options):
+        yield next(all_rounds(*arguments, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scoring, "rounds", rounds)
+    given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", "--methods=gradient"]
+    code, said = run(capsys, *given, f"--output_dir={tmp_path}/choice")
+    assert code == 130 and said.out.startswith("A first look: ") and page.STOPPED in said.err
+    text = (tmp_path / "choice" / "index.html").read_text(encoding="utf-8")
+    assert page.STOPPED in text and "reload" not in text and "refresh" not in text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from attribution import cli
 from attribution_benchmarks.core import evaluate as core_evaluate
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.exact import definition, evaluate, metrics, xai_tris, xai_units
 from attribution_benchmarks.exact.definition import FEATURES, NAMES
 
@@ -38,6 +40,12 @@ def test_metrics_by_hand():
     share = metrics.SUPPRESSOR_SHARE.measure.function
     assert share(truth, batch, None) == pytest.approx(1 / 3)
     assert np.isnan(share(truth, Batch(zero, ["a"], truth={"suppressors": zero.astype(bool)}), None))
+
+
+@pytest.mark.parametrize("benchmark", [definition.BENCHMARK, xai_units.BENCHMARK, xai_tris.BENCHMARK])
+def test_no_output_is_said_to_be_a_right_class(benchmark):
+    run = prepare(benchmark, ["gradient"], benchmark.settings(num_imgs=9), store=ScoreStore(None))
+    assert load(run).data.targets is not None and not load(run).facts()
 
 
 def test_inputs_of_a_problem_are_the_same_however_many_are_drawn():

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution import cli
@@ -285,6 +286,32 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(
     page = (report / "index.html").read_text()
     assert "does not fit Toy, whose own network is scored instead" in page and "With your own network" not in page
     assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == ["network"]
+
+
+def test_a_method_that_does_not_fit_the_users_network_is_left_out_and_the_network_scored(report, toy, tmp_path):
+    class Network(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
+        def serve(self, picture):
+            score = tf.nn.gelu(tf.reduce_sum(picture, axis=[1, 2, 3])) / 2
+            return {"logits": tf.stack([score, -score], axis=1)}
+
+    network = Network()
+    tf.saved_model.save(network, str(tmp_path / "gelu"), signatures=network.serve)
+    (tmp_path / "own.py").write_text(
+        "from attribution.errors import BadInput\n"
+        "def of_linear(queries):\n"
+        "    found = queries.input_gradient()\n"
+        "    if {*abs(found).ravel()} - {0, 1}:\n"
+        "        raise BadInput('it needs slopes of 1')\n"
+        "    return found\n"
+    )
+    given = [f"--model={tmp_path / 'gelu'}", f"--methods={tmp_path / 'own.py'}:of_linear"]
+    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", *given) == 0
+    page = (report / "index.html").read_text()
+    assert "With your own network" in page and "of_linear under Toy does not fit gelu: it needs slopes of 1" in page
+    assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == [
+        str(tmp_path / "gelu")
+    ]
 
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
