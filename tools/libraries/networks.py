@@ -90,7 +90,8 @@ def write(folder: Any, networks: dict[str, Any]) -> None:
         given = {"x": x, "targets": targets, "references": references, "layers": json.dumps(LAYERS[name]), "name": name}
         rise = [(one.random((8, 8)) < 0.5, one.integers(0, 2), one.integers(0, 2)) for one in _generators("rise", 1000)]
         cells, *offsets = map(np.array, zip(*rise, strict=True))
-        given |= {"kept": _kept(4999, 36), "kept_of_few": _kept(999, 9), "rise_cells": cells, "rise_offsets": np.stack(offsets, 1)}
+        given |= {"kept": _kept(4999, 36), "kept_of_few": _kept(999, 9)}
+        given |= {"rise_cells": cells, "rise_offsets": np.stack(offsets, axis=1)}
         np.savez(folder / f"{name}.npz", **given, **weights)
 
 

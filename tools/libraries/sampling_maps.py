@@ -63,10 +63,10 @@ def dianna_cells(scores, x, targets, file):
     def rise():
         maps = []
         for image, target in zip(x, targets, strict=True):
-            offsets = iter(file["rise_offsets"].ravel().tolist())
+            offsets = file["rise_offsets"].ravel()
             with (
                 unittest.mock.patch("numpy.random.choice", lambda **_: file["rise_cells"]),
-                unittest.mock.patch("numpy.random.randint", lambda *_: next(offsets)),
+                unittest.mock.patch("numpy.random.randint", side_effect=offsets),
             ):
                 maps.extend(RISEImage(p_keep=0.5).explain(scores, image, [target]))
         return maps
