@@ -61,11 +61,10 @@ class Table:
     def __init__(self, scores: Mapping[str, Mapping[str, Sequence[float]]]):
         self.networks = list(scores)
         lengths = {name: max(map(len, columns.values())) for name, columns in scores.items()}
-        defined = set(cells())
         common = [
             cell
             for cell in scores[self.networks[0]]
-            if cell in defined and all(len(scores[name].get(cell, ())) == lengths[name] for name in self.networks)
+            if all(len(scores[name].get(cell, ())) == lengths[name] for name in self.networks)
         ]
         methods = [_method(cell) for cell in common]
         self.cells = [cell for cell in common if methods.count(_method(cell)) > 1]
@@ -270,7 +269,10 @@ def _markers() -> dict[str, dict[str, str]]:
 
 def main() -> None:
     """Write both."""
-    record = json.loads(SCORES.read_text("utf-8"))["scores"]
+    record, defined = json.loads(SCORES.read_text("utf-8"))["scores"], set(cells())
+    for columns in itertools.chain.from_iterable(of_place.values() for of_place in record.values()):
+        for cell in columns.keys() - defined:  # no longer a definition
+            del columns[cell]
     tables = {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
     samples = {place: np.array(list(table.resampled())) for place, table in tables.items()}
     head = ["scores", "methods", "definitions", "networks", *(f"{name} %" for name in COMPONENTS)]
