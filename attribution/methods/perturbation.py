@@ -77,7 +77,7 @@ def rise(
     stretch
         ``"cells"``: a cell has a whole number of positions, rounded up, and the crop begins in the first cell.
         ``"fraction"``: the grid is stretched to the input's size times 1 + 1 / cells, and the crop may begin at any
-        position that it fits in.
+        position that it fits in. ``"mirrored"``: as ``"cells"``, with mirrored edges, where the others repeat them.
     """
     if groups is None and cells is None and queries.inputs.ndim <= 2:
         groups = default_groups(queries.inputs.shape)
@@ -150,7 +150,7 @@ def _checked_cells(masks: int, cells: Any, probability: float, divide_by: str, s
             f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells!r}, {probability}"
         )
     _choose("divide_by", divide_by, ("expectation", "masks"))
-    _choose("stretch", stretch, ("cells", "fraction"))
+    _choose("stretch", stretch, ("cells", "fraction", "mirrored"))
     return int(cells)
 
 
@@ -200,10 +200,10 @@ def random_masks(
     drawn = [(one.random((cells,) * len(spatial)), *(one.integers(0, side) for side in sides)) for one in generators]
     grids, *starts = map(np.array, zip(*drawn, strict=True))
     masks = (grids < probability).astype(np.float32)
+    matrix_of = resizing.mirrored_matrix if stretch == "mirrored" else resizing.interpolation_matrix
     for size, whole, start in zip(spatial, sizes, starts, strict=True):
         # The grid is stretched over one cell more than the input; a window of it is read.
-        stretched = resizing.interpolation_matrix(cells, whole)
-        windows = stretched[start[:, np.newaxis] + np.arange(size)]
+        windows = matrix_of(cells, whole)[start[:, np.newaxis] + np.arange(size)]
         # The first axis after the masks is stretched and becomes the last.
         masks = masks.reshape(len(masks), cells, -1).swapaxes(1, 2) @ windows.swapaxes(1, 2)
     return masks.reshape(-1, *spatial)

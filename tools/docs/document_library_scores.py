@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "docs")]
 
 import numpy as np  # noqa: E402
-from measure_libraries import OWN, SCORES  # noqa: E402
+from measure_libraries import OWN, SCORES, cells  # noqa: E402
 from page_parts import replace_parts  # noqa: E402
 
 from attribution import METHODS  # noqa: E402
@@ -74,6 +74,15 @@ class Table:
     def means(self) -> np.ndarray:
         """Return the mean scores, (cells, networks)."""
         return np.stack([values.mean(axis=1) for values in self.values], axis=1)
+
+    def distinct(self) -> list[int]:
+        """Return the places of cells with other scores than all earlier cells of their method, where two are left."""
+        rows = zip(self.methods, np.concatenate(self.values, axis=1), strict=True)
+        first: dict[Any, int] = {}
+        for place, (method, scores) in enumerate(rows):
+            first.setdefault((method, scores.tobytes()), place)
+        methods = [self.methods[place] for place in first.values()]
+        return [place for place in first.values() if methods.count(self.methods[place]) > 1]
 
     def resampled(self) -> Iterator[np.ndarray]:
         """Yield the means of bootstrap samples."""
@@ -145,12 +154,18 @@ def _name(library: str) -> str:
 def _variance_rows(tables: Mapping[str, Table], samples: Mapping[str, np.ndarray]) -> list[list[str]]:
     rows = []
     for place, table in tables.items():
-        point = shares(table.means(), table.methods)
-        low, high = np.percentile([shares(one, table.methods) for one in samples[place]], [2.5, 97.5], axis=0)
-        spread = [f"{value:.0f} ({least:.0f}–{most:.0f})" for value, least, most in zip(point, low, high, strict=True)]
+        spread, once = (_shares(table, samples[place], one) for one in (range(len(table.cells)), table.distinct()))
         sizes = [str(len(set(table.methods))), str(len(table.cells)), str(len(table.networks))]
-        rows.append([TITLES[place], *sizes, *spread])
+        rows.append([TITLES[place], *sizes, *spread, *once[:2]])
     return rows
+
+
+def _shares(table: Table, samples: np.ndarray, places: Sequence[int]) -> list[str]:
+    """Return the shares of variance of some cells, with their intervals."""
+    methods = [table.methods[place] for place in places]
+    point, *drawn = (shares(means[places], methods) for means in (table.means(), *samples))
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    return [f"{value:.0f} ({least:.0f}–{most:.0f})" for value, least, most in zip(point, low, high, strict=True)]
 
 
 def _flip_rows(found: Mapping[str, Mapping]) -> list[list[str]]:
@@ -244,18 +259,24 @@ def _draw(axis: Any, table: Table) -> None:
 
 
 def _markers() -> dict[str, dict[str, str]]:
-    """Return the marker of each library; this project's is hollow, because it lies on other points."""
+    """Return the marker of each library, triangles where colors repeat; this project's is hollow, above others."""
     own = {"marker": "D", "color": "black", "fillstyle": "none", "linestyle": ""}
-    others = {name: {"marker": "o", "color": f"C{at}", "linestyle": ""} for at, name in enumerate(libraries(), 1)}
+    others = {
+        name: {"marker": "o^"[at > 9], "color": f"C{at}", "linestyle": ""} for at, name in enumerate(libraries(), 1)
+    }
     return {OWN: own, **others}
 
 
 def main() -> None:
     """Write both."""
-    record = json.loads(SCORES.read_text("utf-8"))["scores"]
+    record, defined = json.loads(SCORES.read_text("utf-8"))["scores"], set(cells())
+    for columns in itertools.chain.from_iterable(of_place.values() for of_place in record.values()):
+        for cell in columns.keys() - defined:  # no longer a definition
+            del columns[cell]
     tables = {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
     samples = {place: np.array(list(table.resampled())) for place, table in tables.items()}
     head = ["scores", "methods", "definitions", "networks", *(f"{name} %" for name in COMPONENTS)]
+    head += [f"{name} %, equal ones once" for name in COMPONENTS[:2]]
     replace_parts(
         PAGE,
         {

@@ -88,11 +88,20 @@ def write(folder: Any, networks: dict[str, Any]) -> None:
         x, targets, references = inputs(name)
         weights = {f"weight_{number:02}": weight for number, weight in enumerate(network.get_weights())}
         given = {"x": x, "targets": targets, "references": references, "layers": json.dumps(LAYERS[name]), "name": name}
-        np.savez(folder / f"{name}.npz", kept=_kept(4999, 36), kept_of_few=_kept(999, 9), **given, **weights)
+        rise = [(one.random((8, 8)) < 0.5, one.integers(0, 2), one.integers(0, 2)) for one in _generators("rise", 1000)]
+        cells, *offsets = map(np.array, zip(*rise, strict=True))
+        given |= {"kept": _kept(4999, 36), "kept_of_few": _kept(999, 9)}
+        given |= {"rise_cells": cells, "rise_offsets": np.stack(offsets, axis=1)}
+        np.savez(folder / f"{name}.npz", **given, **weights)
 
 
 def _kept(samples: int, groups: int) -> np.ndarray:
     """Return the groups that ``lime`` keeps, ``(ROWS, samples, groups)`` of 0 and 1."""
+    return np.stack([one.random((samples, groups)) < 0.5 for one in _generators("lime", ROWS)]).astype(int)
+
+
+def _generators(method: str, count: int) -> list[np.random.Generator]:
+    """Return the first generators of a method of this project."""
     from attribution.model.batching import generator
 
-    return np.stack([generator(0, row, "lime").random((samples, groups)) < 0.5 for row in range(ROWS)]).astype(int)
+    return [generator(0, number, method) for number in range(count)]

@@ -1,11 +1,13 @@
 """Explain the networks of ``networks.py`` by lime, dianna or shapiq, which take any function; see ``run_cells.py``.
 
-lime and dianna's lime get the random numbers of this project's ``lime``, and segments of 4 x 4 and of 2 x 2 positions.
+lime and dianna's lime get the random numbers of this project's ``lime``, and segments of 4 x 4 and of 2 x 2 positions;
+dianna's RISE those of ``rise``.
 """
 
 import functools
 import importlib.util
 import types
+import unittest.mock
 
 import numpy as np
 import run_cells
@@ -45,6 +47,7 @@ def _given(kept):
 def dianna_cells(scores, x, targets, file):
     """Return the cells of dianna on images."""
     from dianna.methods.lime_image import LIMEImage
+    from dianna.methods.rise_image import RISEImage
 
     segments = run_cells.blocks(x.shape[1:3], 2)
 
@@ -57,7 +60,18 @@ def dianna_cells(scores, x, targets, file):
             maps.extend(method.explain(scores, image, [target], **options))
         return maps
 
-    return {"lime@dianna": lime}
+    def rise():
+        maps = []
+        for image, target in zip(x, targets, strict=True):
+            offsets = file["rise_offsets"].ravel()
+            with (
+                unittest.mock.patch("numpy.random.choice", lambda **_: file["rise_cells"]),
+                unittest.mock.patch("numpy.random.randint", side_effect=offsets),
+            ):
+                maps.extend(RISEImage(p_keep=0.5).explain(scores, image, [target]))
+        return maps
+
+    return {"lime@dianna": lime, "rise@dianna": rise}
 
 
 def shapiq_cells(scores, x, targets, _):

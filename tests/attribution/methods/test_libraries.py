@@ -10,6 +10,8 @@ import attribution
 from attribution.errors import BadInput
 from attribution.methods import map_steps, resizing
 from attribution.methods.libraries import libraries
+from attribution.methods.perturbation import random_masks
+from attribution.model.batching import generator
 from tools.docs.document_libraries import PAGE, page
 
 PRESETS = {
@@ -83,7 +85,7 @@ def test_an_unknown_library_or_method_names_what_there_is(name, message):
         ("lime", {"strongest": 0}, "lime needs a whole number of strongest groups from 1, or None, not 0"),
         ("lime", {"strongest": 2.5}, "lime needs a whole number of strongest groups from 1, or None, not 2.5"),
         ("lime", {"strongest": True}, "lime needs a whole number of strongest groups from 1, or None, not True"),
-        ("rise", {"stretch": "none"}, "no stretch 'none'; there are 'cells', 'fraction'"),
+        ("rise", {"stretch": "none"}, "no stretch 'none'; there are 'cells', 'fraction', 'mirrored'"),
         ("rise", {"groups": "patches", "stretch": "fraction"}, "no cells for divide_by= and stretch=; set cells="),
         ("rise", {"groups": "patches", "divide_by": "masks"}, "no cells for divide_by= and stretch=; set cells="),
         ("occlusion", {"keep": True, "complement": True}, "keep=True or complement=True, not both"),
@@ -102,6 +104,16 @@ def test_a_constant_score_gives_a_constant_map_where_rise_is_divided_by_its_mask
     divided = attribution.explain("rise", model, x, 0, masks=200, divide_by="masks")
     np.testing.assert_allclose(divided, 1, rtol=1e-4)
     assert attribution.explain("rise", model, x, 0, masks=200).std() > 0.01
+
+
+def test_mirrored_masks_of_rise_are_stretched_as_in_dianna():
+    transform = pytest.importorskip("skimage.transform")
+    ours = random_masks([generator(0, number, "rise") for number in range(20)], (12, 20), 8, 0.3, "mirrored")
+    for number, mask in enumerate(ours):
+        drawn = generator(0, number, "rise")
+        stretched = transform.resize((drawn.random((8, 8)) < 0.3).astype(float), (9 * 2, 9 * 3))
+        top, left = drawn.integers(0, 2), drawn.integers(0, 3)
+        np.testing.assert_allclose(mask, stretched[top : top + 12, left : left + 20], atol=1e-6)
 
 
 def test_patches_at_the_border_are_shifted_clipped_or_dropped(from_function):
