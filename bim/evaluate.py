@@ -146,6 +146,16 @@ class BimEvaluation(Evaluation):
             from bim.served import check_methods
 
             check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
+        self._offer_live_networks()
+
+    def _offer_live_networks(self) -> None:
+        """Give the models their live networks if a method of another library needs them; offer them otherwise."""
+        needed = any(method.library for method, _ in self.run.methods.values())
+        for model in self.models.values():
+            if needed:
+                _attach_live_network(model)
+            else:
+                model.live_source = _attach_live_network
 
     @functools.cached_property
     def map_folders(self) -> dict[str, pathlib.Path]:
@@ -170,11 +180,8 @@ class BimEvaluation(Evaluation):
 
             return served_classifier(self.client, self.own_models.get(name) or served_name(name))
         if name in self.own_models:
-            model = classifier_at(self.own_models[name], tensors=self.upstream)
-        else:
-            model = load_classifier(self.settings.models_dir, name, tensors=self.upstream)
-        model.live_source = _attach_live_network
-        return model
+            return classifier_at(self.own_models[name], tensors=self.upstream)
+        return load_classifier(self.settings.models_dir, name, tensors=self.upstream)
 
     def images(self, set_name: str) -> BimSet:
         """Return a set, read once."""

@@ -291,7 +291,7 @@ def _live_network(build, side: int):
 
 
 def attach_live_network(model) -> None:
-    """Give a model of one of these architectures the live network that a custom method needs.
+    """Give a model of one of these architectures the live network that other libraries' methods need.
 
     Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
     """
@@ -307,7 +307,7 @@ def attach_live_network(model) -> None:
         except BadInput:
             continue
     raise BadInput(
-        f"the method needs the live network behind '{model.path}', which was exported from none of "
+        f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
         f"{listed(ARCHITECTURES)}"
     )
 

@@ -109,6 +109,8 @@ def settings(
         methods = {name: resolve_method("integrated_gradients" if name in BASELINES else name) for name in methods}
     chosen = {}
     for name, method in methods.items():
+        if method.library:
+            raise BadInput(f"method '{name}' needs a live Keras network of one input; a Relation Network has two")
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
         chosen[name] = method, {**overrides.get(name, overrides.get(method.name, {})), **placed}
     return chosen

@@ -31,7 +31,7 @@ _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
 _OURS = "#3b5b92"
 _PAPER = "#c8553d"
-_BARS = {"method": _OURS, "your method": OWN_METHOD, "control": "#a9a9a9"}
+_BARS = {"method": _OURS, "your method": OWN_METHOD, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
 def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:

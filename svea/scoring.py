@@ -101,7 +101,7 @@ def load_network(path: str | os.PathLike) -> Model:
 
 
 def attach_live_network(model: Any) -> None:
-    """Put the baseline's live network behind its SavedModel, for custom methods that need it.
+    """Put the baseline's live network behind its SavedModel, for the methods of other libraries.
 
     Raises
     ------

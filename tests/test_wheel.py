@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 import attribution
-from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.fingerprint import method_fingerprint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
@@ -148,9 +148,9 @@ def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(install
 WHAT_IS_FOUND = """
 import pathlib, attribution
 from attribution_benchmarks.core.bundled_models import default_model, shown_model
-from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.fingerprint import method_fingerprint
 print(pathlib.Path(attribution.__file__).parent.parent)
-print(code_fingerprint(attribution.METHODS["grad_cam"].function))
+print(method_fingerprint(attribution.METHODS["grad_cam"]))
 for name in {models}:
     assert (default_model(name) / "1" / "saved_model.pb").is_file(), name
     print(shown_model(default_model(name)))
@@ -162,18 +162,18 @@ def test_an_installation_finds_its_networks_and_has_the_fingerprints_of_the_chec
     assert done.returncode == 0, done.stderr
     folder, fingerprint, *shown = done.stdout.split("\n")[:-1]
     assert pathlib.Path(folder) == site_packages(installed)
-    assert fingerprint == code_fingerprint(attribution.METHODS["grad_cam"].function)
+    assert fingerprint == method_fingerprint(attribution.METHODS["grad_cam"])
     assert shown == [f"saved_models/{name}" for name in MODELS]
 
 
-def test_other_libraries_are_an_extra_and_tensorflow_is_not(wheel, installed):
+def test_peers_are_an_extra_and_tensorflow_is_not(wheel, installed):
     (information,) = site_packages(installed).glob("attribution_benchmarks-*.dist-info")
     requires = importlib.metadata.Distribution.at(information).requires
     plain = [each for each in requires if "extra ==" not in each]
     assert any(each.startswith("tensorflow<") or each.startswith("tensorflow>") for each in plain)
     assert not [each for each in plain if each.startswith(("tf-explain", "tf-keras-vis"))]
-    others = [each for each in requires if 'extra == "third-party"' in each.replace("'", '"')]
-    assert {each.split("<")[0].split(">")[0].strip() for each in others} == {"tf-explain", "tf-keras-vis"}
+    peers = [each for each in requires if 'extra == "third-party"' in each.replace("'", '"')]
+    assert {each.split("<")[0].split(">")[0].strip() for each in peers} == {"tf-explain", "tf-keras-vis"}
 
 
 # A benchmark and its smallest run of one method.

@@ -330,7 +330,7 @@ def _print_layers(model: Model, explain_input: str) -> None:
 
 def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
     for method, parameters in methods.values():
-        if method.name in METHODS and parameters.get("layer"):
+        if method.name in METHODS and not method.library and parameters.get("layer"):
             model.layer(parameters["layer"], explain_input)
 
 

@@ -213,6 +213,8 @@ def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
     """Raise BadInput for a method that needs more than a request carries."""
+    if method.library:
+        raise BadInput(f"method '{label}' cannot be part of a graph: it is {method.library}'s own Python code")
     if not label.isidentifier():
         raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
     if method.is_random:

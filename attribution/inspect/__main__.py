@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FLAGS = flags.FlagValues()
 define_loading_flags(FLAGS)
 flags.DEFINE_boolean("try_methods", True, "try every method on one random input", flag_values=FLAGS)
+flags.DEFINE_boolean("libraries", False, "try the methods of tf-keras-vis and tf-explain too", flag_values=FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -57,7 +58,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _print(_described_model(model, explain_input))
     example = "integrated_gradients"
     if flag_values.try_methods:
-        apply = _print_trials(model, random_feed(model), explain_input)
+        apply = _print_trials(model, random_feed(model), explain_input, flag_values.libraries)
         example = apply[0] if apply and example not in apply else example
     print_text("\nto load it:\n\n")
     print_line(_loading_line(flag_values.model, options))
@@ -83,12 +84,13 @@ def _print_ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], 
         raise BadInput(final) from error
 
 
-def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str) -> list[str]:
+def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str, libraries: bool) -> list[str]:
     """Print which methods can explain a model, and return them."""
     if untried := _why_not_computed(model, feed, explain_input):
         _print(["", f"no method is tried, because the model does not take random inputs: {untried}"])
         return []
-    trials = {name: try_method(name, model, feed, explain_input) for name in METHODS}
+    names = [name for name, method in METHODS.items() if libraries or not method.library]
+    trials = {name: try_method(name, model, feed, explain_input) for name in names}
     _print(["", *_described_methods(trials)])
     return [name for name, trial in trials.items() if trial.applies]
 

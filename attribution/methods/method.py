@@ -8,6 +8,7 @@ at a baseline; LRP distributes the logit, Excitation Backprop a probability of 1
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -217,6 +218,8 @@ class Method:
         ``function(queries, **parameters)``; see ``attribution.methods.queries``.
     card
         Method card; ``None`` for a custom method.
+    library
+        The library that implements it; ``None`` for this project. See ``attribution.methods.third_party``.
     query
         ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, if the method uses that query, whose
         passes it can share with other methods.
@@ -240,6 +243,7 @@ class Method:
     title: str
     function: Callable[..., Any]
     card: MethodCard | None = None
+    library: str | None = None
     query: str | None = None
     is_random: bool = False
     drops_channels: bool = False
@@ -259,6 +263,22 @@ class Method:
         """Return the required sum of a map with these parameters; ``None`` if they leave it open."""
         is_open = parameters.get("multiply") is False or parameters.get("maxima") == "winner"
         return None if is_open else self.sum_law
+
+    def library_version(self) -> str | None:
+        """Return the installed version of the method's library; ``None`` for this project's methods.
+
+        Raises
+        ------
+        BadInput
+            If that library is not installed.
+        """
+        try:
+            return importlib.metadata.version(self.library) if self.library else None
+        except importlib.metadata.PackageNotFoundError as error:
+            raise BadInput(
+                f"method '{self.name}' needs {self.library}, which is not installed: "
+                "pip install 'attribution-benchmarks[third-party]'"
+            ) from error
 
     def required_queries(self, parameters: Mapping[str, Any]) -> RequiredQueries:
         """Return the queries of the method with these parameters, as far as passes can be shared."""

@@ -30,6 +30,7 @@ from attribution.methods.method import (
     SumLaw,
     relevance_law,
 )
+from attribution.methods.third_party import LIBRARY_METHODS
 from attribution.plugins import imported, refuse_file_alone
 
 _DIFFERENTIABLE = "Any model differentiable in its input."
@@ -531,8 +532,7 @@ _METHODS = [
         drops_channels=True,
     ),
 ]
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
-_OF_LIBRARIES = ("tf_explain.", "tf_keras_vis.")  # beginnings of former names, ``tf_explain.grad_cam``
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_METHODS, *LIBRARY_METHODS)})
 
 
 def resolve_method(name: str) -> Method:
@@ -547,13 +547,13 @@ def resolve_method(name: str) -> Method:
     Raises
     ------
     BadInput
-        If there is no such method; the message lists the nearest names.
+        If there is no such method (the message lists the nearest names) or its library is not installed.
     """
     if not isinstance(name, str):
         raise BadInput(f"a method is of type {type(name).__name__}; give a name, a Method or a function")
     if name in METHODS:
+        METHODS[name].library_version()
         return METHODS[name]
-    name = _present_name(name)
     if libraries.is_preset(name):
         return libraries.preset_method(name, METHODS)
     if ":" in name:
@@ -566,19 +566,12 @@ def resolve_method(name: str) -> Method:
 
 def known_method(name: str) -> Method | None:
     """Return a method of the registry, or one as a library defines it; ``None`` for any other name."""
-    name = _present_name(name)
     if name in METHODS or not libraries.is_preset(name):
         return METHODS.get(name)
     try:
         return libraries.preset_method(name, METHODS)
     except BadInput:
         return None
-
-
-def _present_name(name: str) -> str:
-    """Return ``grad_cam@tf_explain`` for ``tf_explain.grad_cam``, which ran the library; other names unchanged."""
-    library, _, method = name.partition(".")
-    return in_library(method, library) if name.startswith(_OF_LIBRARIES) and ":" not in name else name
 
 
 def title_of(name: str) -> str:

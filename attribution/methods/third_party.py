@@ -1,21 +1,29 @@
-"""The live Keras network behind a SavedModel, for custom methods that run classes of tf-keras-vis or tf-explain.
+"""Methods of tf-keras-vis and tf-explain, computed by the libraries themselves on the live Keras network.
 
-No library explains a SavedModel. ``attach(model, network)`` gives a network of the same architecture the file's weights
-and checks that both agree. ``METHOD@LIBRARY`` (``attribution.methods.libraries``) needs neither library nor network.
+``METHOD@LIBRARY`` (``attribution.methods.libraries``) computes the same by this project's methods on any SavedModel;
+docs/libraries.md describes both, and tests compare them. Neither library can explain a SavedModel, so that each method
+here needs the live Keras network behind it: ``attach(model, network)`` gives a network of the same architecture the
+file's weights and checks that both agree.
+
+Every function takes the queries of a batch of inputs and returns maps without the channel axis.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution.keras_models import read_file
+from attribution.methods.libraries import MARK, libraries
+from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
+from attribution.methods.queries import ModelQueries
 from attribution.model.protocols import ScoredModel
 from attribution.plugins import imported
 
@@ -87,9 +95,6 @@ def take(
 
     from attribution.model._loading_checks import random_feed
 
-    # Libraries wrap inputs in a list, which Keras accepts with a warning at each call.
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1
     has_names = set(names) == set(model.inputs) if several else len(model.inputs) == 1
@@ -101,8 +106,14 @@ def take(
     if scores.shape != live.shape or np.abs(scores - live).max() > tolerance * np.abs(scores).max():
         hint = "; load the model with score='probabilities' if the network ends in them" * (model.score == "logits")
         raise BadInput(f"the network does not compute the {model.score} of '{model.path}'{hint}")
+    _ignore_list_warnings()
     inputs = network.inputs if several else network.inputs[0]
     model.live = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
+
+
+def _ignore_list_warnings() -> None:
+    """Silence the warning of Keras at each call of a library that wraps inputs in a list, which Keras accepts."""
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
 
 
 def offer(model: ScoredModel, source: Any) -> None:
@@ -122,7 +133,13 @@ def offer(model: ScoredModel, source: Any) -> None:
         If the source is neither.
     """
     build = _builder(source)
-    model.live_source = lambda model: attach(model, _built(build))
+
+    def build_and_attach(model: Model) -> None:
+        with _quiet():
+            attach(model, _built(build))
+        _ignore_list_warnings()  # again: filters set within the context end with it
+
+    model.live_source = build_and_attach
 
 
 def _builder(source: Any) -> Callable[[], Any]:
@@ -155,3 +172,232 @@ def _built(build: Callable[[], Any]) -> Any:
     if not hasattr(network, "get_weights"):
         raise BadInput(f"the Keras network is of type {type(network).__name__}; a keras.Model is needed")
     return network
+
+
+def _tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
+    """tf-keras-vis's Saliency: |gradient|, largest channel, each map scaled to [0, 1]."""
+    return _saliency(queries)
+
+
+def _tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+    """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
+    return _saliency(queries, smooth_samples=samples, smooth_noise=noise)
+
+
+def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
+    """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
+    from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
+
+    return _saliency(queries, modifier=GuidedBackpropagation())
+
+
+def _tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
+    """tf-keras-vis's Gradcam: linear upsampling with aligned corners, each map scaled to [0, 1]."""
+    from tf_keras_vis.gradcam import Gradcam
+
+    return _cam(queries, Gradcam)
+
+
+def _tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
+    """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
+
+    return _cam(queries, GradcamPlusPlus)
+
+
+def _tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
+    """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.scorecam import Scorecam
+
+    return _cam(queries, Scorecam)
+
+
+def _tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
+    """tf-explain's VanillaGradients: |gradient|, summed over channels."""
+    from tf_explain.core.vanilla_gradients import VanillaGradients
+
+    return _by_class(queries, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
+
+
+def _tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
+    """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
+    from tf_explain.core.gradients_inputs import GradientsInputs
+
+    return _by_class(queries, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
+
+
+def _tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
+    """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
+    from tf_explain.core.integrated_gradients import IntegratedGradients
+
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
+        path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
+        return IntegratedGradients.get_integrated_gradients(path, network, target, points)
+
+    return _by_class(queries, run)
+
+
+def _tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
+    """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
+    from tf_explain.core.smoothgrad import SmoothGrad
+
+    def run(x: np.ndarray, target: int, network: Any, rows: np.ndarray) -> Any:
+        noisy = np.repeat(x, samples, axis=0)
+        noisy += np.concatenate(
+            [queries.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows],
+            dtype=np.float32,
+        )
+        return SmoothGrad.get_averaged_gradients(noisy, network, target, samples)
+
+    return _by_class(queries, run, with_rows=True)
+
+
+def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
+    """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
+
+    ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
+    find on Keras 3.
+    """
+    from tf_explain.core.grad_cam import GradCAM
+
+    from attribution.methods import resizing
+
+    network = _of_one_input(queries)
+    name = layer or [item.name for item in network.layers if len(item.output.shape) == queries.inputs.ndim][-1]
+
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
+        values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
+        maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
+        return resizing.resize(maps, x.shape[1:-1])
+
+    return _by_class(queries, run)
+
+
+def _tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
+    """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
+    from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
+
+    from attribution.methods import resizing
+
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
+        side = patch or -(-x.shape[1] // 8)
+        maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
+        return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
+
+    return _by_class(queries, run)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Keras from showing a progress bar or a warning about wrapped inputs at each call."""
+    import keras
+
+    shown = keras.config.is_interactive_logging_enabled()
+    keras.config.disable_interactive_logging()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+            yield
+    finally:
+        if shown:
+            keras.config.enable_interactive_logging()
+
+
+def _of_one_input(queries: ModelQueries) -> Any:
+    """Return the live network, which must have one input for both libraries."""
+    network = queries.keras_model
+    if len(network.inputs) > 1:
+        names = listed(tensor.name for tensor in network.inputs)
+        raise BadInput(
+            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a custom method can "
+            "call queries.keras_model with queries.feed"
+        )
+    return network
+
+
+def _score(queries: ModelQueries) -> Any:
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    return CategoricalScore([int(target) for target in queries.targets])
+
+
+def _saliency(queries: ModelQueries, modifier: Any = None, **options: Any) -> np.ndarray:
+    from tf_keras_vis.saliency import Saliency
+
+    explainer = Saliency(_of_one_input(queries), model_modifier=modifier, clone=True)
+    # Its noise comes from NumPy's global generator, whose state is restored.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(queries.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
+    try:
+        with _quiet():
+            return np.asarray(explainer(_score(queries), queries.inputs, **options))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _cam(queries: ModelQueries, kind: Any) -> np.ndarray:
+    with _quiet():
+        return np.asarray(
+            kind(_of_one_input(queries), clone=False)(_score(queries), queries.inputs, penultimate_layer=-1)
+        )
+
+
+def _by_class(queries: ModelQueries, run: Callable[..., Any], with_rows: bool = False) -> np.ndarray:
+    """Run a method of tf-explain, which explains one class per call, on the inputs of each class."""
+    if queries.inputs.ndim != 4:
+        raise BadInput("tf-explain explains images alone")
+    network, maps = _of_one_input(queries), np.empty(queries.inputs.shape[:-1], np.float32)
+    for target in np.unique(queries.targets):
+        rows = np.flatnonzero(queries.targets == target)
+        with _quiet():
+            result = np.asarray(run(queries.inputs[rows], target, network, *([rows] if with_rows else [])))
+        maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
+    return maps
+
+
+def _library_method(
+    function: Callable[..., Any], family: str, title: str, cost: str, randomness: str = DETERMINISTIC
+) -> Method:
+    """Return a method of another library; its preset says what it computes (``attribution.methods.libraries``)."""
+    name = "tf_explain" if function.__name__.startswith("_tf_explain_") else "tf_keras_vis"
+    library, method = libraries()[name], function.__name__.removeprefix(f"_{name}_")
+    images = " Images." if name == "tf_explain" else ""
+    preset = library.presets[method]
+    return Method(
+        f"{name}.{method}",
+        f"{title} ({library.title})",
+        function,
+        MethodCard(
+            f"{library.title}, version {library.version.rpartition('.')[0]}; `{method}{MARK}{name}` computes the same",
+            f"The live Keras network (attribution.methods.third_party.attach).{images}",
+            cost,
+            randomness,
+            f"{preset.definition} {preset.differs}".strip(),
+        ),
+        library.package,
+        is_random=randomness is not DETERMINISTIC,
+        family=family,
+        needs_positions=True,
+    )
+
+
+_BOTH_PASSES = "1 forward and 1 backward pass"
+LIBRARY_METHODS = (
+    _library_method(_tf_keras_vis_gradient, "gradient", "Saliency", "1 gradient"),
+    _library_method(
+        _tf_keras_vis_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample",
+        "Gaussian noise, from a seed per batch of inputs.",
+    ),
+    _library_method(_tf_keras_vis_guided_backprop, "changed ReLU", "Guided Backprop", "1 gradient"),
+    _library_method(_tf_keras_vis_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
+    _library_method(_tf_keras_vis_grad_cam_plus_plus, "class activation", "Grad-CAM++", _BOTH_PASSES),
+    _library_method(_tf_keras_vis_score_cam, "class activation", "Score-CAM", "1 forward pass per channel"),
+    _library_method(_tf_explain_gradient, "gradient", "Vanilla Gradient", "1 gradient"),
+    _library_method(_tf_explain_gradient_x_input, "path", "Gradient x Input", "1 gradient"),
+    _library_method(_tf_explain_integrated_gradients, "path", "Integrated Gradients", "1 gradient per point"),
+    _library_method(
+        _tf_explain_smoothgrad, "gradient", "SmoothGrad", "1 gradient per sample", f"Gaussian noise, {SEED_PER_INPUT}."
+    ),
+    _library_method(_tf_explain_grad_cam, "class activation", "Grad-CAM", _BOTH_PASSES),
+    _library_method(_tf_explain_occlusion, "masks", "Occlusion", "1 forward pass per patch"),
+)  # fmt: skip

@@ -223,7 +223,7 @@ def _starting_at(absent: np.ndarray, method: MethodLike) -> MethodLike:
 
 
 def _default_methods() -> list[str]:
-    return [name for name, method in METHODS.items() if method.family != "random"]
+    return [name for name, method in METHODS.items() if not method.library and method.family != "random"]
 
 
 def _tried(method: MethodLike, model: Any, first: Examples) -> Trial:

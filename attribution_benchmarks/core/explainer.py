@@ -77,7 +77,7 @@ class Explainer:
         self.controls = {control.name: control for control in controls}
         self._codes: dict[str, Code] = {}
         for name, (method, parameters) in self.methods.items():
-            self._codes[name] = Code(name, method.function, parameters)
+            self._codes[name] = Code(name, method.function, parameters, method.library_version())
             self.methods[name] = dataclasses.replace(method, function=self._codes[name].function), parameters
         self._control_codes: dict[str, Code] = {}
         for name, control in self.controls.items():

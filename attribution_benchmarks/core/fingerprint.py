@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution import Method
 from attribution.plugins import user_code
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.places import BENCHMARKS
@@ -83,6 +84,11 @@ def identify(value: Any) -> tuple[str, bool]:
     except RecursionError:
         raise Unidentified("what it holds is nested too deeply") from None
     return identity.digest.hexdigest(), identity.custom
+
+
+def method_fingerprint(method: Method) -> str:
+    """Return the fingerprint of a method's code and, for a method of another library, of the library's version."""
+    return hashlib.sha256(f"{code_fingerprint(method.function)} {method.library_version()}".encode()).hexdigest()
 
 
 def definition_of(function: Any) -> Any:

@@ -5,7 +5,7 @@ Every benchmark returns its scores in long form, one dictionary per number::
     {"method": "rise", "metric": "drop", "value": 7.9, "low": 6.8, "high": 9.1, "n": 1000, "paper": 7.64,
      "kind": "method"}
 
-``kind`` is "method" or "control"; ``paper`` is None where the paper has no figure. A benchmark may add keys. A
+``kind`` is "method", "control" or "peer"; ``paper`` is None where the paper has no figure. A benchmark may add keys. A
 value that is not a number is written as null (JSON) or left empty, with the reason in the row's ``reason``.
 ``score_rows`` and ``curve_rows`` return the long form, ``save`` writes it to a file, ``wide`` formats it for reading.
 """
@@ -184,7 +184,7 @@ def wide(
     Parameters
     ----------
     rows
-        Scores in long form. Methods and controls form groups and keep their order. A row with ``std`` shows it
+        Scores in long form. Methods, controls and peers form groups and keep their order. A row with ``std`` shows it
         after the figure.
     metrics
         Metric -> heading, in the order of the columns; other metrics are skipped.
@@ -313,8 +313,12 @@ def _numeric_columns(body: Sequence[Sequence[str]], count: int) -> list[bool]:
 
 
 def row_kind(source: MapSource) -> str:
-    """Return the ``kind`` of a row: "method" or "control"."""
-    return "control" if source.control else "method"
+    """Return the ``kind`` of a row: "method", "control", or "peer" for a method of another library."""
+    from attribution import METHODS
+
+    if source.control:
+        return "control"
+    return "peer" if source.method in METHODS and METHODS[source.method].library else "method"
 
 
 def control_row(

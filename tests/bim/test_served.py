@@ -171,6 +171,7 @@ def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsy
     [
         (["--methods=lrp_epsilon"], "method 'lrp_epsilon': .* does not have this method"),
         (["--methods=deconvnet"], "method 'deconvnet': .* does not have 'deconvnet'"),
+        (["--methods=tf_explain.gradient"], "tf-explain's own code"),
         (["--models=obj=absent"], "Servable not found for request: Latest\\(absent\\)"),
         (["--models=obj=bim_obj@4"], "Servable not found for request: Specific\\(bim_obj, 4\\)"),
         (["--models=obj=bim_obj@x"], "expected name, or name@version"),

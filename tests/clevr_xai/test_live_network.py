@@ -39,6 +39,15 @@ def test_a_class_of_a_library_explains_an_image_beside_its_question(network, met
     np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-6 * expected.max())
 
 
+def test_methods_of_libraries_that_know_one_input_say_so(network):
+    pytest.importorskip("tf_keras_vis")
+    inputs = network.inputs(np.zeros((1, 64, 64, 3), np.uint8), ["is there a cube ?"])
+    with pytest.raises(
+        BadInput, match=r"networks of one input, and this one takes 'image', 'question'; a custom method"
+    ):
+        attribution.explain("tf_keras_vis.gradient", network.model, inputs, explain_input="image")
+
+
 def test_the_command_offers_it(method, small_network, answered, tmp_path, capsys):
     pytest.importorskip("tf_keras_vis")
     arguments = [f"--data_dir={answered}", f"--scores_dir={tmp_path}", f"--model={small_network}", "--num_questions=1"]

@@ -275,6 +275,8 @@ def test_settings_of_the_methods():
     (refined,) = methods.settings(["integrated_gradients_gray"], tolerance=0.02).values()
     assert refined[0].name == "integrated_gradients"
     assert refined[1] == {"points": 301, "baseline": 0.5, "tolerance": 0.02}
+    with pytest.raises(BadInput, match="needs a live Keras network of one input"):
+        methods.settings(["tf_keras_vis.gradient"])
     with pytest.raises(BadInput, match="no method 'lrp'; did you mean"):
         methods.settings(["lrp"])
     with pytest.raises(BadInput, match="no batch_norm 'drop'; choose one of 'pass', 'fold'"):

@@ -385,9 +385,9 @@ MUTATIONS = [
     *_of(
         "attribution_benchmarks/core/explainer.py",
         "attribution_benchmarks/core/test_evaluator.py",
-        ("a key has the method's code", "Code(name, method.function, parameters)",
+        ("a key has the method's code", "Code(name, method.function, parameters, method.library_version())",
          "Code(name, None, parameters)", "test_what_changes_a_number_finds_no_old_one[method]"),
-        ("a key has the method's parameters", "Code(name, method.function, parameters)",
+        ("a key has the method's parameters", "Code(name, method.function, parameters, method.library_version())",
          "Code(name, method.function)", "test_what_changes_a_number_finds_no_old_one[parameter]"),
         ("a key has the seed", '= {"method": source.name, "seed": self.seed}', '= {"method": source.name}',
          "test_what_changes_a_number_finds_no_old_one[seed]"),

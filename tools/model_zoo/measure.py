@@ -24,7 +24,7 @@ from tools.model_zoo.relevance_oracle import DEFINITIONS
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5
 _HALF_STEP = 2.0**-24  # by which rounding to float32 may change a number, as a share of it
-METHODS = tuple(name for name in attribution.METHODS if name != "random")
+METHODS = tuple(name for name, method in attribution.METHODS.items() if not method.library and name != "random")
 MASKED = ("ablation_cam", "score_cam", "score_cam_constant_masks", "sise")
 # Channels of the layer that these methods use, where the default layer has more: one pass for each.
 FEW_CHANNELS = 64

@@ -16,7 +16,7 @@ WITHOUT_CHANNELS = {
     "xrai", "full_grad",
 }  # fmt: skip
 OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/methods/test_attention.py
-OWN_METHODS = [name for name in attribution.METHODS if name not in OF_ATTENTION]
+OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and name not in OF_ATTENTION]
 FEWER = {
     "rise": {"masks": 20},
     "smoothgrad": {"samples": 5},

@@ -21,7 +21,9 @@ APART = (
     "lrp_clevr_xai", "lrp_epsilon_gamma_box", "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "eigen_cam",
     "ablation_cam", "full_grad", "attention_rollout", "gradient_rollout",
 )  # fmt: skip
-IN_A_GRAPH = [name for name, method in METHODS.items() if not method.is_random and name not in APART]
+IN_A_GRAPH = [
+    name for name, method in METHODS.items() if not method.is_random and not method.library and name not in APART
+]
 FEW = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"]
 
 
@@ -244,6 +246,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
         (["rise"], "'rise' cannot be part of a graph: it draws random numbers"),
         (["guided_integrated_gradients"], "'guided_integrated_gradients' cannot be part of a graph"),
         (["smoothgrad"], "'smoothgrad' cannot be part of a graph: it draws random numbers"),
+        (["tf_explain.gradient"], "tf-explain's own Python code"),
         ([in_numpy], "'in_numpy' cannot be part of a graph: it uses more than its queries"),
         ([another_one_in_a_graph], "would differ from the local one by 1.0e-03"),
         ({"a b": "gradient"}, "'a b' cannot be part of a signature's name"),
@@ -355,13 +358,13 @@ def only_with_numpy(queries):
 
 def test_methods_that_do_not_fit_are_left_out_with_a_line_each_and_the_others_stay(without_relu, tmp_path, capsys):
     own = f"{__file__}:only_with_numpy"
-    wanted = ["rise", "guided_backprop", "gradient", "grad_cam", own, "occlusion"]
+    wanted = ["rise", "guided_backprop", "gradient", "grad_cam", own, "tf_explain.gradient", "occlusion"]
     arguments = [f"--model={without_relu}", f"--output={tmp_path}/served", f"--methods={','.join(wanted)}"]
     assert cli.execute(command.main, command.FLAGS, command.__doc__, ["export", *arguments]) == 0
     printed = capsys.readouterr()
     kept = ["explain_gradient", "explain_occlusion"]
     assert [line.split()[0] for line in printed.out.splitlines()] == [*kept, "written"]
-    names = ["rise", "guided_backprop", "grad_cam", "only_with_numpy"]
+    names = ["rise", "guided_backprop", "grad_cam", "only_with_numpy", "tf_explain.gradient"]
     assert {line.split("'")[1] for line in printed.err.splitlines() if "is skipped: " in line} == set(names)
     assert f"attribution.inspect --model={without_relu} lists" in printed.err
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures

@@ -354,7 +354,9 @@ IMAGES = np.random.default_rng(3).normal(0, 0.5, (3, 3, 1, 6)).astype(np.float32
 DENSE = np.random.default_rng(4).normal(size=(6, 3)).astype(np.float32)
 
 
-CAMS = [name for name, method in attribution.METHODS.items() if method.family == "class activation"]
+CAMS = [
+    name for name, method in attribution.METHODS.items() if method.family == "class activation" and not method.library
+]
 MASKS = ("score_cam", "sise")  # they need scores of masked inputs
 
 

@@ -1,6 +1,7 @@
 """A stored score is used again only while the code and files that it depends on are the same."""
 
 import functools
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks.core.fingerprint import PACKAGES, code_fingerprint
+from attribution.errors import BadInput
+from attribution_benchmarks.core.fingerprint import PACKAGES, code_fingerprint, method_fingerprint
 from attribution_benchmarks.core.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -55,7 +57,7 @@ def test_a_custom_method_depends_on_its_file_and_on_what_that_imports(tmp_path, 
 
     def found():
         sys.modules.pop("beside", None)
-        return code_fingerprint(attribution.resolve_method(f"{tmp_path}/mine.py:custom").function)
+        return method_fingerprint(attribution.resolve_method(f"{tmp_path}/mine.py:custom"))
 
     before = found()
     (tmp_path / "unrelated.py").write_text("FACTOR = 3\n")
@@ -115,6 +117,24 @@ def test_two_versions_of_the_code_share_a_store_at_the_same_time(tmp_path, toy, 
         assert together.read_bytes() == by_itself.read_bytes()
         rows = json.loads(together.read_text())["rows"]
         assert [row["value"] for row in rows if row["kind"] == "method"] == [value]
+
+
+def test_methods_of_a_library_depend_on_its_version(monkeypatch):
+    method = attribution.METHODS["tf_explain.gradient"]
+    before = method_fingerprint(method)
+    assert before != method_fingerprint(attribution.METHODS["gradient"])
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0")
+    assert method_fingerprint(method) != before
+
+
+def test_methods_of_a_library_that_is_missing_are_refused_by_what_to_install(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    for call in (method_fingerprint, lambda method: attribution.resolve_method(method.name)):
+        with pytest.raises(BadInput, match=r"pip install 'attribution-benchmarks\[third-party\]'"):
+            call(attribution.METHODS["tf_explain.gradient"])
 
 
 def test_data_files_count_by_what_they_hold(tmp_path):
