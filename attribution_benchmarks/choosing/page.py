@@ -73,8 +73,9 @@ STOPPED = "The run was stopped; the same command goes on."
 def stop(directory: pathlib.Path) -> None:
     """Say on the page of a run that was stopped that nothing follows by itself."""
     path = directory / "index.html"
-    text = path.read_text(encoding="utf-8")
-    atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
+        atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
 
 
 _MASKS = {"attribution_localisation": "mass", "iou_at_area": "IoU", "pointing_game": "pointing game"}
