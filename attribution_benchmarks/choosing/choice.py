@@ -161,8 +161,8 @@ class Choice:
                 yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
         if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
             yield (
-                f"Their sums miss what they must be by more than {100 * MUCH:.0f} %, so that their values are no "
-                f"shares of the score: {enumeration(incomplete, _NAMED)}."
+                "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
+                f"{100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
             )
 
     def _by_definition(self) -> Iterator[str]:
