@@ -252,6 +252,11 @@ def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_pa
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
 
 
+def test_methods_of_one_reason_are_one_line():
+    both = {"guided_backprop": "guided_backprop needs ReLU", "guided_grad_cam": "guided_backprop needs ReLU"}
+    assert page._refused(both) == [("guided_backprop, guided_grad_cam", "it needs ReLU")]
+
+
 def _tokens():
     inputs = keras.Input((5,), dtype="int32")
     return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(keras.layers.Embedding(7, 3)(inputs))))
