@@ -60,14 +60,18 @@ def fingerprint(directory: str | os.PathLike[str]) -> str:
     Of a Keras file, that of the file.
     """
     directory = find_saved_model(directory)
-    if content := keras_models.content_of(directory):
-        return content
+    return keras_models.content_of(directory) or content_of(directory)
+
+
+def content_of(directory: pathlib.Path) -> str:
+    """Return the SHA-256 of the files of a SavedModel's directory as 64 hexadecimal digits."""
     digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory)
-        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
-            digest.update(relative.as_posix().encode() + b"\0")
-            digest.update(path.read_bytes())
+    for part in ("assets", "saved_model.pb", "variables"):
+        top = (directory / part).resolve()  # which may be a link
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
+            if path.is_file():
+                digest.update((part / path.relative_to(top)).as_posix().encode() + b"\0")
+                digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -24,6 +24,7 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -63,6 +64,17 @@ def main(flag_values: flags.FlagValues) -> None:
             raise BadInput(f"--{name} is empty; name a directory")
     names = [in_library(name, flag_values.like) for name in flag_values.methods]
     methods = cli.with_flags(with_parameters(_by_signature(names)), flag_values)
+    differences = _exported(flag_values, methods)
+    width = max(len(label) for label in differences)
+    for label, difference in differences.items():
+        print_line(
+            f"{EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
+        )
+    print_line(f"written to {_version_directory(flag_values.output)}")
+
+
+def _exported(flag_values: flags.FlagValues, methods: Any) -> dict[str, float]:
+    """Write the file, print why methods are skipped, and return how far the others are from the local maps."""
     left_out: dict[str, str] = {}
     listing = cli.listing(flag_values.model)
     try:
@@ -81,12 +93,7 @@ def main(flag_values: flags.FlagValues) -> None:
         raise
     for reason in [*left_out.values(), *([listing] if left_out else [])]:
         print_line(reason, file=sys.stderr)
-    width = max(len(label) for label in differences)
-    for label, difference in differences.items():
-        print_line(
-            f"{EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
-        )
-    print_line(f"written to {_version_directory(flag_values.output)}")
+    return differences
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compare the translation of a module of JAX or PyTorch with the module itself, before anything is explained by it."""
+"""Compare the translation of a module of JAX or PyTorch with the module itself when a file is loaded first."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from attribution.errors import BadInput
 from attribution.files import atomic_write, cache_directory
 from attribution.graph.view import GraphView
 from attribution.model._loading_checks import random_arrays
-from attribution.model_paths import fingerprint
+from attribution.model_paths import content_of
 
 # XLA compiles the stored gradient of ResNet-50 for 10 CPU seconds; ``inspect`` compares that of every module.
 MOST_NODES = 600
+OTHER_SCORES = "the translation gives other scores"
 _TOLERANCE = 1e-5  # of the largest value; where the network computes in shorter numbers, their resolution
 _SHORT = {tf.float16.as_datatype_enum: 2.0**-10, tf.bfloat16.as_datatype_enum: 2.0**-7}
 _ROUNDINGS = 8  # how much more than one change of all last digits the roundings of a pass may do
@@ -66,7 +67,7 @@ def difference(
     try:
         scores, again = translated(*arrays), lambda: rounded()(*map(_last_digits, arrays))
         if not _agree(loaded(*arrays), scores, again, tolerance):
-            return "the translation gives other scores"
+            return OTHER_SCORES
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation cannot be compared with the module ({type(error).__name__})"
     # In shorter numbers rounding alone moves gradients by more than another definition would.
@@ -75,30 +76,31 @@ def difference(
     return ""
 
 
-def remembered(compare: Callable[[], str], path: str | os.PathLike[str] | None, *asked: object) -> str:
-    """Return what ``compare`` finds in a file; if that was nothing once, by this code and these versions, nothing.
+def remembered(compare: Callable[[], str], directory: pathlib.Path, content: str, *settings: object) -> str:
+    """Return the difference, or nothing if the file matched before, by the same code and release of TensorFlow.
 
-    XLA compiles a module for the comparison: of ResNet-50 that takes one of three CPU seconds of a load.
+    XLA compiles a module for the comparison, which takes most of the time of loading.
 
     Parameters
     ----------
     compare
         As ``difference``.
-    path
-        The file; None where only its present state is compared.
-    asked
-        What was asked of it, such as its signature: the ``repr`` tells it apart.
+    directory, content
+        The file, and ``content_of`` it before it was loaded; empty if it has to be compared.
+    settings
+        How the file was loaded, such as its signature; their ``repr`` is a part of the key.
     """
-    if path is None:
+    if not content:
         return compare()
-    code = hashlib.sha256(repr((tf.version.VERSION, fingerprint(path), asked)).encode())
+    key = hashlib.sha256(repr((tf.version.VERSION, content, settings)).encode())
     for folder in ("graph", "model"):
         for source in sorted((pathlib.Path(__file__).parents[1] / folder).rglob("*.py")):
-            code.update(source.read_bytes())
-    record = cache_directory("modules") / code.hexdigest()
-    if record.exists():
+            key.update(source.read_bytes())
+    record = cache_directory("modules") / key.hexdigest()
+    if os.path.isfile(record):
         return ""
-    if not (found := compare()):
+    found = compare()
+    if not found and content_of(directory) == content:
         with contextlib.suppress(BadInput):  # a cache that cannot be written
             atomic_write(record, "")
     return found

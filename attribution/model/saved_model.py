@@ -6,7 +6,6 @@ The interface of this project is the SavedModel directory, not a Keras object: w
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import os
@@ -33,7 +32,7 @@ from attribution.model import _given_values, _gradient_support
 from attribution.model._loading_checks import random_arrays
 from attribution.model.batching import Expected, checked_feed
 from attribution.model.loader import SavedFile, Signature
-from attribution.model_paths import find_saved_model
+from attribution.model_paths import content_of, find_saved_model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,9 +158,10 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     _check_names(signature, inputs, output)
-    file = None
+    file, content = None, ""
     if loaded is None:
         file = SavedFile(find_saved_model(path))
+        content = "" if given or MODULE not in file.operations else content_of(file.directory)
         loaded = _load_chosen(file, path, signature, inputs, output)
     function, placeholders, chosen, result = _chosen_function(loaded, path, signature, inputs, output)
     declared = Signature({}, {}) if inputs else _declaration(file, loaded, path, signature, placeholders, result)
@@ -172,7 +172,7 @@ def freeze(
     as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, result.name, call)
     names = list(nodes.values())
     if _has_modules(function):
-        source = (None if given else file and path, (signature, inputs, output, specs))
+        source = (file.directory if content else None, content, signature, inputs, output, specs)
         view, tensor, kept, compared = _translated(as_view, names, specs, call, source)
     else:
         (view, tensor), kept, compared = as_view(translated=False), "", None
@@ -201,13 +201,13 @@ def _translated(
     inputs: Sequence[str],
     specs: Mapping[str, tf.TensorSpec],
     call: Callable[..., Any],
-    source: tuple[Any, object],
+    source: Sequence[Any],
 ) -> tuple[GraphView, str, str, Callable[..., str] | None]:
     """Return a function's graph with its modules translated, and what compares it with the file.
 
     Where a graph in which layers were recognized gives something else, it is used without. Where a module cannot be
-    translated, or gives something else then, it stays, and the third value says why. ``source`` is the file, None if
-    its variables or given inputs may be others, and what was asked of it.
+    translated, or gives something else then, it stays, and the third value says why. ``source`` has the arguments of
+    ``_module_check.remembered``.
     """
     from attribution.model import _module_check  # few files have a module
 
@@ -259,7 +259,14 @@ def _as_view(
     tensor = renamed.get(output, output)
     pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
     pure = _given_values.without_idle_noise(pure, tensor)
-    leaves_state = functools.partial(_leaves_state, function.variables, specs.values(), call)
+
+    def leaves_state() -> bool:
+        from attribution.model import _module_check  # few files write to their variables
+
+        compared = functools.partial(_module_check.difference, GraphView(pure, weights), list(nodes.values()), tensor)
+        left = _leaves_state(function.variables, specs.values(), call)
+        return left and compared(specs, call) != _module_check.OTHER_SCORES  # as of what is changed and changed back
+
     if random := _first_random(path, pure, state, leaves_state):
         _refuse_random(path, random, _given_values.settling(graph_def, specs, nodes, tensor))
     _check_ranks(path, specs)
@@ -519,7 +526,7 @@ def _without_variables(
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
     converted, kept = _conversion(function, captured)
     sources = _identity_sources(converted.graph_def)
-    writes = collections.Counter(_written(converted.graph_def, sources))
+    written = _written(converted.graph_def, sources)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     _retype_outputs_of_loops(graph_def)
     if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
@@ -533,18 +540,25 @@ def _without_variables(
     if constants or _has_choices(graph_def):
         graph_def = _given_values.take_branches(graph_def)
     _gradient_support.restore(graph_def)
+    values = _identity_sources(graph_def)
     reads = {
         node.name: variable
         for node in graph_def.node
-        if node.op == "ReadVariableOp" and (variable := sources(node.input[0])) in kept
+        if node.op == "ReadVariableOp" and (variable := values(node.input[0])) in kept
     }
-    values = _identity_sources(graph_def)
-    writes.subtract(  # an export on JAX writes the state of a trained network back as it was
-        variable
+    # An export on JAX writes the state of a trained network back as it was.
+    rewrites = [
+        node.op == "AssignVariableOp" and values(node.input[0]) == reads.get(values(node.input[1]))
         for node in graph_def.node
-        if node.op == "AssignVariableOp" and (variable := sources(node.input[0])) == reads.get(values(node.input[1]))
-    )
-    state = {name for name, variable in reads.items() if writes[variable] > 0}
+    ]
+    changed = {
+        values(name)
+        for node, rewrites_only in zip(graph_def.node, rewrites, strict=True)
+        if node.op not in ("ReadVariableOp", "Identity") and not rewrites_only
+        for name in node.input
+        if not name.startswith("^")
+    }
+    state = {name for name, variable in reads.items() if variable in changed & written}
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
     return graph_def, _tables(function, captured) | weights, renamed, state
 
@@ -564,7 +578,7 @@ def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[st
         if node.op not in ("ReadVariableOp", "Identity")
         for name in node.input
     }
-    kept = (arrays - used_otherwise) | captured.keys() & set(_written(converted.graph_def, sources))
+    kept = (arrays - used_otherwise) | captured.keys() & _written(converted.graph_def, sources)
     return converted if kept == arrays else _converter(function, kept=kept), kept
 
 
@@ -592,9 +606,22 @@ def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
                 node.attr["T"].type = loops[loop][int(place or 0)]
 
 
-def _written(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> list[str]:
-    """Return the node that each operation writes to, which writes."""
-    return [sources(node.input[0]) for node in graph_def.node if node.op in _WRITES and node.input]
+def _written(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> set[str]:
+    """Return the nodes that the graph writes to, or passes to a function where functions write."""
+    bodies = [node for body in graph_def.library.function for node in body.node_def]
+    functions_write = any(map(_writes, bodies))
+    written = {sources(node.input[0]) for node in graph_def.node if _writes(node) and node.input}
+    passed = {
+        sources(name)
+        for node in graph_def.node
+        if functions_write and any(value.HasField("func") for value in node.attr.values())
+        for name in node.input
+    }
+    return written | passed
+
+
+def _writes(node: Any) -> bool:
+    return node.op in _WRITES or node.op.startswith(("ResourceApply", "ResourceScatter", "ResourceSparseApply"))
 
 
 def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -614,7 +641,8 @@ def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]
 
 # Operations that write to a variable.
 _WRITES = (
-    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "RngReadAndSkip", "RngSkip",
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceStridedSliceAssign",
+    "RngReadAndSkip", "RngSkip",
     "StatefulUniform", "StatefulStandardNormalV2", "StatefulRandomBinomial", "StatefulTruncatedNormal",
 )  # fmt: skip
 

@@ -107,7 +107,7 @@ def main(flag_values: flags.FlagValues) -> None:
         if to_come:
             _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
 
-    last, interruption = None, None
+    last = None
     try:
         with Bars() as bars:
             for found in scoring.rounds(
@@ -118,17 +118,20 @@ def main(flag_values: flags.FlagValues) -> None:
             ):  # fmt: skip
                 write(found)
                 last = found
-    except KeyboardInterrupt as error:
-        if last is None:
-            raise
-        interruption = error
+    except KeyboardInterrupt:
         page.stop(directory)
-    for text in last.answer():
-        print_line(text)
-    print_line(f"open {directory / 'index.html'}", file=sys.stderr)
-    if interruption:
         _note(page.STOPPED)
-        raise interruption
+        raise
+    finally:
+        _print_answer(last, directory)
+
+
+def _print_answer(found: Any, directory: pathlib.Path) -> None:
+    """Print what is known after the last round, if there was one."""
+    if found is not None:
+        for text in found.answer():
+            print_line(text)
+        print_line(f"open {directory / 'index.html'}", file=sys.stderr)
 
 
 def _check_flags(flag_values: flags.FlagValues) -> None:

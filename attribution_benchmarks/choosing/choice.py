@@ -86,8 +86,9 @@ class Choice:
 
     def title(self, method: str) -> str:
         """Return the printed name of a method or of a reference; of its own maps that by which they differ."""
-        known = known_method(method)
-        return known.title if known else _REFERENCES.get(method, method.rpartition(":")[2])
+        if known := known_method(method):
+            return known.title.replace(", ", " with ")  # commas separate titles
+        return _REFERENCES.get(method, method.rpartition(":")[2])
 
     @property
     def unit(self) -> str:
@@ -161,8 +162,8 @@ class Choice:
                 yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
         if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
             yield (
-                f"Their sums miss what they must be by more than {100 * MUCH:.0f} %, so that their values are no "
-                f"shares of the score: {enumeration(incomplete, _NAMED)}."
+                "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
+                f"{100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
             )
 
     def _by_definition(self) -> Iterator[str]:
@@ -192,8 +193,8 @@ class Choice:
         texts = [
             "Agreement is measured by replacing positions by other values, such as a picture's mean color or a "
             "feature's mean over the inputs, which the network was not trained on. Another background may give another "
-            "order (--background). Methods that remove positions themselves, such as occlusion and LIME, are near to "
-            "it by definition.",
+            "order (--background). Methods that remove positions themselves, such as occlusion and LIME, gain where "
+            "their parts and values are like these.",
             "A map that agrees with the network may still be hard to read, and a network may be right for wrong "
             "reasons: the scores are about maps and network, not about the world.",
         ]

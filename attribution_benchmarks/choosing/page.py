@@ -16,6 +16,7 @@ import numpy as np
 
 from attribution import plotting
 from attribution.files import atomic_write
+from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
 from attribution_benchmarks.stats.statistics import Estimate
@@ -73,8 +74,9 @@ STOPPED = "The run was stopped; the same command goes on."
 def stop(directory: pathlib.Path) -> None:
     """Say on the page of a run that was stopped that nothing follows by itself."""
     path = directory / "index.html"
-    text = path.read_text(encoding="utf-8")
-    atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
+        atomic_write(path, text.replace(_REFRESH, "").replace(_RELOADS, STOPPED))
 
 
 _MASKS = {"attribution_localisation": "mass", "iou_at_area": "IoU", "pointing_game": "pointing game"}
@@ -155,7 +157,8 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return reasons with the names of the methods that have them."""
     by_reason = collections.defaultdict(list)
     for name, reason in refused.items():
-        by_reason[reason.replace(name, "it")].append(name)
+        first = reason.partition(" ")[0]  # the method, or one that it is made of
+        by_reason[reason.replace(first if known_method(first) else name, "it")].append(name)
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
 

@@ -6,6 +6,8 @@
     python tools/docs/document_results.py twenty
     python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
     python tools/docs/document_results.py ten
+    python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20
+    python tools/docs/document_results.py tetrominoes
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -33,7 +35,11 @@ from attribution_benchmarks.report.reproduce import titles  # noqa: E402
 from tools.docs.page_parts import replace_parts  # noqa: E402
 
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
-MORE = {"svea": ("twenty networks", COLUMNS[:3]), "bim": ("ten pairs", COLUMNS[3:6])}  # part of the page, columns
+MORE = {  # part of the page, and its columns
+    "svea": ("twenty networks", COLUMNS[:3]),
+    "bim": ("ten pairs", COLUMNS[3:6]),
+    "xai_tris": ("tetrominoes", ("distance", "rank", "signs", "mask")),
+}
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
 
 

@@ -245,6 +245,16 @@ def _ranks(truth: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(truth, ((ranked - 1) / max(len(truth) - 1, 1)).tolist(), strict=True))
 
 
+def _compared(truth: Mapping[str, float], found: Any) -> dict[str, Any]:
+    """Return a case: what is true of the methods that a choice has compared, and what it took."""
+    best = found.verdict.best
+    return {
+        "truth": {one.method: truth[one.method] for one in found.verdict.standings},
+        "best": best.method if best else None,
+        "agreement": {one.method: one.agreement.value for one in found.verdict.standings},
+    }
+
+
 def main() -> None:
     """Measure the cases that are missing."""
     cases = json.loads(WORTH.read_text("utf-8"))["cases"] if WORTH.exists() else {}
@@ -254,17 +264,11 @@ def main() -> None:
         *clevr_xai_cases(),
         *(case for place in EXACT for case in exact_cases(place)),
     ]:
+        if name in cases and (not masses or "mass" in cases[name]):
+            continue
         if name not in cases:
             scores = truth()
-            found = chosen(list(scores))
-            best = found.verdict.best
-            cases[name] = {
-                "truth": {one.method: scores[one.method] for one in found.verdict.standings},
-                "best": best.method if best else None,
-                "agreement": {one.method: one.agreement.value for one in found.verdict.standings},
-            }
-        elif not masses or "mass" in cases[name]:
-            continue
+            cases[name] = _compared(scores, chosen(list(scores)))
         if masses:
             cases[name]["mass"] = masses(list(cases[name]["truth"]))
         print_line(f"{name}: {cases[name]['best']}, {measured(cases)['chosen']:.2f}")

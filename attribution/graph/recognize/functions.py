@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "hard_tanh": lambda x: tf.clip_by_value(x, tf.constant(-1, x.dtype), tf.constant(1, x.dtype)),
     "log_sigmoid": tf.math.log_sigmoid, "square": tf.square,
 }  # fmt: skip
+_OF_LOOP = re.compile(r"while(_\d+)?$|TensorArray")  # a part of a node's name
 _RECTIFIERS = ("relu", "relu6", "leaky_relu")
 
 
@@ -85,7 +87,7 @@ def operations_named(view: GraphView, names: Sequence[str], output: str) -> list
     """Return the operations of nodes for an error message, in the order of the nodes.
 
     Nodes that together are an activation have one entry, with its name in Keras and their layer, as "gelu (dense)".
-    Others are "Sin (dense/Sin)".
+    Those of a loop have one entry, as "loop (lstm)". Others are "Sin (dense/Sin)".
 
     Parameters
     ----------
@@ -100,7 +102,14 @@ def operations_named(view: GraphView, names: Sequence[str], output: str) -> list
     for found in _regions(Graph(view.graph_def, view.weights, [output])):
         if found.title not in _RECTIFIERS:  # these are named where they are written otherwise, such as by Maximum
             labels.update(dict.fromkeys(found.nodes, f"{found.title} ({_layer(found.nodes)})"))
-    return list(dict.fromkeys(labels.get(name) or f"{view.nodes[name].op} ({name})" for name in names))
+    return list(dict.fromkeys(labels.get(name) or _label(view.nodes[name].op, name) for name in names))
+
+
+def _label(op: str, name: str) -> str:
+    """Return an operation and its node; "loop" and its layer for what a loop consists of."""
+    parts = [part for part in name.split("/") if not part.endswith("PartitionedCall")]
+    layer = list(itertools.takewhile(lambda part: not _OF_LOOP.match(part), parts))
+    return f"loop ({'/'.join(layer) or name})" if len(layer) < len(parts) else f"{op} ({name})"
 
 
 def _layer(nodes: Sequence[str]) -> str:

@@ -125,6 +125,19 @@ WRITTEN = {  # to a variable, of its value, another variable's, and the inputs
     "another": lambda mean, other, x: tf.identity(other),
     "a drift": lambda mean, other, x: 0.9 * mean + 0.1 * tf.reduce_mean(x, axis=0),
     "as it was, and more": lambda mean, other, x: tf.identity(mean),
+    "as it was, and more by a branch": lambda mean, other, x: tf.identity(mean),
+    "as it was, and a part of it": lambda mean, other, x: tf.identity(mean),
+    "a drift, and as it was by a function": lambda mean, other, x: 0.9 * mean + 0.1 * tf.reduce_mean(x, axis=0),
+}
+FURTHER = {  # writes
+    "as it was, and more": lambda variable: variable.assign_add(tf.ones(4)),
+    "as it was, and more by a branch": lambda variable: tf.cond(
+        variable[0] > 0, lambda: variable.assign_add(tf.ones(4)), variable.read_value
+    ),
+    "as it was, and a part of it": lambda variable: variable.scatter_nd_add([[0]], [1.0]),
+    "a drift, and as it was by a function": lambda variable: tf.function(
+        lambda: variable.assign(variable.read_value()), jit_compile=True
+    )(),
 }
 
 
@@ -141,8 +154,7 @@ def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_
     def scores(x):
         found = tf.matmul(x - module.mean, KERNEL)
         module.mean.assign(WRITTEN[written](module.mean.read_value(), module.other.read_value(), x))
-        if written == "as it was, and more":
-            module.mean.assign_add(tf.ones(4))
+        FURTHER.get(written, lambda _: None)(module.mean)
         return {"scores": found}
 
     module.call = scores
@@ -157,3 +169,22 @@ def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_
         np.testing.assert_allclose(model.scores(X), (X - 1) @ KERNEL, rtol=1e-5)
         expected = np.tile(KERNEL[:, 1], (5, 1))
         np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), expected, rtol=1e-6)
+
+
+def test_a_variable_that_is_changed_and_changed_back_is_refused(tmp_path):
+    """Every call gives the same scores, but not those of the variable as it is before a call."""
+    module = tf.Module()
+    module.mean = tf.Variable(np.ones(4, np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+    def scores(x):
+        before = module.mean.read_value()
+        module.mean.assign_add(tf.ones(4))
+        found = tf.matmul(x - module.mean, KERNEL)
+        module.mean.assign(before)
+        return {"scores": found}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    with pytest.raises(BadInput, match="reads what each call changes"):
+        attribution.load_model(tmp_path)

@@ -1,5 +1,8 @@
 """Files with a module of StableHLO: translated where its scores and its gradient stay, kept as it is elsewhere."""
 
+import pathlib
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -115,23 +118,69 @@ def test_a_wrong_translation_is_not_used(tmp_path, monkeypatch):
         attribution.explain("gradient", model, X)
 
 
-def test_a_file_is_compared_once_by_the_same_code(tmp_path, cache, monkeypatch):
-    path, other = (saved(tmp_path / name, lambda x: called(SINE, x)) for name in ("m", "other"))
-    loaded, compared = load(path), []
+@pytest.fixture
+def compared(tmp_path, cache, monkeypatch):
+    """Return a file that was compared once, and how often a function compares files from now on."""
+    path = saved(tmp_path / "m", lambda x: called(SINE, x))
     attribution.load_model(path)
-    (record,) = (cache / "modules").iterdir()
-    monkeypatch.setattr(_module_check, "difference", lambda *_: compared.append("") or "no")
-    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()} and not compared
-    for again in (lambda: attribution.load_model(other), lambda: freeze(path, loaded=loaded), record.unlink):
-        again()
-    assert len(compared) == 4  # with and without recognized layers
-    assert attribution.load_model(path).graph.nodes and len(compared) == 6 and not record.exists()
+    assert len([*(cache / "modules").iterdir()]) == 1
+    calls = []
+    monkeypatch.setattr(_module_check, "difference", lambda *_: calls.append("") or "no")
+
+    def count(function):
+        calls.clear()
+        function()
+        return len(calls)
+
+    return path, count
 
 
-def test_a_cache_that_cannot_be_written_hinders_nothing(tmp_path, cache):
+def test_a_file_is_compared_once(compared):
+    path, count = compared
+    assert count(lambda: freeze(path)) == count(lambda: freeze(path, given={})) == 0
+    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
+
+
+def test_other_files_variables_settings_and_releases_are_compared(compared, cache, tmp_path, monkeypatch):
+    path, count = compared
+    other, loaded = saved(tmp_path / "other", lambda x: called(SINE, x)), load(path)
+    for load_again in (
+        lambda: freeze(other),
+        lambda: freeze(path, loaded=loaded),
+        lambda: freeze(path, "serving_default"),
+    ):
+        assert count(load_again) == 2  # with and without recognized layers
+    (record,) = (cache / "modules").iterdir()  # a difference is not remembered
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.version, "VERSION", "2.99")
+        assert count(lambda: freeze(path)) == 2
+    shutil.move(pathlib.Path(path) / "variables", tmp_path / "variables")
+    (pathlib.Path(path) / "variables").symlink_to(tmp_path / "variables")
+    assert count(lambda: freeze(path)) == 0  # the same content
+    record.unlink()
+    assert count(lambda: freeze(path)) == 2
+    record.mkdir()
+    assert count(lambda: freeze(path)) == 2
+
+
+def test_a_file_that_changes_while_it_is_compared_is_compared_again(tmp_path, cache, monkeypatch):
+    path, compare = saved(tmp_path / "m", lambda x: called(SINE, x)), _module_check.difference
+
+    def changing(*arguments):
+        (pathlib.Path(path) / "assets" / "words.txt").write_text("new")
+        return compare(*arguments)
+
+    monkeypatch.setattr(_module_check, "difference", changing)
+    freeze(path)
+    assert not (cache / "modules").exists()
+
+
+def test_an_unwritable_cache_is_ignored(tmp_path, cache, monkeypatch):
+    path = saved(tmp_path / "m", lambda x: called(SINE, x))
     cache.write_text("a file, no folder")
-    model = attribution.load_model(saved(tmp_path / "m", lambda x: called(SINE, x)))
-    assert "Sin" in {node.op for node in model.graph.nodes.values()}
+    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
+    monkeypatch.setenv(CACHE_VARIABLE, "/" + 300 * "x")
+    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
 
 
 @pytest.mark.parametrize("fault", ["other scores", "an error"])

@@ -84,7 +84,7 @@ def test_a_sum_that_is_missed_is_shown_and_warned_of(pictures, tmp_path):
     found = attribution_benchmarks.choose(model, pictures, methods=methods, output_dir=tmp_path)
     assert found.missed["coarse"] == pytest.approx(1, abs=1e-5) and np.isnan(found.missed["gradient"])
     assert found.missed["integrated_gradients"] == pytest.approx(1 / 50**2, rel=0.01)  # of the trapezoid rule
-    assert "no shares of the score: coarse." in str(found)
+    assert "by more than 5 %: coarse." in str(found)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert all(f'<td class="number">{number}</td>' in text for number in ("100.0", "0.0", "–"))
     saved = json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["methods"]
@@ -250,6 +250,11 @@ def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_pa
     assert "no attention" in page.write(found, tmp_path).read_text(encoding="utf-8")
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
+
+
+def test_methods_of_one_reason_are_one_line():
+    both = {"guided_backprop": "guided_backprop needs ReLU", "guided_grad_cam": "guided_backprop needs ReLU"}
+    assert page._refused(both) == [("guided_backprop, guided_grad_cam", "it needs ReLU")]
 
 
 def _tokens():
