@@ -209,7 +209,7 @@ class Benchmark:
     network
         Directory of the SavedModel that is explained, for a benchmark with ``examples``.
     further_networks
-        Directories of the same network trained otherwise; a report's scores are means over as many as it is asked for.
+        Directories of the network with other training seeds; a report's scores are means over at most ``--networks``.
     score
         "logits" or "probabilities", what is explained of it.
     columns

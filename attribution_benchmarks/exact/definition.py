@@ -229,7 +229,7 @@ def define(
         examples=functools.partial(examples, problems=problems, names=names),
         network=str(default_model(network)),
         evaluation=OutputsEvaluation.load,
-        counts=(4 * len(names), 20 * len(names)),
+        counts=(-(-60 // len(names)) * len(names), 20 * len(names)),
     )
     return dataclasses.replace(defined, columns=tuple(map(defined.column, OVERALL)))  # the report's; tables have all
 

@@ -293,6 +293,6 @@ _DEFINED = Benchmark(
     examples=_examples,
     network=str(default_model("exact/tetrominoes")),
     further_networks=tuple(str(default_model(f"exact/tetrominoes_seed{number}")) for number in range(1, NETWORKS)),
-    counts=(4 * len(NAMES), 20 * len(NAMES)),
+    counts=(8 * len(NAMES), 20 * len(NAMES)),
 )
 BENCHMARK = dataclasses.replace(_DEFINED, columns=tuple(map(_DEFINED.column, (*OVERALL, _DEFINED.metrics[-1]))))

@@ -27,7 +27,7 @@ from attribution_benchmarks.report.significance import (
     group_of,
     independent_baselines,
 )
-from attribution_benchmarks.report.summary import describe_record
+from attribution_benchmarks.report.summary import describe_record, no_verdict
 
 _QUALITIES = (70, 50, 35, 22)  # of WebP
 _SHEET = 8  # maps or pictures side by side
@@ -396,7 +396,7 @@ def sentences(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list
     if not powered:
         return ["The inputs are too few to compare it with baselines."]
     record = baseline_record(name, powered)
-    text = describe_record(record)
+    text = no_verdict(powered) or describe_record(record)
     return [f"{text[0].upper()}{text[1:]}{_failed(name, powered, names)}.", *_kept(record), *_best(name, powered)]
 
 

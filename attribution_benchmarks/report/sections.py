@@ -114,8 +114,8 @@ def _test_details(name: str, column: Column, tests: ColumnTests, names: Names) -
     if not tests.has_power():
         yield "the inputs are too few to compare it with baselines"
         return
-    if tests.too_few:
-        yield f"{tests.too_few} are too few to claim that it beats a baseline"
+    if few := tests.shortage(name):
+        yield f"{few} are too few to claim that it beats a baseline"
     for one in tests.against(name):
         yield f"{_baseline(one, names)}{'' if one not in tests.failed(name) else ': not beaten by the margin'}"
     missing = tests.not_compared(name)

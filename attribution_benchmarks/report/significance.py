@@ -135,7 +135,7 @@ class ColumnTests:
 
         Of too few networks or inputs those that reach more than the margin as measured.
         """
-        if self.too_few:
+        if self.shortage(method):
             reached = [one for one in self.against(method) if not one.share < MARGIN]
             return sorted(reached, key=lambda one: -np.nan_to_num(one.share, nan=np.inf))
         if self.p_values.get(method, 1.0) < LEVEL:
@@ -161,27 +161,27 @@ class ColumnTests:
             return ""
         if self.failed(method):
             return ""
-        if self.too_few:
+        if self.shortage(method):
             return TOO_FEW
         return NOT_COMPARED if self.not_compared(method) else PASSES
 
-    @property
-    def too_few(self) -> str:
-        """What is too few for any mark, "5 networks" or "24 inputs"; empty where a mark is possible."""
+    def shortage(self, method: str = "") -> str:
+        """Return what a method, or any, has too few of for a mark: "5 networks", "24 independent inputs", or ""."""
         if self.networks >= statistics.MIN_NETWORKS:
             return f"{self.networks} networks" if too_few_networks(self.networks, len(self.tested)) else ""
-        inputs = self.independent_inputs()
-        return f"{inputs} inputs" if inputs < INPUTS_FOR_MARK else ""
+        counts = [one.test.clusters for one in self.against(method)]
+        inputs = min(counts, default=self.independent_inputs())
+        return f"{inputs} independent inputs" if inputs < INPUTS_FOR_MARK else ""
 
-    def needed(self) -> str:
-        """Return from how many networks, or inputs of one or two networks, on a method could have a mark."""
+    def needed(self) -> tuple[int, str]:
+        """Return from how many on a method could have a mark, and of what: of networks, or of independent inputs."""
         if self.networks < statistics.MIN_NETWORKS:
-            return f"{INPUTS_FOR_MARK} inputs"
-        return f"{networks_for_mark(len(self.tested))} networks"
+            return INPUTS_FOR_MARK, "independent inputs"
+        return networks_for_mark(len(self.tested)), "networks"
 
     def makes_marks(self) -> bool:
         """Return whether inputs and networks are enough for a mark."""
-        return self.has_power() and not self.too_few
+        return self.has_power() and not self.shortage()
 
     def wrong_class(self, method: str) -> Baseline | None:
         """Return a method's comparison with its map for a wrong class."""
@@ -229,7 +229,7 @@ def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord
         label, wrong = one.column.label, one.wrong_class(method)
         if one.passes(method):
             passed.append(label)
-        if one.makes_marks() and one.against(method) and not one.not_compared(method):
+        if not one.shortage(method) and one.against(method) and not one.not_compared(method):
             compared.append(label)
         if wrong is not None and np.isfinite(wrong.share):
             kept[label] = wrong.share

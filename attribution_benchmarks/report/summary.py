@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
         return _about(custom[0], matrix, tests, names)
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    if few := _none_can_pass(tests):
+    if few := no_verdict(tests.values()):
         return few, ""
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     first = _most_passes(records)
@@ -66,14 +66,19 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
 
 
-def _none_can_pass(tests: Mapping[str, ColumnTests]) -> str:
+def no_verdict(tests: Iterable[ColumnTests]) -> str:
     """Return that networks or inputs are too few for a mark on any metric; empty where they are not."""
-    powered = [one for one in tests.values() if one.has_power()]
+    powered = [one for one in tests if one.has_power()]
     if not powered or any(one.makes_marks() for one in powered):
         return ""
-    few = enumeration(dict.fromkeys(one.too_few for one in powered))
-    needed = " or ".join(dict.fromkeys(one.needed() for one in powered))
+    few = enumeration(dict.fromkeys(one.shortage() for one in powered))
+    needed = " or ".join(f"{count} {what}" for what, count in _least(one.needed() for one in powered).items())
     return f"No verdict on baselines: {few} are too few, from {needed} on a method can pass ({PASSES})"
+
+
+def _least(needed: Iterable[tuple[int, str]]) -> dict[str, int]:
+    """Return what is needed -> its smallest number."""
+    return {what: count for count, what in sorted(needed, key=lambda one: (one[1], -one[0]))}
 
 
 def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -106,7 +111,7 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: N
     text = f"Best rank: {'; worst: '.join(ranks)}."
     if not any(one.has_power() for one in tests.values() if name in one.tested):
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
-    if few := _none_can_pass({key: one for key, one in tests.items() if name in one.tested}):
+    if few := no_verdict(one for one in tests.values() if name in one.tested):
         return f"{names(name)}: {few[0].lower()}{few[1:]}", text
     return f"{names(name)} {describe_record(record)}", text
 
@@ -144,7 +149,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     tested = [one for one in tests.values() if one.has_power()]
     records = {name: baseline_record(name, tested) for name in matrix.methods}
     first = _most_passes(records)
-    if not tested or not matrix.methods or _none_can_pass(tests):
+    if not tested or not matrix.methods or no_verdict(tests.values()):
         return []
     if not first:
         return _none_passes(tested, names)
@@ -221,8 +226,8 @@ def _caveat(
         return ""
     if failed := tests.failed(best):
         return _strongest(failed, names)
-    if tests.too_few:
-        return f"{tests.too_few} are too few to claim that it beats the baselines"
+    if few := tests.shortage(best):
+        return f"{few} are too few to claim that it beats the baselines"
     return "too expensive to compare with every baseline" if tests.not_compared(best) else ""
 
 
@@ -247,7 +252,7 @@ def undecided(
     return [
         *_best_open(tested),
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
-        *_too_few(tested),
+        *_open_for_want_of_data(tested),
         *_not_compared(tested, names),
         *_blind_metrics(power, names),
         *_benchmarks_agree(agreement),
@@ -255,14 +260,17 @@ def undecided(
     ]
 
 
-def _too_few(tested: Sequence[ColumnTests]) -> list[str]:
+def _open_for_want_of_data(tested: Sequence[ColumnTests]) -> list[str]:
     """Return on which metrics networks or inputs are too few for a mark, and how many would do."""
-    few: dict[str, list[str]] = {}
+    few: dict[tuple[int, str], list[str]] = {}
     for one in tested:
-        if one.too_few:
-            more = " (--networks, where the benchmark has as many)" if one.networks >= MIN_NETWORKS else ""
-            few.setdefault(one.needed() + more, []).append(one.column.label)
-    return [f"Which methods beat the baselines on {enumeration(on)}: that takes {what}." for what, on in few.items()]
+        if one.shortage():
+            few.setdefault(one.needed(), []).append(one.column.label)
+    more = {"networks": " (--networks, where the benchmark has as many)"}
+    return [
+        f"Which methods beat the baselines on {enumeration(labels)}: that takes {count} {what}{more.get(what, '')}."
+        for (count, what), labels in few.items()
+    ]
 
 
 def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
@@ -436,10 +444,11 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
         return ""
     if not tests.has_power():
         return f"{label}: {tests.independent_inputs():,} independent inputs are too few; {MIN_INPUTS} are needed."
-    if tests.too_few:
+    if few := tests.shortage():
+        needed, _ = tests.needed()
         marked = sum(tests.mark(name) == TOO_FEW for name in compared)
         return (
-            f"{label}: {tests.too_few} are too few for a verdict, {tests.needed()} are needed. "
+            f"{label}: {few} are too few for a verdict, {needed} are needed. "
             f"For {marked} of {len(compared)} methods every baseline reaches less than the margin as measured."
         )
     passing = [name for name in compared if tests.passes(name)]

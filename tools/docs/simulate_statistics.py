@@ -34,6 +34,10 @@ KINDS = {
     "large losses": lambda random, shape: np.exp(0.5) - np.exp(random.normal(size=shape)),
     "rare losses": lambda random, shape: 0.1 - (random.random(shape) < 0.1) * random.exponential(size=shape),
 }
+RARER = {  # losses on a smaller share of the inputs
+    share: lambda random, shape, share=share: share - (random.random(shape) < share) * random.exponential(size=shape)
+    for share in (0.05, 0.02)
+}
 # Deviations of the networks' scores from their mean, of standard deviation 1, with large losses.
 NETWORKS = {
     "normal": KINDS["normal"],
@@ -48,13 +52,15 @@ CELLS = ((1, 0.1), (3, 0.1), (7, 0.1), (7, 0.2))
 RATES = (0.02, 0.1, 0.5, 0.9, 0.98)
 
 
-def simulate(kind: str, n: int, networks: int, ratio: float, families: int, members: int = 1) -> tuple[float, float]:
+def simulate(
+    kind: str | float, n: int, networks: int, ratio: float, families: int, members: int = 1
+) -> tuple[float, float]:
     """Return the coverage of 95 % intervals of a mean of zero, and the share of families with a wrong claim.
 
     Parameters
     ----------
     kind
-        Of ``KINDS``: the distribution of the effects of inputs, and of the residuals.
+        Of ``KINDS`` or ``RARER``: the distribution of the effects of inputs, and of the residuals.
     n, networks
         Inputs and networks.
     ratio
@@ -64,8 +70,8 @@ def simulate(kind: str, n: int, networks: int, ratio: float, families: int, memb
     members
         Mean size of the clusters of inputs, whose sizes differ; half of the variance is common to a cluster.
     """
-    random = np.random.default_rng([n, networks, int(ratio), members, *map(ord, kind)])
-    draw = KINDS[kind]
+    random = np.random.default_rng([n, networks, int(ratio), members, *map(ord, str(kind))])
+    draw = {**KINDS, **RARER}[kind]
     deviation = draw(random, 100_000).std()
 
     def effects(shape: tuple[int, ...], draw: Any) -> np.ndarray:
@@ -273,6 +279,9 @@ def of_means(families: int) -> dict[str, Any]:
         "rates": [
             {"rate": rate, "networks": networks, "found": [simulate_rate(rate, n, networks, families) for n in SIZES]}
             for networks in (1, 5) for rate in RATES
+        ],
+        "rarer": [
+            {"share": share, "found": [simulate(share, n, 1, 0, families) for n in (60, 200)]} for share in RARER
         ],
         "looks": looks(15, 150, 15, 4000),
     }  # fmt: skip

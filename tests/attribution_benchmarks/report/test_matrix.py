@@ -16,7 +16,7 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmar
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import matrix, presets, publish, sections, significance, summary
+from attribution_benchmarks.report import gallery, matrix, presets, publish, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
@@ -201,7 +201,7 @@ def test_the_summary_says_that_networks_are_too_few():
     assert line["caveat"] == "5 networks are too few to claim that it beats the baselines" and line["mark"] == ""
     ((heading, paragraphs), *_) = summary.summary(built, matrix.agreement(built), tests, names)
     assert (heading, paragraphs[0].split(". ")[0]) == (
-        "Against the baselines", "Mine M: 5 networks are too few for a verdict, 7 networks are needed"
+        "Against the baselines", "Mine M: 5 networks are too few for a verdict, 7 are needed"
     )  # fmt: skip
     assert paragraphs[0].endswith("For 16 of 16 methods every baseline reaches less than the margin as measured.")
     (open_question,) = [text for text in summary.undecided(built, matrix.agreement(built), tests, (), names)
@@ -230,14 +230,16 @@ def test_a_few_networks_give_no_mark_and_say_so():
     """One network more, on which the baseline is as good, leaves t = 0.8 K - 0.2 at the most, with K degrees."""
     for networks in (3, 5, 6):
         tests = of_networks(0.2, networks)
-        assert tests.too_few == f"{networks} networks" and tests.needed() == "7 networks" and not tests.makes_marks()
+        assert (
+            tests.shortage() == f"{networks} networks" and tests.needed() == (7, "networks") and not tests.makes_marks()
+        )
         assert {tests.mark(name) for name in tests.tested} == {"†"} and tests.failed("m0") == []
         assert 16 * 2 * stats.t.sf(0.8 * networks - 0.2, networks) >= 0.05
     assert {of_networks(0.9, 5).mark(f"m{n}") for n in range(16)} == {""}  # not even as measured
     assert 16 * 2 * stats.t.sf(0.8 * 7 - 0.2, 7) < 0.05
     tests = of_networks(0.2, 10)
-    assert not tests.too_few and {tests.mark(name) for name in tests.tested} == {"✓"}
-    assert not of_networks(0.0, 5, methods=2).too_few  # fewer methods need fewer networks
+    assert not tests.shortage() and {tests.mark(name) for name in tests.tested} == {"✓"}
+    assert not of_networks(0.0, 5, methods=2).shortage()  # fewer methods need fewer networks
 
 
 def test_one_or_two_networks_have_a_mark_from_60_inputs_on():
@@ -246,18 +248,34 @@ def test_one_or_two_networks_have_a_mark_from_60_inputs_on():
     for networks in (1, 2):
         built, tests = scored_on_networks(0.2, networks, inputs=59)
         (one,) = tests.values()
-        assert one.too_few == "59 inputs" and one.needed() == "60 inputs" and one.has_power() and not one.makes_marks()
+        assert one.shortage() == "59 independent inputs" and one.has_power() and not one.makes_marks()
         assert {one.mark(name) for name in one.tested} == {"†"} and one.failed("m0") == []
-        said = "No verdict on baselines: 59 inputs are too few, from 60 inputs on a method can pass (✓)"
+        said = (
+            "No verdict on baselines: 59 independent inputs are too few, from 60 independent inputs on a method can "
+            "pass (✓)"
+        )
         assert summary.headline(built, tests, names, []) == (said, "")
         more = of_networks(0.2, networks, inputs=60)
-        assert more.too_few == "" and {more.mark(name) for name in more.tested} == {"✓"}
+        assert more.shortage() == "" and {more.mark(name) for name in more.tested} == {"✓"}
     both = {**tests, "networks": of_networks(0.2, 5)}
     assert summary.headline(built, both, names, [])[0] == (
-        "No verdict on baselines: 59 inputs and 5 networks are too few, from 60 inputs or 7 networks on a method can "
-        "pass (✓)"
+        "No verdict on baselines: 59 independent inputs and 5 networks are too few, from 60 independent inputs or 7 "
+        "networks on a method can pass (✓)"
     )
     assert of_networks(0.2, 10, inputs=12).makes_marks()
+    assert gallery.sentences("m0", tests, names)[0] == f"{said}."
+    (question,) = [
+        text for text in summary.undecided(built, matrix.agreement(built), tests, (), names) if "beat" in text
+    ]
+    assert question == "Which methods beat the baselines on Mine M: that takes 60 independent inputs."
+    assert "59 independent inputs are too few to claim" in str(sections.cell_details(built, tests, names)["m0"])
+
+
+def test_the_inputs_of_the_method_itself_count():
+    values = np.ones((60, 1))
+    values[20:] = np.nan
+    found = of_networks(0.2, 1, m0=values)
+    assert found.shortage("m0") == "20 independent inputs" and found.mark("m0") == "†" and found.mark("m1") == "✓"
 
 
 @pytest.mark.parametrize(("networks", "share", "spread"), [(8, 0.2, 0.05), (12, 0.5, 0.1), (30, 0.7, 0.15)])
@@ -278,7 +296,7 @@ def test_the_networks_for_a_mark_are_those_of_the_simulated_power():
 def test_a_mark_has_to_hold_with_a_network_more_on_which_the_method_fails():
     """A baseline of 70 % on ten networks that hardly differ: certain, but for an eleventh that may be another."""
     tests = of_networks(0.7, 10, spread=0.001)
-    assert not tests.too_few and {tests.mark(name) for name in tests.tested} == {""}
+    assert not tests.shortage() and {tests.mark(name) for name in tests.tested} == {""}
     assert {of_networks(0.7, 2, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}  # a claim about these two
     assert {of_networks(0.7, 40, spread=0.001).mark(f"m{n}") for n in range(16)} == {"✓"}
 

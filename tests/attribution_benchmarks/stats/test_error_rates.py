@@ -78,6 +78,14 @@ def test_the_page_has_the_recorded_table_and_names_the_cells_above_the_level():
     assert f"Of the other cells two exceed 0.05, with {above[0]:.3f} and {above[1]:.3f}." in TEXT and len(above) == 2
 
 
+def test_the_limits_name_what_rarer_losses_do():
+    (of_60, of_200), (rarer_60, rarer_200) = ([wrong for _, wrong in row["found"]] for row in RECORDED["rarer"])
+    assert [row["share"] for row in RECORDED["rarer"]] == [0.05, 0.02]
+    assert f"5 % of the inputs, {of_60:.3f} of the families have a wrong claim on 60 inputs and {of_200:.3f} on" in TEXT
+    assert f"losses on 2 %, {rarer_60:.3f} and {rarer_200:.3f}." in TEXT
+    assert simulate(0.02, 60, 1, 0, families=60)[1] == pytest.approx(rarer_60, abs=noise_of(rarer_60, 60))
+
+
 def test_marks_hold_the_level_in_every_cell_or_are_withheld():
     for row in RECORDED["marks"]:
         for networks, (tests, marked) in zip(simulate_statistics.COUNTS, row["found"], strict=True):
