@@ -161,7 +161,7 @@ def freeze(
     file, content = None, ""
     if loaded is None:
         file = SavedFile(find_saved_model(path))
-        content = "" if given or MODULE not in file.operations else content_of(file.directory)
+        content = _content(file, given)
         loaded = _load_chosen(file, path, signature, inputs, output)
     function, placeholders, chosen, result = _chosen_function(loaded, path, signature, inputs, output)
     declared = Signature({}, {}) if inputs else _declaration(file, loaded, path, signature, placeholders, result)
@@ -172,7 +172,7 @@ def freeze(
     as_view = functools.partial(_as_view, path, function, placeholders, specs, constants, result.name, call)
     names = list(nodes.values())
     if _has_modules(function):
-        source = (file.directory if content else None, content, signature, inputs, output, specs)
+        source = (file and file.directory, content, signature, inputs, output, specs)
         view, tensor, kept, compared = _translated(as_view, names, specs, call, source)
     else:
         (view, tensor), kept, compared = as_view(translated=False), "", None
@@ -194,6 +194,11 @@ def freeze(
         compared=compared,
         kept=kept,
     )
+
+
+def _content(file: SavedFile, given: Any) -> str:
+    """Return a file's content for ``_module_check.remembered``: empty without a module, or with inputs given."""
+    return "" if given or MODULE not in file.operations else content_of(file.directory)
 
 
 def _translated(
@@ -546,21 +551,26 @@ def _without_variables(
         for node in graph_def.node
         if node.op == "ReadVariableOp" and (variable := values(node.input[0])) in kept
     }
-    # An export on JAX writes the state of a trained network back as it was.
-    rewrites = [
-        node.op == "AssignVariableOp" and values(node.input[0]) == reads.get(values(node.input[1]))
-        for node in graph_def.node
-    ]
-    changed = {
-        values(name)
-        for node, rewrites_only in zip(graph_def.node, rewrites, strict=True)
-        if node.op not in ("ReadVariableOp", "Identity") and not rewrites_only
-        for name in node.input
-        if not name.startswith("^")
-    }
-    state = {name for name, variable in reads.items() if variable in changed & written}
+    written &= _changed(graph_def, reads, values)
+    state = {name for name, variable in reads.items() if variable in written}
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
     return graph_def, _tables(function, captured) | weights, renamed, state
+
+
+def _changed(graph_def: tf.compat.v1.GraphDef, reads: Mapping[str, str], values: Callable[[str], str]) -> set[str]:
+    """Return the nodes that a graph uses otherwise than by reading them, or writing back what was read of them.
+
+    An export on JAX writes the state of a trained network back as it was.
+    """
+
+    def leaves(node: Any) -> bool:
+        if node.op in ("ReadVariableOp", "Identity"):
+            return True
+        return node.op == "AssignVariableOp" and values(node.input[0]) == reads.get(values(node.input[1]))
+
+    return {
+        values(name) for node in graph_def.node if not leaves(node) for name in node.input if not name.startswith("^")
+    }
 
 
 def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[str]]:
@@ -608,16 +618,11 @@ def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
 
 def _written(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> set[str]:
     """Return the nodes that the graph writes to, or passes to a function where functions write."""
-    bodies = [node for body in graph_def.library.function for node in body.node_def]
-    functions_write = any(map(_writes, bodies))
     written = {sources(node.input[0]) for node in graph_def.node if _writes(node) and node.input}
-    passed = {
-        sources(name)
-        for node in graph_def.node
-        if functions_write and any(value.HasField("func") for value in node.attr.values())
-        for name in node.input
-    }
-    return written | passed
+    if any(_writes(node) for body in graph_def.library.function for node in body.node_def):
+        calls = [node for node in graph_def.node if any(value.HasField("func") for value in node.attr.values())]
+        written |= {sources(name) for node in calls for name in node.input}
+    return written
 
 
 def _writes(node: Any) -> bool:
