@@ -75,3 +75,16 @@ def test_the_text_counts_the_scores_of_more_pairs_of_bim():
     assert "✓" not in table and "of BIM no score has the mark" in text
     below = sum(int(row[place].split()[0]) < 80 for row in rows for place in (2, 4))
     assert f"for {below} scores every baseline reaches less than 80 %" in text
+
+
+def test_the_text_counts_the_marks_of_the_tetrominoes():
+    before, after = document_results.PAGE.read_text("utf-8").split("<!-- tetrominoes")
+    text = " ".join(before.split("<!-- /ten pairs -->")[1].split())
+    lines = [line for line in after.split("<!-- /tetrominoes")[0].splitlines() if line.startswith("| ")][2:]
+    rows = {row[0]: row[1::3] for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)}
+    marked = [["✓" in cell for cell in row] for row in rows.values()]
+    assert f"{sum(map(sum, marked))} of {sum(map(len, marked))}" in text
+    assert sum(map(all, marked)) == 7 and all(row[3] for row in marked) and len(rows) == 13
+    reversed_ranks = {name for name, row in rows.items() if float(row[1].rstrip("✓")) < 0}
+    assert reversed_ranks == {"SmoothGrad", "Vanilla Gradient", "Guided Backprop", "Deconvnet"}
+    assert float(rows["Gradient x Input"][3].rstrip("✓")) > 0.478
