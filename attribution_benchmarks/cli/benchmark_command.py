@@ -14,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -59,10 +61,8 @@ class Command:
                 for line in evaluation.describe_models():
                     print_line(line)
                 return
-            for group in evaluation.sharded_runs() if precompute else ():
-                if failed := precompute(group):
-                    evaluation = evaluation.without(failed)
-            found = _evaluated(evaluation, bars)
+            failed = [precompute(group) for group in evaluation.sharded_runs()] if precompute else []
+            found = _evaluated(evaluation, bars, failed)
             values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
             found.write(**values, formats=getattr(flag_values, "plot_format", ()))
         if run.store.directory and not flag_values.scores_dir:
@@ -87,17 +87,25 @@ class Command:
         )
 
 
-def _evaluated(evaluation: Evaluation, bars: Bars) -> Outcome:
-    """Evaluate and print the tables; skip methods that cannot explain the network, and say why."""
+def _evaluated(evaluation: Evaluation, bars: Bars, failed: Sequence[Any] = ()) -> Outcome:
+    """Evaluate and print the tables, without failed inputs; skip methods that cannot explain the network, and say why.
+
+    ``failed`` has inputs that Beam could not score, as ``Evaluation.without`` takes them.
+    """
+    for inputs in filter(None, failed):
+        evaluation = evaluation.without(inputs)
     try:
         return evaluated(evaluation, lambda text: print_text(text, flush=True))
     except Inapplicable as error:
+        left = evaluation.run.without(error.refused)
+        if not left.methods:
+            raise
         bars.close()
         for name, reason in error.refused.items():
             print_line(f"note: '{name}' is skipped: {reason}", file=sys.stderr)
         model = next(iter(evaluation.models.values()))
         print_line(f"note: {cli.listing(origin(model.path))}", file=sys.stderr)
-        return _evaluated(load(evaluation.run.without(error.refused)), bars)
+        return _evaluated(load(left), bars, failed)
 
 
 def _define_flags(benchmark: Benchmark) -> flags.FlagValues:

@@ -30,10 +30,10 @@ from attribution_benchmarks.core.fingerprint import definition_of
 
 
 class Inapplicable(BadInput):
-    """Some methods cannot explain the network, others can. ``refused`` is name -> reason."""
+    """Methods cannot explain the network. ``refused`` is name -> reason."""
 
-    def __init__(self, refused: Mapping[str, str]):
-        super().__init__("; ".join(f"'{name}': {reason}" for name, reason in refused.items()))
+    def __init__(self, message: str, refused: Mapping[str, str]):
+        super().__init__(message)
         self.refused = refused
 
 
@@ -151,13 +151,13 @@ class Explainer:
             raise
         except BadInput as error:
             first, refused = batch.take([0]), {}
-            for name in names if len(names) > 1 else ():
+            for name in names:
                 try:
                     self._explained_together(model, [name], first)
                 except BadInput as of_method:
                     refused[name] = str(of_method)
-            if 0 < len(refused) < len(names):
-                raise Inapplicable(refused) from error
+            if refused:
+                raise Inapplicable(str(error), refused) from error
             raise
 
     def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:

@@ -149,9 +149,10 @@ class Rounds:
         known = self._runner.known_refusal
         new = [name for name in self._new_methods(task) if not known(first, [name])]
         task = task.with_methods([*task.methods, *new])
-        if not (self._model and task.own_model) or known(self._with_model(first), ()):
+        of_model = self._with_model(first) if self._model and task.own_model else None
+        if of_model is None or known(of_model, ()):
             return task
-        return self._with_model(task)
+        return self._with_model(task.with_methods([name for name in task.methods if not known(of_model, [name])]))
 
     def _with_model(self, task: ReportTask) -> ReportTask:
         """Return a task with the user's model."""
@@ -197,13 +198,18 @@ class Rounds:
     def _run_model(self, outcome: Outcome, task: ReportTask, wanted: ReportTask) -> bool:
         """Run a task with the user's model; return whether it fits."""
         model = shown_path(self._model)
+        for name in wanted.methods:
+            reason = self._runner.known_refusal(self._with_model(task), [name])
+            if reason and (name, task.benchmark) not in outcome.reasons:
+                self._refuse(outcome, task, name, reason)
         wanted = wanted.with_methods([name for name in wanted.methods if (name, task.benchmark) not in outcome.reasons])
         try:
             self._compute(outcome, self._with_model(wanted))
         except Failed as error:
-            if error.methods:
+            if error.methods and {*wanted.methods} - {*error.methods}:
                 for name, reason in error.methods.items():
-                    self._refuse(outcome, task, name, f"does not fit {model}: {reason}")
+                    refused = f"does not fit {model}: {reason}"
+                    self._runner.remember_refusal(self._with_model(task), [name], refused)
                 return self._run_model(outcome, task, wanted)
             why = "crashed under" if error.crashed else "does not fit"
             outcome.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"

@@ -53,10 +53,15 @@ def test_scores_of_known_value(toy, tmp_path, capsys):
 
 
 def test_methods_that_do_not_apply_are_skipped_with_a_line_each(toy, tmp_path, capsys):
-    assert {"gradient", "gradient_x_input"} <= {*run(toy, tmp_path, "--methods=gradient,grad_cam,gradient_x_input")}
-    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
-    assert len(notes) == 2 and notes[0].startswith("note: 'grad_cam' is skipped: the model has no convolution")
-    assert "attribution.inspect --model=" in notes[1]
+    stored = f"--scores_dir={tmp_path / 'scores'}"
+    for methods in (
+        "gradient,grad_cam,gradient_x_input",
+        "gradient,gradient_x_input,grad_cam",
+    ):  # the first time and stored
+        assert {"gradient", "gradient_x_input"} <= {*run(toy, tmp_path, f"--methods={methods}", stored)}
+        notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+        assert len(notes) == 2 and notes[0].startswith("note: 'grad_cam' is skipped: the model has no convolution")
+        assert "attribution.inspect --model=" in notes[1]
     run(toy, tmp_path, "--methods=grad_cam,attention_rollout", code=2)
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: the model has no convolution")
 

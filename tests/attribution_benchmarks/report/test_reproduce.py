@@ -288,7 +288,7 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(
     assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == ["network"]
 
 
-def test_a_method_that_does_not_fit_the_users_network_is_left_out_and_the_network_scored(report, toy, tmp_path):
+def test_a_method_that_does_not_fit_the_users_network_is_left_out_and_the_network_scored(report, toy, tmp_path, capsys):
     class Network(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
         def serve(self, picture):
@@ -306,12 +306,13 @@ def test_a_method_that_does_not_fit_the_users_network_is_left_out_and_the_networ
         "    return found\n"
     )
     given = [f"--model={tmp_path / 'gelu'}", f"--methods={tmp_path / 'own.py'}:of_linear"]
-    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", *given) == 0
-    page = (report / "index.html").read_text()
-    assert "With your own network" in page and "of_linear under Toy does not fit gelu: it needs slopes of 1" in page
-    assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == [
-        str(tmp_path / "gelu")
-    ]
+    for stored in (False, True):
+        assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", *given) == 0
+        page = (report / "index.html").read_text()
+        assert "With your own network" in page and "of_linear under Toy does not fit gelu: it needs slopes of 1" in page
+        manifest = json.loads((report / "manifest.json").read_text())
+        assert list(manifest["tables"]["toy"]["models"]) == [str(tmp_path / "gelu")]
+        assert ("is there already" in capsys.readouterr().err) == stored
 
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
