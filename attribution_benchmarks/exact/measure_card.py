@@ -40,6 +40,7 @@ NETWORKS = (
 )  # fmt: skip
 _INPUTS = 3  # of each network
 _LEVELS = 64  # of a map's values; a power of two, and at least the number of positions of an image
+_FINE = 1e6 / np.pi  # parts of a map's largest value; no simple fraction of it is near the half of one
 _TIE = 2.0**-20  # what breaks ties: less than a level, exact in single precision
 _EQUAL = 1e-4  # of the spread of scores: rounding
 _NEAR = 1e-3  # the same for ``_TIE``, which moves values, too
@@ -58,16 +59,22 @@ def _levelled(exact: np.ndarray) -> np.ndarray:
     return np.asarray(np.round(ratio(exact, np.broadcast_to(largest, exact.shape), 0.0) * _LEVELS) / _LEVELS)
 
 
+def _seed(exact: np.ndarray) -> int:
+    """Return a number of an exact map: the same on processors that round it in another way."""
+    largest = np.abs(exact).max() or 1.0
+    return zlib.crc32(np.round(exact / largest * _FINE).astype(np.int64).tobytes())
+
+
 def _positive(exact: np.ndarray) -> np.ndarray:
     """Return maps of distinct positive levels in random order, which depends on the exact map."""
     count = exact[0].size
-    drawn = [np.random.default_rng(zlib.crc32(one.tobytes())).permutation(count) + 1 for one in exact]
+    drawn = [np.random.default_rng(_seed(one)).permutation(count) + 1 for one in exact]
     return np.reshape(drawn, exact.shape) / _LEVELS
 
 
 def _random(exact: np.ndarray) -> np.ndarray:
     """Return ``_positive`` with random signs."""
-    drawn = [np.random.default_rng([1, zlib.crc32(one.tobytes())]).random(one.shape) < 0.5 for one in exact]
+    drawn = [np.random.default_rng([1, _seed(one)]).random(one.shape) < 0.5 for one in exact]
     return np.where(drawn, 1.0, -1.0) * _positive(exact)
 
 
