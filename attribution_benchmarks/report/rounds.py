@@ -198,11 +198,7 @@ class Rounds:
     def _run_model(self, outcome: Outcome, task: ReportTask, wanted: ReportTask) -> bool:
         """Run a task with the user's model; return whether it fits."""
         model = shown_path(self._model)
-        for name in wanted.methods:
-            reason = self._runner.known_refusal(self._with_model(task), [name])
-            if reason and (name, task.benchmark) not in outcome.reasons:
-                self._refuse(outcome, task, name, reason)
-        wanted = wanted.with_methods([name for name in wanted.methods if (name, task.benchmark) not in outcome.reasons])
+        wanted = wanted.with_methods(self._explaining_model(outcome, task, wanted.methods))
         try:
             self._compute(outcome, self._with_model(wanted))
         except Failed as error:
@@ -217,6 +213,14 @@ class Rounds:
             return False
         outcome.result = dataclasses.replace(outcome.result, note=f"{task.note} The network is your own, {model}.")
         return True
+
+    def _explaining_model(self, outcome: Outcome, task: ReportTask, names: Sequence[str]) -> list[str]:
+        """Return the methods that are not known to refuse the user's model; record why others do."""
+        for name in names:
+            reason = self._runner.known_refusal(self._with_model(task), [name])
+            if reason and (name, task.benchmark) not in outcome.reasons:
+                self._refuse(outcome, task, name, reason)
+        return [name for name in names if (name, task.benchmark) not in outcome.reasons]
 
     def _attempt(self, outcome: Outcome, task: ReportTask, names: Sequence[str]) -> list[str]:
         """Try methods one by one, record why some do not fit, and return those that do."""
