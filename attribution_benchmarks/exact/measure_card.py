@@ -40,7 +40,7 @@ NETWORKS = (
 )  # fmt: skip
 _INPUTS = 3  # of each network
 _LEVELS = 64  # of a map's values; a power of two, and at least the number of positions of an image
-_FINE = 1e6 / np.pi  # parts of a map's largest value; no simple fraction of it is near the half of one
+_FINE = 100 / np.pi  # parts of a map's largest value; no simple fraction of it is near the half of one
 _TIE = 2.0**-20  # what breaks ties: less than a level, exact in single precision
 _EQUAL = 1e-4  # of the spread of scores: rounding
 _NEAR = 1e-3  # the same for ``_TIE``, which moves values, too

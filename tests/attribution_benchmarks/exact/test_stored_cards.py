@@ -45,6 +45,28 @@ def measured(name):
     return measure_cards.measured(name, OFFERED[name])
 
 
+def leaves(value, *place):
+    """Yield the place and the value of each text, number and flag of a card."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if entries is None:
+        yield place, value
+    else:
+        for key, each in entries:
+            yield from leaves(each, *place, key)
+
+
+def assert_is_stored(name):
+    """Processors round in other ways, which decides between near values of random numbers."""
+    found = dict(leaves(json.loads(cards.as_json({name: measured(name)}))[name]))
+    stored = dict(leaves(json.loads(cards.FILE.read_text())[name]))
+    numbers = {place for place, value in stored.items() if type(value) in (int, float)}
+    assert {place: value for place, value in found.items() if place not in numbers} == {
+        place: value for place, value in stored.items() if place not in numbers
+    }
+    for place in numbers:
+        assert found[place] == pytest.approx(stored[place], rel=0.03, abs=1e-6), place
+
+
 @pytest.mark.parametrize("name", BLIND)
 def test_a_card_has_the_invariances_of_the_formula_and_no_other(name):
     same = {change for change, effect in measured(name).changes.items() if effect == cards.SAME}
@@ -53,14 +75,14 @@ def test_a_card_has_the_invariances_of_the_formula_and_no_other(name):
 
 @pytest.mark.parametrize("name", BLIND)
 def test_the_stored_card_is_what_is_measured(name):
-    assert json.loads(cards.as_json({name: measured(name)}))[name] == json.loads(cards.FILE.read_text())[name]
+    assert_is_stored(name)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_stored_card_is_what_is_measured(name):
     if name in QUICK_OF_LIBRARIES:
         pytest.importorskip(name.partition(":")[0])
-    assert json.loads(cards.as_json({name: measured(name)}))[name] == json.loads(cards.FILE.read_text())[name]
+    assert_is_stored(name)
 
 
 def test_the_exact_map_attains_the_best_score_where_the_formula_says_so():
