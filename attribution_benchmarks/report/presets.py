@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,13 @@ _COMPARED = (
     "gradient_x_input", "guided_backprop", "guided_grad_cam", "deconvnet", "vargrad", "lrp_alpha1beta0",
     "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
 )  # fmt: skip
+
+_COUNTED = {  # settings that a quick run has fewer of
+    "num_imgs": "inputs", "num_questions": "inputs", "num_correct": "inputs",
+    "random_networks": "networks of random weights", "rise_masks": "masks of RISE",
+    "steps": "steps of Integrated Gradients", "samples": "noisy copies of SmoothGrad",
+    "num_random": "random concepts of TCAV",
+}  # fmt: skip
 
 
 def tasks_of(
@@ -67,6 +76,18 @@ def tasks_of(
         _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
         for task in (*tasks, *further)
     ]
+
+
+def fewer(tasks: Sequence[ReportTask], full: Sequence[ReportTask]) -> dict[str, list[str]]:
+    """Return what tasks have fewer of than those of a full run -> names of the benchmarks where they do."""
+    of_full = {task.name: task.settings for task in full}
+    found: dict[str, list[str]] = {noun: [] for noun in ("inputs", "trained networks", *_COUNTED.values())}
+    for task, (field, noun) in itertools.product(tasks, _COUNTED.items()):
+        if task.name in of_full and getattr(task.settings, field, None) != getattr(of_full[task.name], field, None):
+            found[noun].append(task.benchmark)
+    counts, of_all = (collections.Counter(task.benchmark for task in each) for each in (tasks, full))
+    found["trained networks"] += [name for name in counts if counts[name] < of_all[name]]
+    return {noun: list(dict.fromkeys(names)) for noun, names in found.items() if names}
 
 
 def _completed(
