@@ -309,12 +309,34 @@ def read_table(
         if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
             features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
             return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
+        if not others and not set(inputs) & set(columns):
+            raise BadInput(f"'{path}' has {_misfit(columns, shape)}")
     if missing := inputs.keys() - columns.keys():
         raise BadInput(
             f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
-            f"columns {listed(columns)}"
+            f"columns {listed(columns, 8)}"
         )
     return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
+
+
+def _misfit(columns: Mapping[str, Sequence[str]], shape: Sequence[int | None]) -> str:
+    """Return why a table is no input of a model that has one, and what to do, as the end of a sentence."""
+    count = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
+    if len(shape) != 1:
+        return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
+    if (surplus := len(columns) - (shape[0] or 0)) < 0:
+        return f"{count}, the model takes {shape[0]}: one for each feature, in order"
+    text = [name for name, cells in columns.items() if not all(map(_is_number, cells))]
+    which = listed(text) if len(text) == surplus else f"{surplus}, such as a label; the columns are {listed(columns)}"
+    return f"{count}, the model takes {shape[0]}: remove {which}"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:
