@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from attribution.errors import BadInput, described
-from attribution.files import is_special
+from attribution.errors import BadInput, described, did_you_mean
+from attribution.files import is_special, similar_paths
 
 _Found = TypeVar("_Found")
 
@@ -39,6 +39,9 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     module_name, _, function_name = name.rpartition(":")
     if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
+    path = pathlib.Path(module_name)
+    if module_name.endswith(".py") and not path.exists():
+        raise BadInput(f"{what} '{name}': there is no file '{path}'{similar_paths(path)}")
     try:
         module = _module_at(module_name)
     except KeyboardInterrupt:
@@ -47,7 +50,8 @@ def imported(name: str, what: str) -> Callable[..., Any]:
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
+        near = did_you_mean(function_name, [each for each, value in vars(module).items() if callable(value)])
+        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'{near}")
     return function
 
 
@@ -71,16 +75,18 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     place, _, attribute = name.rpartition(":")
     if not place or not attribute.isidentifier():
         raise BadInput(f"{what} has '{name}'; your own is written file.py:NAME or module:NAME")
-    found = getattr(_custom_module(place, f"{what}={name}"), attribute, None)
+    module = _custom_module(place, f"{what}={name}")
+    found = getattr(module, attribute, None)
     if not isinstance(found, kind):
-        raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'")
+        near = did_you_mean(attribute, [each for each, value in vars(module).items() if isinstance(value, kind)])
+        raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'{near}")
     return found
 
 
 def _custom_module(place: str, what: str) -> ModuleType:
     path = pathlib.Path(place)
     if place.endswith(".py") and not path.is_file():
-        raise BadInput(f"{what}: there is no file {path}")
+        raise BadInput(f"{what}: there is no file {path}{similar_paths(path)}")
     try:
         return _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
     except KeyboardInterrupt:
@@ -109,7 +115,7 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
     if not name.endswith(".py"):
         return
     if not pathlib.Path(name).is_file():
-        raise BadInput(f"{what} '{name}': there is no such file")
+        raise BadInput(f"{what} '{name}': there is no such file{similar_paths(pathlib.Path(name))}")
     try:
         body = ast.parse(pathlib.Path(name).read_bytes()).body
     except (SyntaxError, ValueError) as error:

@@ -17,12 +17,14 @@ import numpy as np
 
 from attribution import reading
 from attribution.errors import BadInput, listed
+from attribution.files import similar_paths
 from attribution.model.protocols import ScoredModel
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
 TABLES = (".csv", ".npz")
 RESIZE_MODES = ("crop", "squash")
+_INPUT_FILES = "a picture, a .npy file, a folder of them, or one table of all inputs (.csv, .npz)"
 
 
 def find_files(
@@ -56,14 +58,30 @@ def find_files(
                 raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
             found += inside
         elif not path.is_file():
-            raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
+            raise BadInput(f"'{path}' does not exist; {_INPUT_FILES} is needed{similar_paths(path)}")
         elif path.suffix.lower() not in PICTURES + ARRAYS:
-            raise BadInput(f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}")
+            raise BadInput(
+                f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}, those of tables in "
+                f"{listed(TABLES)}"
+            )
         else:
             found.append(path)
     if not found:
-        raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
+        raise BadInput(f"no input was named; give {_INPUT_FILES}")
     return found[:limit]
+
+
+def check_files(paths: Sequence[pathlib.Path]) -> None:
+    """Raise ``BadInput`` for the first file that is not what its name says, by its first bytes."""
+    for path in paths:
+        if path.suffix.lower() in PICTURES:
+            reading.check_picture(path)
+        elif path.suffix.lower() == ".csv":
+            reading.read_csv(path)
+        else:
+            with reading.opened(path, "array") as file:
+                if file.read(2) not in (b"\x93N", b"PK"):  # of .npy and of .npz
+                    raise ValueError("it holds Python objects, or NumPy did not write it")
 
 
 class ReadInputs(NamedTuple):
