@@ -39,9 +39,6 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     module_name, _, function_name = name.rpartition(":")
     if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
-    path = pathlib.Path(module_name)
-    if module_name.endswith(".py") and not path.exists():
-        raise BadInput(f"{what} '{name}': there is no file '{path}'{similar_paths(path)}")
     try:
         module = _module_at(module_name)
     except KeyboardInterrupt:
@@ -50,7 +47,7 @@ def imported(name: str, what: str) -> Callable[..., Any]:
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        near = did_you_mean(function_name, [each for each, value in vars(module).items() if callable(value)])
+        near = did_you_mean(function_name, vars(module))
         raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'{near}")
     return function
 
@@ -78,7 +75,7 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     module = _custom_module(place, f"{what}={name}")
     found = getattr(module, attribute, None)
     if not isinstance(found, kind):
-        near = did_you_mean(attribute, [each for each, value in vars(module).items() if isinstance(value, kind)])
+        near = did_you_mean(attribute, vars(module))
         raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'{near}")
     return found
 
@@ -150,6 +147,8 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
+        if not os.path.exists(place):
+            raise OSError(f"there is no such file{similar_paths(pathlib.Path(place))}")
         if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
         specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)

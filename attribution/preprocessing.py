@@ -327,18 +327,17 @@ def read_table(
         if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
             features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
             return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
-        if not others and not set(inputs) & set(columns):
-            raise BadInput(f"'{path}' has {_misfit(columns, shape)}")
-    if missing := inputs.keys() - columns.keys():
-        raise BadInput(
-            f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
-            f"columns {listed(columns, 8)}"
-        )
+    if inputs.keys() - columns.keys():
+        raise BadInput(f"'{path}' has {_misfit(columns, inputs)}")
     return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
 
 
-def _misfit(columns: Mapping[str, Sequence[str]], shape: Sequence[int | None]) -> str:
-    """Return why a table is no input of a model that has one, and what to do, as the end of a sentence."""
+def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int | None], Any]]) -> str:
+    """Return which columns a table lacks, or why it is no input of a model that has one, as the end of a sentence."""
+    (shape, _), *others = inputs.values()
+    if others or any(isinstance(cells, np.ndarray) for cells in columns.values()):
+        missing = listed(sorted(inputs.keys() - columns.keys()))
+        return f"no column for {missing}; the model's inputs are {listed(inputs)}, the columns {listed(columns, 8)}"
     count = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
     if len(shape) != 1:
         return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"

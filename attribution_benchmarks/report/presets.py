@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.core.settings import MapSettings
+from attribution_benchmarks.core.settings import MapSettings, RunSettings
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
@@ -81,13 +80,22 @@ def tasks_of(
 def fewer(tasks: Sequence[ReportTask], full: Sequence[ReportTask]) -> dict[str, list[str]]:
     """Return what tasks have fewer of than those of a full run -> names of the benchmarks where they do."""
     of_full = {task.name: task.settings for task in full}
-    found: dict[str, list[str]] = {noun: [] for noun in ("inputs", "trained networks", *_COUNTED.values())}
-    for task, (field, noun) in itertools.product(tasks, _COUNTED.items()):
-        if task.name in of_full and getattr(task.settings, field, None) != getattr(of_full[task.name], field, None):
-            found[noun].append(task.benchmark)
+    found = [
+        (noun, task.benchmark)
+        for task in tasks
+        for noun in _different(task.settings, of_full.get(task.name, task.settings))
+    ]
     counts, of_all = (collections.Counter(task.benchmark for task in each) for each in (tasks, full))
-    found["trained networks"] += [name for name in counts if counts[name] < of_all[name]]
-    return {noun: list(dict.fromkeys(names)) for noun, names in found.items() if names}
+    found += [("trained networks", name) for name in of_all - counts]
+    nouns = sorted(
+        dict.fromkeys(noun for noun, _ in found), key=["inputs", "trained networks", *_COUNTED.values()].index
+    )
+    return {noun: list(dict.fromkeys(name for one, name in found if one == noun)) for noun in nouns}
+
+
+def _different(settings: RunSettings, others: RunSettings) -> list[str]:
+    fields = [name for name in _COUNTED if getattr(settings, name, None) != getattr(others, name, None)]
+    return [_COUNTED[name] for name in fields]
 
 
 def _completed(

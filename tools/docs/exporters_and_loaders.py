@@ -1,4 +1,4 @@
-"""Write a small network by every exporter, read each file by every loader, and write the table of docs/library_facts.md.
+"""Write a network by every exporter, read each file by every loader, and write the table of docs/library_facts.md.
 
 The network is a convolution with a stride, ReLU, average pooling, enlargement by two, a second convolution, and a
 softmax of ten classes; NumPy computes it in float64. ``--run`` needs the packages of ``PACKAGES``, in an environment of
