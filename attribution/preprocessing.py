@@ -343,9 +343,13 @@ def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int 
         return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
     if (surplus := len(columns) - (shape[0] or 0)) < 0:
         return f"{count}, the model takes {shape[0]}: one for each feature, in order"
+    return f"{count}, the model takes {shape[0]}: remove {_surplus(columns, surplus)}"
+
+
+def _surplus(columns: Mapping[str, Sequence[str]], count: int) -> str:
+    """Return the columns of text if they are as many; else the number of those to remove, and all names."""
     text = [name for name, cells in columns.items() if not all(map(_is_number, cells))]
-    which = listed(text) if len(text) == surplus else f"{surplus}, such as a label; the columns are {listed(columns)}"
-    return f"{count}, the model takes {shape[0]}: remove {which}"
+    return listed(text) if len(text) == count else f"{count}, such as a label; the columns are {listed(columns)}"
 
 
 def _is_number(cell: str) -> bool:

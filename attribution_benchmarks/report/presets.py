@@ -87,9 +87,7 @@ def fewer(tasks: Sequence[ReportTask], full: Sequence[ReportTask]) -> dict[str, 
     ]
     counts, of_all = (collections.Counter(task.benchmark for task in each) for each in (tasks, full))
     found += [("trained networks", name) for name in of_all - counts]
-    nouns = sorted(
-        dict.fromkeys(noun for noun, _ in found), key=["inputs", "trained networks", *_COUNTED.values()].index
-    )
+    nouns = sorted(dict(found), key=["inputs", "trained networks", *_COUNTED.values()].index)
     return {noun: list(dict.fromkeys(name for one, name in found if one == noun)) for noun in nouns}
 
 
