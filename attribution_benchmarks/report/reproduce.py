@@ -63,7 +63,7 @@ FLAGS[
 ].help = "methods to score besides those of the benchmarks: registered names, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer networks, inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_bool(
     "exhaustive", False,
     "all points of Integrated Gradients' paths; else some benchmarks take as many as an estimated error of a map needs",
