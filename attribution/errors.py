@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib.metadata
 import sys
 from collections.abc import Iterable
 from typing import TextIO
@@ -55,6 +57,23 @@ def shortened(text: object, limit: int = 160) -> str:
     """Return text on one line, cut off at a number of characters."""
     words = " ".join(str(text).split())
     return words if len(words) <= limit else words[: limit - 3] + "..."
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the names that are spelled like one, as the end of a sentence; empty if there are none."""
+    near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
+    return f"; did you mean {listed(near)}?" if near else ""
+
+
+def installation(extra: str) -> str:
+    """Return the command that installs the packages of an extra of ``setup.py``; the project itself is not on PyPI."""
+    try:
+        lines = importlib.metadata.requires("attribution-benchmarks") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        lines = []
+    split = [line.replace("'", '"').partition(";") for line in lines]
+    needed = [f"'{name.strip()}'" for name, _, marker in split if f'extra == "{extra}"' in marker]
+    return f"pip install {' '.join(needed) or f'-e .[{extra}]'}"
 
 
 def described(error: BaseException, limit: int = 300) -> str:

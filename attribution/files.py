@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, did_you_mean, listed, print_line
 
 try:
     import fcntl
@@ -76,6 +76,14 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 def reason(error: OSError) -> str:
     """Return the file system's message without Python's error number."""
     return (error.strerror or str(error) or type(error).__name__).strip()
+
+
+def similar_paths(path: pathlib.Path) -> str:
+    """Return what in a missing path's directory is spelled like it, as the end of a sentence; empty for nothing."""
+    try:
+        return did_you_mean(str(path), [str(child) for child in path.parent.iterdir()])
+    except (OSError, ValueError):
+        return ""
 
 
 def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] = ()) -> None:

@@ -8,7 +8,7 @@ import pathlib
 
 from attribution import keras_models
 from attribution.errors import BadInput, shortened
-from attribution.files import reason
+from attribution.files import reason, similar_paths
 
 
 def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -42,7 +42,10 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
         )
     if directory.is_file():
         raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
-    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+    raise BadInput(
+        f"'{path}' does not exist; a directory with saved_model.pb, or a .keras or .h5 file, is needed"
+        f"{similar_paths(directory)}"
+    )
 
 
 def _newest(directory: pathlib.Path) -> pathlib.Path | None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
-from attribution.errors import BadInput, described
-from attribution.files import is_special
+from attribution.errors import BadInput, described, did_you_mean
+from attribution.files import is_special, similar_paths
 
 _Found = TypeVar("_Found")
 
@@ -47,7 +47,8 @@ def imported(name: str, what: str) -> Callable[..., Any]:
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
-        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
+        near = did_you_mean(function_name, vars(module))
+        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'{near}")
     return function
 
 
@@ -71,16 +72,18 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     place, _, attribute = name.rpartition(":")
     if not place or not attribute.isidentifier():
         raise BadInput(f"{what} has '{name}'; your own is written file.py:NAME or module:NAME")
-    found = getattr(_custom_module(place, f"{what}={name}"), attribute, None)
+    module = _custom_module(place, f"{what}={name}")
+    found = getattr(module, attribute, None)
     if not isinstance(found, kind):
-        raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'")
+        near = did_you_mean(attribute, vars(module))
+        raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'{near}")
     return found
 
 
 def _custom_module(place: str, what: str) -> ModuleType:
     path = pathlib.Path(place)
     if place.endswith(".py") and not path.is_file():
-        raise BadInput(f"{what}: there is no file {path}")
+        raise BadInput(f"{what}: there is no file {path}{similar_paths(path)}")
     try:
         return _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
     except KeyboardInterrupt:
@@ -109,7 +112,7 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
     if not name.endswith(".py"):
         return
     if not pathlib.Path(name).is_file():
-        raise BadInput(f"{what} '{name}': there is no such file")
+        raise BadInput(f"{what} '{name}': there is no such file{similar_paths(pathlib.Path(name))}")
     try:
         body = ast.parse(pathlib.Path(name).read_bytes()).body
     except (SyntaxError, ValueError) as error:
@@ -144,6 +147,8 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
+        if not os.path.exists(place):
+            raise OSError(f"there is no such file{similar_paths(pathlib.Path(place))}")
         if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
         specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)

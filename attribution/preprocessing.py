@@ -17,12 +17,14 @@ import numpy as np
 
 from attribution import reading
 from attribution.errors import BadInput, listed
+from attribution.files import similar_paths
 from attribution.model.protocols import ScoredModel
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
 TABLES = (".csv", ".npz")
 RESIZE_MODES = ("crop", "squash")
+_INPUT_FILES = "a picture, a .npy file, a folder of them, or one table of all inputs (.csv, .npz)"
 
 
 def find_files(
@@ -56,14 +58,30 @@ def find_files(
                 raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
             found += inside
         elif not path.is_file():
-            raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
+            raise BadInput(f"'{path}' does not exist; {_INPUT_FILES} is needed{similar_paths(path)}")
         elif path.suffix.lower() not in PICTURES + ARRAYS:
-            raise BadInput(f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}")
+            raise BadInput(
+                f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}, those of tables in "
+                f"{listed(TABLES)}"
+            )
         else:
             found.append(path)
     if not found:
-        raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
+        raise BadInput(f"no input was named; give {_INPUT_FILES}")
     return found[:limit]
+
+
+def check_files(paths: Sequence[pathlib.Path]) -> None:
+    """Raise ``BadInput`` for the first file that is not what its name says, by its first bytes."""
+    for path in paths:
+        if path.suffix.lower() in PICTURES:
+            reading.check_picture(path)
+        elif path.suffix.lower() == ".csv":
+            reading.read_csv(path)
+        else:
+            with reading.opened(path, "array") as file:
+                if file.read(2) not in (b"\x93N", b"PK"):  # of .npy and of .npz
+                    raise ValueError("it holds Python objects, or NumPy did not write it")
 
 
 class ReadInputs(NamedTuple):
@@ -309,12 +327,37 @@ def read_table(
         if not others and len(shape) == 1 and set(columns) != set(inputs) and shape[0] in (None, len(columns)):
             features = [_cells(path, name, cells, dtype) for name, cells in columns.items()]
             return {next(iter(inputs)): np.stack(features, axis=1)}, list(columns)
-    if missing := inputs.keys() - columns.keys():
-        raise BadInput(
-            f"'{path}' has no column for {listed(sorted(missing))}; the model's inputs are {listed(inputs)}, the "
-            f"columns {listed(columns)}"
-        )
+    if inputs.keys() - columns.keys():
+        raise BadInput(f"'{path}' has {_misfit(columns, inputs)}")
     return {name: _column(path, name, columns[name], *taken) for name, taken in inputs.items()}, None
+
+
+def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int | None], Any]]) -> str:
+    """Return which columns a table lacks, or why it is no input of a model that has one, as the end of a sentence."""
+    (shape, _), *others = inputs.values()
+    if others or any(isinstance(cells, np.ndarray) for cells in columns.values()):
+        missing = listed(sorted(inputs.keys() - columns.keys()))
+        return f"no column for {missing}; the model's inputs are {listed(inputs)}, the columns {listed(columns, 8)}"
+    count = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
+    if len(shape) != 1:
+        return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
+    if (surplus := len(columns) - (shape[0] or 0)) < 0:
+        return f"{count}, the model takes {shape[0]}: one for each feature, in order"
+    return f"{count}, the model takes {shape[0]}: remove {_surplus(columns, surplus)}"
+
+
+def _surplus(columns: Mapping[str, Sequence[str]], count: int) -> str:
+    """Return the columns of text if they are as many; else the number of those to remove, and all names."""
+    text = [name for name, cells in columns.items() if not all(map(_is_number, cells))]
+    return listed(text) if len(text) == count else f"{count}, such as a label; the columns are {listed(columns)}"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:

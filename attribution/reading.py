@@ -255,6 +255,12 @@ def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool =
         return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
 
 
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raise ``BadInput`` if a file has no header of a picture; its pixels are not read."""
+    with opened(path, "image") as file:
+        _opened_picture(file)
+
+
 def _opened_picture(file: IO[bytes]) -> Image.Image:
     """Return a picture of which only the header is read."""
     import warnings

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, installation
 from attribution.files import atomic_directory, cache_directory, is_remote, locked_directory, make_directory
 from attribution.reading import inside
 
@@ -190,7 +190,7 @@ def _one_line_errors(name: str, address: str) -> Iterator[None]:
     except BadInput as error:
         raise BadInput(f"--{name}={address}: {error}") from error
     except ImportError as error:  # the client of one cloud
-        raise BadInput(f"--{name}={address}: {error}: pip install 'attribution-benchmarks[remote]'") from error
+        raise BadInput(f"--{name}={address}: {error}: {installation('remote')}") from error
     except Exception as error:  # each client has its own errors
         message = " ".join(str(error).split())[:300]
         raise BadInput(f"--{name}={address} cannot be used ({message}); name another place, or mount it") from error

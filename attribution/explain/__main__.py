@@ -7,7 +7,8 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
     python -m attribution.explain --model=DIR --list_layers
 
 A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
-arrays. `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
+arrays. Of a model with one vector, a .csv file holds exactly its features, in order, without a label.
+`--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
 for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
 in their name.
 
@@ -50,11 +51,11 @@ from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,
     RESIZE_MODES,
+    check_files,
     find_files,
     preprocessing_named,
     read_class_names,
 )
-from attribution.reading import opened
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -144,7 +145,7 @@ def main(flag_values: flags.FlagValues) -> None:
             print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
         return
     if not flag_values.list_layers and not flag_values.image:
-        raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
+        raise BadInput("--image is empty; name an image, a .npy file, a folder of them, or a table (.csv, .npz)")
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
@@ -175,11 +176,9 @@ def _named(flag_values: flags.FlagValues) -> list[str]:
 
 def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:
     """Check, before the model is loaded, what else is named; return the names of the classes."""
-    if table:
-        with opened(table, "table"):
-            pass
-    elif flag_values.image:
-        find_files(flag_values.image)
+    written = pathlib.Path(flag_values.output).resolve()
+    if files := [table] if table else flag_values.image and find_files(flag_values.image, flag_values.limit, written):
+        check_files(files)
     if flag_values.preprocessing:
         preprocessing_named(flag_values.preprocessing)
     return read_class_names(flag_values.class_names) if flag_values.class_names else None
@@ -367,6 +366,8 @@ def _classes(wanted: Sequence[str], names: Sequence[str] | None) -> list[int]:
             found.append(names.index(entry))
         elif entry.isdecimal():
             found.append(int(entry))
+            if names and found[-1] >= len(names):
+                raise BadInput(f"--target={entry} is outside the classes 0 to {len(names) - 1} of --class_names")
         else:
             raise BadInput(f"--target={entry} is not a class; give a number, or a name in the file of --class_names")
     return found
@@ -393,7 +394,7 @@ def _print_predictions(
     for label, row in zip(labels, scores, strict=True):
         best = np.argsort(-row, kind="stable")[:top]
         print_line(
-            f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})"
+            f"{label}: " + ", ".join(f"{_class(names, number)}: {row[number]:.4g}" for number in best) + f" ({score})"
         )
 
 

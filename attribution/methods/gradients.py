@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, installation, listed
 from attribution.methods import resizing
 from attribution.methods.queries import ModelQueries, Variant, broadcasts
 from attribution.model import batching
@@ -698,7 +698,7 @@ def _regions(image: np.ndarray) -> list[np.ndarray]:
         import skimage.morphology as morphology
         from skimage import segmentation, transform
     except ImportError as error:
-        raise BadInput("xrai needs scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+        raise BadInput(f"xrai needs scikit-image: {installation('superpixels')}") from error
     low, high = float(image.min()), float(image.max())
     scaled = 2 * (image - low) / (high - low or 1.0) - 1
     # The scales are made for this size.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput, listed, shortened
+from attribution.errors import BadInput, installation, listed, shortened
 from attribution.methods.gradients import as_references, blur, start_of
 from attribution.methods.queries import ModelQueries, RequiredQueries
 
@@ -276,8 +276,7 @@ class Method:
             return importlib.metadata.version(self.library) if self.library else None
         except importlib.metadata.PackageNotFoundError as error:
             raise BadInput(
-                f"method '{self.name}' needs {self.library}, which is not installed: "
-                "pip install 'attribution-benchmarks[third-party]'"
+                f"method '{self.name}' needs {self.library}, which is not installed: {installation('third-party')}"
             ) from error
 
     def required_queries(self, parameters: Mapping[str, Any]) -> RequiredQueries:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, installation, listed
 from attribution.methods import resizing
 from attribution.methods.gradients import start_of
 from attribution.methods.queries import ModelQueries
@@ -561,7 +561,7 @@ def _segmentation() -> Any:
     try:
         from skimage import segmentation
     except ImportError as error:
-        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+        raise BadInput(f"superpixels need scikit-image: {installation('superpixels')}") from error
     return segmentation
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, installation
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of, import_beam
@@ -174,7 +174,7 @@ def pipeline_of(options: Sequence[str]) -> Any:
         if standard.runner.rpartition(".")[2].lower() in ("daskrunner", "dask"):
             standard.runner = DASK  # Beam knows no short name of it
             if importlib.util.find_spec("distributed") is None:
-                raise BadInput("DaskRunner needs Dask: pip install 'attribution-benchmarks[dask]'")
+                raise BadInput(f"DaskRunner needs Dask: {installation('dask')}")
         return beam.Pipeline(options=settings)
     except (ValueError, SystemExit) as error:
         raise BadInput(f"Beam does not accept the options after --: {error}") from error

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, installation
 from attribution.files import UNFINISHED, atomic_write
 from attribution.reading import opened
 from attribution_benchmarks.core.manifest import versions
@@ -130,7 +130,7 @@ def import_beam() -> Any:
     try:
         return importlib.import_module("apache_beam")
     except ImportError as error:
-        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
+        raise BadInput(f"--runner=beam needs Apache Beam: {installation('beam')}") from error
     finally:
         logging.disable(logging.NOTSET)
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, installation, listed
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
@@ -75,9 +75,7 @@ def quantus_metric(name: str) -> Metric:
     try:
         quantus: Any = importlib.import_module("quantus")
     except ImportError as error:
-        raise BadInput(
-            f"--metrics={name} needs Quantus: pip install 'attribution-benchmarks[quantus]' ({error})"
-        ) from error
+        raise BadInput(f"--metrics={name} needs Quantus: {installation('quantus')} ({error})") from error
     scorer = _QuantusScorer(kind, parameters)
     try:
         direction = scorer.metric(quantus).score_direction.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.core.settings import MapSettings
+from attribution_benchmarks.core.settings import MapSettings, RunSettings
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
@@ -21,6 +22,13 @@ _COMPARED = (
     "gradient_x_input", "guided_backprop", "guided_grad_cam", "deconvnet", "vargrad", "lrp_alpha1beta0",
     "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
 )  # fmt: skip
+
+_COUNTED = {  # settings that a quick run has fewer of
+    "num_imgs": "inputs", "num_questions": "inputs", "num_correct": "inputs",
+    "random_networks": "networks of random weights", "rise_masks": "masks of RISE",
+    "steps": "steps of Integrated Gradients", "samples": "noisy copies of SmoothGrad",
+    "num_random": "random concepts of TCAV",
+}  # fmt: skip
 
 
 def tasks_of(
@@ -67,6 +75,25 @@ def tasks_of(
         _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
         for task in (*tasks, *further)
     ]
+
+
+def fewer(tasks: Sequence[ReportTask], full: Sequence[ReportTask]) -> dict[str, list[str]]:
+    """Return what tasks have fewer of than those of a full run -> names of the benchmarks where they do."""
+    of_full = {task.name: task.settings for task in full}
+    found = [
+        (noun, task.benchmark)
+        for task in tasks
+        for noun in _different(task.settings, of_full.get(task.name, task.settings))
+    ]
+    counts, of_all = (collections.Counter(task.benchmark for task in each) for each in (tasks, full))
+    found += [("trained networks", name) for name in of_all - counts]
+    nouns = sorted(dict(found), key=["inputs", "trained networks", *_COUNTED.values()].index)
+    return {noun: list(dict.fromkeys(name for one, name in found if one == noun)) for noun in nouns}
+
+
+def _different(settings: RunSettings, others: RunSettings) -> list[str]:
+    fields = [name for name in _COUNTED if getattr(settings, name, None) != getattr(others, name, None)]
+    return [_COUNTED[name] for name in fields]
 
 
 def _completed(

@@ -74,7 +74,8 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     parts = [matrix_text, agreement_text, report_diff.as_text(changed) if changed else ""]
     if not data.to_come:
         parts += summary.headline(built, tests, data.names, data.custom)
-        parts += [f"More inputs and networks decide more: {data.settings['next']}" if data.settings.get("next") else ""]
+        more, full = data.settings.get("more"), data.settings.get("next")
+        parts += [f"A full run has more {more}: {full}" if full else ""]
     return "\n".join(filter(None, parts))
 
 

@@ -63,7 +63,7 @@ FLAGS[
 ].help = "methods to score besides those of the benchmarks: registered names, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel, or .keras or .h5 file, to score in the benchmarks that accept its inputs"
 flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer networks, inputs, samples and masks: about 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_bool(
     "exhaustive", False,
     "all points of Integrated Gradients' paths; else some benchmarks take as many as an estimated error of a map needs",
@@ -142,7 +142,10 @@ def main(flag_values: flags.FlagValues) -> None:
     with only_run(request.directory) as lock:
         runner = TaskRunner(request.directory, lock, request.fingerprints)
         rounds = Rounds(
-            runner, [_tasks(request, flag_values, share) for share in shares], list(request.methods), request.model
+            runner,
+            [_tasks(request, flag_values, share, flag_values.quick) for share in shares],
+            list(request.methods),
+            request.model,
         )
         with contextlib.closing(runner.processes):
             rounds.run(flag_values.jobs, lambda *news: _publish(runner, rounds.outcomes, request, flag_values, *news))
@@ -242,9 +245,9 @@ def _fingerprint(value: Any, *files: pathlib.Path) -> str:
         return secrets.token_hex(16)
 
 
-def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> list[ReportTask]:
+def _tasks(request: _Request, flag_values: flags.FlagValues, share: float, quick: bool) -> list[ReportTask]:
     """Return the tasks of a round."""
-    one_network = flag_values.quick or request.model
+    one_network = quick or request.model
     networks = flag_values.networks or (1 if one_network else presets.TRAINED)
     return [
         task
@@ -252,7 +255,7 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> li
         for task in presets.tasks_of(
             definition,
             place,
-            flag_values.quick,
+            quick,
             flag_values.seed,
             flag_values.metrics,
             flag_values.random_networks,
@@ -305,10 +308,12 @@ def _settings(flag_values: flags.FlagValues, request: _Request, outcomes: Sequen
     """Return the texts of the page about the run: the command, that of the full report, lead and footer."""
     given = _given(flag_values)
     full = [flag for flag in given if flag != "--quick"]
+    fewer = presets.fewer(*(_tasks(request, flag_values, 1.0, quick) for quick in (flag_values.quick, False)))
     return {
         "command": _line(given),
-        "next": _line(full) if flag_values.quick else "",
-        "lead": _lead(flag_values, request, outcomes),
+        "next": _line(full) if fewer else "",
+        "more": enumeration(fewer),
+        "lead": _lead(flag_values, request, outcomes, fewer),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
 
@@ -345,11 +350,19 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
 
 
-def _lead(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> str:
-    """Return the sentences below the report's heading."""
+def _lead(
+    flag_values: flags.FlagValues,
+    request: _Request,
+    outcomes: Sequence[Outcome],
+    fewer: Mapping[str, Sequence[str]],
+) -> str:
+    """Return the sentences below the report's heading; ``fewer`` as of ``presets.fewer``."""
     sentences = ["Attribution maps compared with known ground truth."]
-    if flag_values.quick:
-        sentences.append("A quick run, with few inputs: its intervals are wide.")
+    if fewer:
+        sentences.append(f"A quick run, with fewer {enumeration(fewer)} than a full run.")
+    if few_inputs := fewer.get("inputs"):
+        names = {definition.name: definition.title for definition in request.benchmarks.values()}
+        sentences.append(f"Few inputs make wide intervals on {enumeration(names[name] for name in few_inputs)}.")
     if not flag_values.exhaustive:
         sentences += _thrifty(request.benchmarks.values())
     return " ".join([*sentences, *_own(request, outcomes)])

@@ -281,8 +281,8 @@ def _best_open(tested: Sequence[ColumnTests]) -> list[str]:
         return []
     others = f"{count_range(several)} other method{'' if max(several) == 1 else 's'}"
     return [
-        f"Which method is best on {len(several)} of {count_of(len(ties), 'metric')}. Not significantly different from "
-        f"the best there: {others}."
+        f"On {len(several)} of {count_of(len(ties), 'metric')} no single method is best: {others} "
+        f"{'is' if max(several) == 1 else 'are'} not significantly different from the best one."
     ]
 
 
@@ -350,7 +350,7 @@ def _recommend(
 ) -> list[str]:
     """Return where methods of one record pass, their ranks by in-domain deletion, and their costs."""
     missed = [label for label in record.compared if label not in record.passed]
-    text = f"{enumeration(map(names, names_of))} pass{'es' if len(names_of) == 1 else ''} on "
+    text = f"{enumeration(map(names, names_of))} beat{'s' if len(names_of) == 1 else ''} every baseline ({PASSES}) on "
     text += enumeration(record.passed, _AT_MOST) + (f", not on {enumeration(missed, _AT_MOST)}" if missed else "")
     ranks = [
         f"{names(name)} {_range(one, name)} of {len(one.tested)}"

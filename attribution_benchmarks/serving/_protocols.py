@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import requests
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, installation
 
 DEFAULT_PORTS = {"grpc": 8500, "http": 8501, "https": 443}
 # HTTP status that TensorFlow Serving's REST interface returns for each status code of gRPC; 500 for others.
@@ -219,8 +219,7 @@ class GrpcProtocol:
             from tensorflow_serving.apis import prediction_service_pb2_grpc
         except ImportError as error:
             raise BadInput(
-                f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
-                "http:// does not need it"
+                f"grpc:// needs tensorflow-serving-api ({installation('serving')}): {error}; http:// does not need it"
             ) from error
         self._limit = max_message_bytes
         self._channel = grpc.insecure_channel(

@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, installation, listed, print_line
 from attribution.explain import with_parameters
 from attribution.export import _by_signature, export
 from attribution.export.signatures import SHEET
@@ -96,7 +96,7 @@ def _check_server(stand_in: bool) -> None:
                 importlib.import_module(name)
         except ImportError as error:
             raise BadInput(
-                "--stand_in needs tensorflow-serving-api: pip install 'attribution-benchmarks[serving]'"
+                f"--stand_in needs tensorflow-serving-api, also for REST: {installation('serving')}"
             ) from error
 
 

@@ -34,7 +34,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, installation, listed
 from attribution.files import temporary_directory
 from clevr_xai import vocabulary
 from clevr_xai.generation import scenes
@@ -539,10 +539,7 @@ def _mitsuba():
 
 
 def _needed(reason) -> str:
-    return (
-        f"rendering needs Mitsuba and Open Image Denoise ({reason}); install the extra 'render': "
-        "pip install 'attribution-benchmarks[render]', or pip install -e '.[render]' in a checkout"
-    )
+    return f"rendering needs Mitsuba and Open Image Denoise ({reason}): {installation('render')}"
 
 
 def _load_threading_library() -> None:

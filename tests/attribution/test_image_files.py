@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import struct
 import zlib
 
@@ -302,6 +303,21 @@ def test_any_array_of_a_file_is_rows_of_inputs_or_refused(stored, shape, tmp_pat
     with contextlib.suppress(BadInput):
         found = preprocessing.read_table(tmp_path / "x.npz", {"a": (shape, np.float32)})[0]["a"]
         assert len(found) and len(found.shape) == 1 + len(shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "message"),
+    [
+        ("a,b,kind\n1,2,cat\n", (2,), "has 3 columns, the model takes 2: remove 'kind'"),
+        ("a,b,y\n1,2,0\n", (2,), "has 3 columns, the model takes 2: remove 1, such as a label; the columns are 'a', "),
+        ("a\n1\n", (2,), "has 1 column, the model takes 2: one for each feature"),
+        ("a,b\n1,2\n", (2, 2, 3), "has 2 columns, the model takes inputs of shape (2, 2, 3); give images"),
+    ],
+)
+def test_a_table_that_does_not_fit_names_the_columns_that_are_too_many(tmp_path, text, shape, message):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(BadInput, match=re.escape(message)):
+        preprocessing.read_table(tmp_path / "x.csv", {"input_layer_1": (shape, np.float32)})
 
 
 def test_names_of_classes_come_line_by_line_or_as_json(tmp_path):

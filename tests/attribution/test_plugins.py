@@ -29,6 +29,7 @@ def sharpened(passes):
 def files(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "empty.py").write_text("")
+    (tmp_path / "ok.py").write_text("def sharpened(queries):\n    return queries\n")
     (tmp_path / "broken.py").write_text("def")
     monkeypatch.chdir(tmp_path)
 
@@ -40,6 +41,8 @@ def files(tmp_path, monkeypatch):
         (attribution.resolve_method, "empty.py", "this file defines no function; write file.py:NAME"),
         (attribution.resolve_method, "broken.py", "method 'broken.py': this file is not valid Python"),
         (attribution.resolve_method, "missing.py", "method 'missing.py': there is no such file"),
+        (attribution.resolve_method, "mime.py:f", "'mime.py' (there is no such file; did you mean 'mine.py'?)"),
+        (attribution.resolve_method, "ok.py:sharpend", "has no function 'sharpend'; did you mean 'sharpened'?"),
         (lambda name: select_metrics([name], {}), "mine.py", "--metrics 'mine.py': this file defines PEAK, TOY; write"),
         (benchmark_named, "mine.py", "--benchmarks 'mine.py': this file defines PEAK, TOY; write mine.py:TOY"),
     ],

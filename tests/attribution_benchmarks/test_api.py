@@ -70,7 +70,8 @@ def test_compare_is_the_mean_difference_of_the_same_inputs(results):
 def test_advice_names_the_method_that_beats_its_baselines(results):
     """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
     lines = results.advice().splitlines()
-    assert lines[0].startswith("absolute, Integrated Gradients and Vanilla Gradient (tf-explain) pass on ")
+    best = "absolute, Integrated Gradients and Vanilla Gradient (tf-explain)"
+    assert lines[0].startswith(f"{best} beat every baseline (✓) on ")
     (cost,) = [line for line in lines if line.startswith("Cost of an input: ")]
     assert "Integrated Gradients 1 gradient per point" in cost and "Vanilla Gradient (tf-explain) 1 gradient" in cost
     assert lines[-1] == "Other networks: on Toy, the results hold for the networks that were scored."

@@ -193,7 +193,7 @@ def test_a_command_runs_as_printed(clone, command):
         text=True, start_new_session=True,
     ) as running:  # fmt: skip
         if " serve " in command:
-            assert running.stdout.readline().startswith("serving 1 models on grpc://"), running.stderr.read()
+            assert running.stdout.readline().startswith("serving 1 model on grpc://"), running.stderr.read()
             os.killpg(running.pid, signal.SIGTERM)
             return
         said, errors = running.communicate()

@@ -284,7 +284,8 @@ def main(flag_values: flags.FlagValues) -> None:
             base_path = os.path.join(flag_values.root, os.path.relpath(base_path, "/models"))
         models[name] = load_versions(base_path)
     server = StandIn(models, host=flag_values.host).start(flag_values.grpc_port, flag_values.rest_port)
-    print_line(f"serving {len(models)} models on {server.grpc_address} and {server.rest_address}", flush=True)
+    count = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    print_line(f"serving {count} on {server.grpc_address} and {server.rest_address}", flush=True)
     try:
         threading.Event().wait()
     finally:

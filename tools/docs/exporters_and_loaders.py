@@ -1,12 +1,12 @@
-"""Write a small network by every exporter, read each file by every loader, and write the table of docs/libraries.md.
+"""Write a network by every exporter, read each file by every loader, and write the table of docs/library_facts.md.
 
 The network is a convolution with a stride, ReLU, average pooling, enlargement by two, a second convolution, and a
 softmax of ten classes; NumPy computes it in float64. ``--run`` needs the packages of ``PACKAGES``, in an environment of
 their own, and is no part of CI::
 
     python -m venv matrix && matrix/bin/pip install $(python tools/docs/exporters_and_loaders.py --packages)
-    matrix/bin/python tools/docs/exporters_and_loaders.py --run  # docs/libraries.json
-    python tools/docs/exporters_and_loaders.py  # the table, from docs/libraries.json
+    matrix/bin/python tools/docs/exporters_and_loaders.py --run  # docs/library_facts.json
+    python tools/docs/exporters_and_loaders.py  # the table, from docs/library_facts.json
 """
 
 import argparse
@@ -26,7 +26,7 @@ PACKAGES = {
     "onnxscript": "0.7.2", "onnxruntime": "1.32.0", "openvino": "2026.4.1", "opencv-python-headless": "5.0.0.93",
     "onnx2torch": "1.5.15", "ai-edge-litert": "2.3.0", "numpy": "2.4.6",
 }  # fmt: skip
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "libraries.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "library_facts.md"
 STORED = PAGE.with_suffix(".json")
 FILES = {
     "Keras, tf_saved_model": "saved_model",
@@ -245,7 +245,7 @@ def main(arguments=None):
     """Write the table, or do what the options say."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--packages", action="store_true", help="print what --run needs")
-    parser.add_argument("--run", action="store_true", help="fill docs/libraries.json")
+    parser.add_argument("--run", action="store_true", help="fill docs/library_facts.json")
     parser.add_argument("--write", choices=FILES, help=argparse.SUPPRESS)
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

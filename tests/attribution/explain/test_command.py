@@ -54,7 +54,8 @@ def test_the_maps_are_those_of_the_library(run, exported, models, pictures):
         np.testing.assert_array_equal(kept[name], attribution.explain(name, models["image"], kept["inputs"], predicted))
     assert Image.open(pictures / "m.png").size[0] > 500
     lines = out.splitlines()
-    assert lines[0].startswith(f"left: class {predicted[0]} ") and lines[1].startswith(f"right: class {predicted[1]} ")
+    assert lines[0].startswith(f"left: class {predicted[0]}: ")
+    assert lines[1].startswith(f"right: class {predicted[1]}: ")
     assert lines[0].count("class") == 5 and lines[2] == "written to m.png and m.npz"
 
 
@@ -130,11 +131,11 @@ def test_targets_by_name_and_predictions_by_name(run, exported, models, pictures
     kept = np.load(pictures / "m.npz")
     assert code == 0 and kept["targets"].tolist() == [1, 4]
     best = models["image"].predict(kept["inputs"])
-    assert out.splitlines()[0].startswith(f"left: {['ant', 'bee', 'cat', 'dog', 'eel'][best[0]]} ")
+    assert out.splitlines()[0].startswith(f"left: {['ant', 'bee', 'cat', 'dog', 'eel'][best[0]]}: ")
     assert run(*options, "--target=fly")[2] == (
         "error: --target=fly is not a class; give a number, or a name in the file of --class_names\n"
     )
-    assert "outside the model's classes 0 to 4" in run(*options, "--target=5")[2]
+    assert "--target=5 is outside the classes 0 to 4 of --class_names" in run(*options, "--target=5")[2]
     assert "has 3 classes for 2 inputs" in run(*options, "--target=1,2,3")[2]
 
 
@@ -250,6 +251,8 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--methods=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
         (["--image=missing.png"], "'missing.png' does not exist"),
+        (["--image=lefft.png"], "or one table of all inputs (.csv, .npz) is needed; did you mean 'left.png'?"),
+        (["--model=lefft.keras"], "or a .keras or .h5 file, is needed; did you mean 'left.keras'?"),
         (["--class_names=three.txt"], "has 3 names, the model 5 classes"),
         (["--model="], "--model is empty"),
     ],
@@ -257,6 +260,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
 def test_bad_input_is_one_line_and_nothing_is_written(options, message, run, exported, pictures):
     np.save(pictures / "x.npy", np.ones((16, 16, 3)))
     (pictures / "three.txt").write_text("a\nb\nc\n")
+    (pictures / "left.keras").touch()
     code, out, err = run(f"--model={exported['image']}", "--image=left.png", "--preprocessing=0..1", *options)
     assert code == 2 and out == "" and len(err.splitlines()) == 1 and message in err
     assert not (pictures / "maps.png").exists()
@@ -275,10 +279,13 @@ def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
     "flag",
     ["--percentile=101", "--percentile=0", "--percentile=-1", "--preprocessing=torch", "--target=cat", "--image=no.png",
      "--image=no.csv", "--class_names=no.txt", "--top=-1", "--limit=0", "--batch_size=0", "--nooverlay=1",
+     "--image=text.png", "--image=text.npy", "--image=text.csv",
      "--images=left.png", "--method=gradient", "--fit=crop", "--wrt=image"],
 )  # fmt: skip
 def test_flags_are_checked_before_the_model_is_loaded(flag, run, exported, pictures, monkeypatch):
     monkeypatch.setattr(command, "load_flagged_model", lambda _: pytest.fail("it was loaded"))
+    for name in ("text.png", "text.npy", "text.csv"):
+        (pictures / name).write_text("words")
     code, out, err = run(f"--model={exported['image']}", "--image=left.png", "--maps=m.npz", flag)
     assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
 

@@ -133,7 +133,7 @@ def test_methods_of_a_library_that_is_missing_are_refused_by_what_to_install(mon
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     for call in (method_fingerprint, lambda method: attribution.resolve_method(method.name)):
-        with pytest.raises(BadInput, match=r"pip install 'attribution-benchmarks\[third-party\]'"):
+        with pytest.raises(BadInput, match=r"pip install 'tf-explain[^']*' 'tf-keras-vis[^']*'"):
             call(attribution.METHODS["tf_explain.gradient"])
 
 

@@ -159,12 +159,14 @@ def said(built, judged, titles=TITLES):
 def test_the_first_page_says_what_each_metric_measures_and_which_run_decides_more(
     built, judged, results, definitions, groups, monkeypatch
 ):
+    monkeypatch.setitem(SETTINGS, "more", "masks of RISE")
     monkeypatch.setitem(SETTINGS, "next", "python scripts/reproduce_tables.py --output_dir='a <b>'")
     about = ReportText("About.", more_metrics={"roe_test": "The share of <signals>. More is better.", "drop": ""})
     definitions = [replace(one, report=about) for one in definitions]
     found = rendered(built, judged, results, definitions, scores=groups)["index.html"]
     assert found.count('<small class="soft">The share of &lt;signals&gt;.</small>') == 1 and "More is" not in found
-    assert "decide more: <code>python scripts/reproduce_tables.py --output_dir=&#39;a &lt;b&gt;&#39;</code>" in found
+    more = "A full run has more masks of RISE: <code>"
+    assert f"{more}python scripts/reproduce_tables.py --output_dir=&#39;a &lt;b&gt;&#39;</code>" in found
 
 
 def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
@@ -264,7 +266,8 @@ def test_equal_methods_are_as_good_as_the_best_and_named_under_what_is_open(buil
     (roe, *_) = summary.choices(built, judged, Names(TITLES))
     assert roe["like"] in ("good ✓", "The Best ✓")
     first, *_ = summary.undecided(built, matrix.agreement(built), judged, [], Names(TITLES))
-    assert first.startswith("Which method is best on 1 of 1 metric. Not significantly different from the best")
+    assert first.startswith("On 1 of 1 metric no single method is best: ")
+    assert first.endswith(" not significantly different from the best one.")
 
 
 def test_summary_says_how_many_methods_pass_and_what_stops_the_others(built, judged):
@@ -277,7 +280,8 @@ def test_summary_says_how_many_methods_pass_and_what_stops_the_others(built, jud
 def test_advice_names_methods_that_pass_most_and_what_it_leaves_open(built, judged):
     (recommended,) = summary.advice(built, judged, Names(TITLES))
     assert recommended == (
-        "The Best and good pass on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on SVEA Drop %."
+        "The Best and good beat every baseline (✓) on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on SVEA "
+        "Drop %."
     )
     *_, caveat = summary.undecided(built, matrix.agreement(built), judged, [], Names(TITLES))
     assert caveat.endswith("on SVEA, BIM and CLEVR-XAI, the results hold for the networks that were scored.")

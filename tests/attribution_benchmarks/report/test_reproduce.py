@@ -117,6 +117,14 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     assert everything <= set(reproduce.titles(definitions.values()))
 
 
+def test_a_quick_run_has_fewer_inputs_only_where_a_full_run_has_more():
+    found = presets.fewer(tasks(True), tasks(False, networks=5))
+    assert found["inputs"] == ["bim", "clevr_xai", "parts", "sequences"]
+    assert found["masks of RISE"] == ["svea"] and "svea" in found["networks of random weights"]
+    assert found["trained networks"] == ["svea", "bim", "clevr_xai", "parts"]
+    assert presets.fewer(tasks(False), tasks(False)) == {}
+
+
 def test_every_method_of_a_benchmark_has_a_family(tmp_path):
     definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
     (tmp_path / "variants.py").write_text(
@@ -193,9 +201,10 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
         assert (report / f"{name}.html").read_text().count('class="badge">yours') == 1
     assert ">my_method.py:half under Toy does not fit: " in page and "shape" in page
     assert "towards_the_middle" in captured.out and "Spearman" in captured.out
-    (next_line,) = [line for line in captured.out.splitlines() if line.startswith("More inputs and networks decide")]
+    (next_line,) = [line for line in captured.out.splitlines() if line.startswith("A full run has more inputs: ")]
     assert "--quick" not in next_line and "--output_dir" not in next_line and f"--methods={own}" in next_line
-    assert page.count("More inputs and networks decide more: <code>python scripts/reproduce_tables.py ") == 1
+    assert page.count("A full run has more inputs: <code>python scripts/reproduce_tables.py ") == 1
+    assert "A quick run, with fewer inputs than a full run. Few inputs make wide intervals on Toy." in page
 
     before = {path: path.read_bytes() for path in sorted(report.rglob("*.*")) if path.is_file()}
     assert run(*flags) == 0  # everything is there already

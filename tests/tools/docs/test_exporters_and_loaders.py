@@ -1,4 +1,4 @@
-"""The table of files and loaders is what docs/libraries.json holds, and its network is computed as NumPy does."""
+"""The table of files and loaders is what docs/library_facts.json holds, and its network is computed as NumPy does."""
 
 import json
 
