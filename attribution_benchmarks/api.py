@@ -376,7 +376,7 @@ class Results:
         """Return which of the methods to use, in plain sentences.
 
         They say by how much baselines are beaten, ranks by in-domain deletion, costs, and what remains open; as the
-        report does, for one network per benchmark. Empty for too few inputs.
+        report does, for one network per benchmark. With too few inputs it says how many are needed.
         """
         from attribution_benchmarks.report import matrix, significance, summary
         from attribution_benchmarks.report.formatting import Names
@@ -389,7 +389,8 @@ class Results:
         titles = {name: title for part in self.parts for name, title in part.titles.items()}
         tests = significance.compare_columns(built, scores)
         tested = [one for one in tests.values() if one.has_power()]
-        return "\n".join([*summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
+        none = [f"{text}." for text in [summary.no_verdict(tested)] if text]
+        return "\n".join([*none, *summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
 
     def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str, dict[str, str]]:
         """Return the scores of one method or baseline by table and column, its title, and why tables lack it.

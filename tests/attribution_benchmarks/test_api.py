@@ -12,6 +12,8 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX
 
 METRICS = """
 from attribution_benchmarks.core.metric import of_maps
+from attribution_benchmarks.report import significance
+from attribution_benchmarks.report import significance
 SCALAR = of_maps("scalar", lambda maps, batch, scores: maps.sum())
 TEXT = of_maps("text", lambda maps, batch, scores: ["high"] * len(maps))
 """
@@ -67,8 +69,18 @@ def test_compare_is_the_mean_difference_of_the_same_inputs(results):
         results.compare("no_such_method")
 
 
-def test_advice_names_the_method_that_beats_its_baselines(results):
+def test_advice_on_few_inputs_says_how_many_are_needed(results):
+    first, last = results.advice().splitlines()
+    assert first == (
+        "No verdict on baselines: 12 independent inputs are too few, from 60 independent inputs on a method can pass "
+        "(✓)."
+    )
+    assert last == "Other networks: on Toy, the results hold for the networks that were scored."
+
+
+def test_advice_names_the_method_that_beats_its_baselines(results, monkeypatch):
     """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
+    monkeypatch.setattr(significance, "INPUTS_FOR_MARK", 12)
     lines = results.advice().splitlines()
     best = "absolute, Integrated Gradients and Vanilla Gradient (tf-explain)"
     assert lines[0].startswith(f"{best} beat every baseline (✓) on ")
