@@ -9,10 +9,10 @@ import attribution_benchmarks
 from attribution.errors import BadInput
 from attribution_benchmarks import api
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX
+from attribution_benchmarks.report import significance
 
 METRICS = """
 from attribution_benchmarks.core.metric import of_maps
-from attribution_benchmarks.report import significance
 from attribution_benchmarks.report import significance
 SCALAR = of_maps("scalar", lambda maps, batch, scores: maps.sum())
 TEXT = of_maps("text", lambda maps, batch, scores: ["high"] * len(maps))
