@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from attribution.methods.method import MUCH
 from attribution.methods.registry import known_method
@@ -17,11 +19,12 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.faithfulness import SUBSET
-from attribution_benchmarks.metrics.map_values import magnitude, spearman
+from attribution_benchmarks.metrics.map_values import magnitude
 from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
+_SAME = 0.01  # of its length, by which a map may differ from one that counts as the same
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
 _TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
 WORTH = pathlib.Path(__file__).with_name("worth.json")
@@ -107,19 +110,46 @@ class Choice:
         folder = self.maps / method.rpartition(":")[2]
         return np.stack([np.load(folder / f"{self.names[row]}.npy") for row in rows])
 
-    def nearest(self) -> dict[str, tuple[str, float]]:
-        """Return method -> the other method of the most similar maps, and their mean rank correlation over inputs."""
+    @functools.cached_property
+    def _compared(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean rank correlation of the maps of each two methods, and whether they are the same, both (M, M)."""
+        methods = [one.method for one in self.verdict.standings]
+        similar, same = np.zeros((len(methods),) * 2), np.ones((len(methods),) * 2, bool)
         rows = self.spread(_COMPARED)
-        maps = {one.method: self.read_maps(one.method, rows) for one in self.verdict.standings}
-        places = min((each.ndim for each in maps.values()), default=2)
-        flat = {name: _summed(each, places).reshape(len(rows), -1) for name, each in maps.items()}
-        found = {}
-        for name, values in flat.items():
-            others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
-            nearest = max(others, key=others.__getitem__, default="")
-            if others.get(nearest, 0) > 0:  # a constant map resembles none
-                found[name] = nearest, others[nearest]
-        return found
+        for row in rows:
+            maps = [self.read_maps(name, [row]) for name in methods]
+            places = min(each.ndim for each in maps)
+            values = np.stack([_summed(each, places).ravel() for each in maps]).astype(np.float64)
+            ranks = _unit(rankdata(values, axis=1) - (values.shape[1] + 1) / 2)
+            similar += ranks @ ranks.T / len(rows)
+            product = values @ values.T
+            size = np.diagonal(product)
+            same &= size[:, None] + size - 2 * product <= _SAME**2 * np.maximum(size[:, None], size)
+        return similar, same
+
+    @functools.cached_property
+    def groups(self) -> list[list[str]]:
+        """Methods in their order, those of the same maps together."""
+        groups: list[list[int]] = []
+        for place in range(len(self.verdict.standings)):
+            known = next((group for group in groups if self._compared[1][group[0], place]), None)
+            if known is None:
+                groups.append([place])
+            else:
+                known.append(place)
+        return [[self.verdict.standings[place].method for place in group] for group in groups]
+
+    def title_of_group(self, group: Sequence[str]) -> str:
+        """Return the title of the first method of a group, with the others in brackets."""
+        first, *others = map(self.title, group)
+        return f"{first} (also {', '.join(others)})" if others else first
+
+    def nearest(self) -> dict[str, tuple[str, float]]:
+        """Return method -> the method of the most similar other maps, and their mean rank correlation over inputs."""
+        methods = [one.method for one in self.verdict.standings]
+        others = np.where(self._compared[1] | np.eye(len(methods), dtype=bool), -1.0, self._compared[0])
+        found = zip(methods, others.argmax(axis=1), others.max(axis=1), strict=True)
+        return {name: (methods[other], float(value)) for name, other, value in found if value > 0}
 
     def __str__(self) -> str:
         return "\n".join(self.answer())
@@ -209,6 +239,12 @@ class Choice:
         """Return the title and the agreement of the best map without the network."""
         name, found = max(self.verdict.baselines.items(), key=lambda item: np.nan_to_num(item[1].value, nan=-1.0))
         return f"the best map without the network ({self.title(name)})", found
+
+
+def _unit(values: np.ndarray) -> np.ndarray:
+    """Return rows divided by their length; those of zeros, of a constant map, which resembles none, as they are."""
+    length = np.linalg.norm(values, axis=1, keepdims=True)
+    return values / np.where(length > 0, length, 1)
 
 
 def _summed(maps: np.ndarray, axes: int) -> np.ndarray:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import collections
-import io
 import json
 import math
 import pathlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from attribution import plotting
 from attribution.files import atomic_write
 from attribution.methods.registry import known_method
+from attribution_benchmarks.choosing.cards import cards
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
 from attribution_benchmarks.stats.statistics import Estimate
 
 _HERE = pathlib.Path(__file__).parent
-_SHOWN = 4  # inputs whose maps are drawn
-_COLUMNS = 4  # methods in one figure
 
 
 def write(
@@ -59,7 +54,7 @@ def write(
     )  # fmt: skip
     text = environment.get_template("page.html.jinja").render(
         choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
-        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words, class_names)),
+        refused=_refused(choice.refused), cards=list(cards(choice, preprocessing, words, class_names, not to_come)),
         masks={name: _MASKS[name] for name in choice.scores}, refresh=_REFRESH, reloads=_RELOADS,
     )  # fmt: skip
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
@@ -136,13 +131,16 @@ def _rows_of_baselines(choice: Choice) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_methods(choice: Choice) -> Iterator[dict[str, Any]]:
-    nearest = choice.nearest()
+    nearest, groups = choice.nearest(), {group[0]: group for group in choice.groups}
     for one in choice.verdict.standings:
+        if one.method not in groups:
+            continue
         numbers, length = _bar(one.agreement)
         other, similarity = nearest.get(one.method, ("", math.nan))
         yield {
             "value": one.agreement.value,
-            "title": choice.title(one.method), "name": one.method, "numbers": numbers, "length": length,
+            "title": choice.title_of_group(groups[one.method]), "name": one.method,
+            "numbers": numbers, "length": length,
             "mark": "best" if one is choice.verdict.best else "as good" if one.as_good else "",
             "recommended": one.recommended,
             "unbeaten": [choice.title(reference) for reference in one.unbeaten] if choice.verdict.tested else [],
@@ -160,29 +158,3 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
         first = reason.partition(" ")[0]  # the method, or one that it is made of
         by_reason[reason.replace(first if known_method(first) else name, "it")].append(name)
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
-
-
-def _figures(
-    choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
-) -> Iterator[tuple[str, str, float]]:
-    """Yield titles of a few methods, their maps of some inputs as a PNG in a data address, and its relative width."""
-    rows = choice.spread(_SHOWN)
-    inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
-    classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
-    titles = [f"{choice.names[row]}\nclass {name}" for row, name in zip(rows, classes, strict=True)]
-    methods = [one.method for one in choice.verdict.standings]
-    for start in range(0, len(methods), _COLUMNS):
-        some = methods[start : start + _COLUMNS]
-        maps = {choice.title(name): _drawn(choice.read_maps(name, rows), inputs.ndim) for name in some}
-        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=choice.features)
-        content = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"Glyph .* missing")  # of a name; boxes stand for it
-            figure.savefig(content, format="png", dpi=90)
-        share = (len(some) + 1) / (_COLUMNS + 1)  # the inputs, or their names, are a column, too
-        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}", share
-
-
-def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:
-    """Return maps of inputs with some axes; those of the embedding of tokens are summed."""
-    return maps.sum(axis=-1) if axes == 2 < maps.ndim else maps

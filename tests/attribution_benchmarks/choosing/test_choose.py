@@ -1,7 +1,9 @@
 """From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
 
+import base64
 import dataclasses
 import functools
+import io
 import json
 import re
 
@@ -9,14 +11,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import attribution
 import attribution_benchmarks
-from attribution import cli
+from attribution import cli, plotting
 from attribution.errors import BadInput
 from attribution_benchmarks.choosing import __main__ as command
-from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing import cards, page, scoring
 from attribution_benchmarks.choosing.choice import WORTH, Choice
+from attribution_benchmarks.metrics.map_values import spearman
 
 INPUTS = 12
 
@@ -103,7 +107,7 @@ def test_the_page_answers_first_and_shows_every_map(chosen):
     text = (directory / "index.html").read_text(encoding="utf-8")
     places = [text.index(part) for part in ("Take Gradient x Input", "<h2>Methods</h2>", "<h2>Maps</h2>")]
     assert places == sorted(places)
-    assert text.count("data:image/png;base64,") == 1 and "http-equiv" not in text
+    assert text.count("data:image/png;base64,") == 4 * 4 and "http-equiv" not in text
     saved = json.loads((directory / "choice.json").read_text(encoding="utf-8"))
     assert saved["best"] == "gradient_x_input" and len(saved["methods"]) == 3 == len(found.verdict.standings)
 
@@ -190,9 +194,49 @@ def test_words_are_those_of_the_scored_inputs(network, pictures, monkeypatch):
         def savefig(self, content, **options):
             content.write(b"")
 
-    monkeypatch.setattr(page.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
-    list(page._figures(first, None, words, None))
+    monkeypatch.setattr(cards.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
+    list(cards.cards(first, None, words, None))
     assert drawn == [[[f"word {name}"] for name in first.names]]
+
+
+def test_maps_are_drawn_over_their_inputs_once_for_the_same_maps(chosen):
+    """LRP-epsilon is gradient times input on a linear network."""
+    found, _ = chosen
+    again = dataclasses.replace(found, verdict=_doubled(found.verdict))
+    first, *others = cards.cards(again)
+    assert len(first.images) == 4 and first.below[0] == f"0, class {found.targets[0]}"
+    titles = [each.title for each in others]
+    assert titles[0] == "Gradient x Input (also Gradient x Input)" and len(titles) == 3
+    over = np.asarray(Image.open(io.BytesIO(base64.b64decode(others[0].images[0][0].partition(",")[2]))))
+    expected = plotting.painted({"": found.read_maps("gradient_x_input", [0])}, found.inputs[:1])[1][""][0]
+    np.testing.assert_allclose(over / 255, expected, atol=0.5 / 255 + 1e-6)
+
+
+def _doubled(verdict):
+    return dataclasses.replace(verdict, standings=[verdict.standings[0], *verdict.standings])
+
+
+def test_the_nearest_maps_are_those_of_the_highest_rank_correlation(chosen):
+    found, _ = chosen
+    names = list(METHODS)
+    maps = {name: found.read_maps(name, range(INPUTS)) for name in names}
+    for name, (other, value) in found.nearest().items():
+        each = {one: spearman(maps[name], maps[one]).mean() for one in names if one != name}
+        assert value == pytest.approx(max(each.values())) and other == max(each, key=each.get)
+
+
+def test_vectors_have_a_bar_for_each_feature():
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+    found = attribution_benchmarks.choose(model, rows, methods=["gradient_x_input"], feature_names=list("abcdef"))
+    inputs, card = cards.cards(found)
+    assert [name for name, _ in card.bars] == list("abcdef") and not card.images
+    values = found.read_maps("gradient_x_input", range(3))
+    for (_, cells), column in zip(card.bars, values.T, strict=True):
+        for (_, start, end), value, row in zip(cells, column, values, strict=True):
+            span = max(row.max(), 0) - min(row.min(), 0)
+            assert end - start == pytest.approx(100 * abs(value) / span, abs=0.11)
+    assert inputs.bars[0][1][0][0] == plotting.short_number(rows[0, 0], 3)
 
 
 def test_a_single_input_has_no_interval(network, pictures):
