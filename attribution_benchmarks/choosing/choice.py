@@ -70,6 +70,16 @@ class Choice:
         Directory of the maps, METHOD/INPUT.npy.
     features
         Names of a vector's numbers; None where they are not known.
+    explained
+        What is explained of several inputs, as given; None for one input.
+    seed
+        Seed of random numbers.
+    run
+        A digest of what all rounds have in common.
+    baseline
+        (1, features) values of absent features, from which maps of vectors start; None for other inputs.
+    started
+        Method -> its parameter that has ``baseline`` instead of its default.
     """
 
     model: str
@@ -85,6 +95,11 @@ class Choice:
     targets: np.ndarray
     maps: pathlib.Path
     features: Sequence[str] | None = None
+    explained: str | None = None
+    seed: int = 0
+    run: str = ""
+    baseline: np.ndarray | None = None
+    started: Mapping[str, str] = dataclasses.field(default_factory=dict)
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:
@@ -152,7 +167,24 @@ class Choice:
         return {name: (methods[other], float(value)) for name, other, value in found if value > 0}
 
     def __str__(self) -> str:
-        return "\n".join(self.answer())
+        return "\n".join([*self.answer(), *self.start()])
+
+    @property
+    def taken(self) -> str:
+        """Name of the method that the answer names first; empty where none is recommended."""
+        verdict = self.verdict
+        taken = verdict.best if verdict.tested else verdict.standings[0]
+        return taken.method if taken else ""
+
+    def start(self) -> list[str]:
+        """Return which baseline maps have instead of the default of their method, in a sentence."""
+        if not self.started:
+            return []
+        names = enumeration(map(self.title, self.started), _NAMED)
+        return [
+            "Where a method has a baseline, its maps here start from the values that replace removed features, and not "
+            f"from its default: {names}."
+        ]
 
     def answer(self) -> list[str]:
         """Return which method to use and why, in sentences, the most important first."""

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.methods.registry import known_method
+from attribution.reading import read_json
 from attribution_benchmarks.choosing.cards import cards
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
 from attribution_benchmarks.stats.statistics import Estimate
 
 _HERE = pathlib.Path(__file__).parent
+BASELINE = "baseline.npy"  # next to the page
 
 
 def write(
@@ -28,8 +31,9 @@ def write(
     preprocessing: Any = None,
     words: Mapping[str, np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
-) -> pathlib.Path:
-    """Write the page and the scores; return the page's path.
+    commands: Sequence[str] = (),
+) -> bool:
+    """Write the page and the scores; return whether, because a page of the same run that has more is kept.
 
     Parameters
     ----------
@@ -45,21 +49,39 @@ def write(
         Name of an input -> (positions,) text of its tokens, to show them by.
     class_names
         A name for each class; their numbers where None.
+    commands
+        Lines that give the map of the first input by the method that the answer names.
     """
     import jinja2
 
+    if _has_more(directory / "choice.json", choice):
+        return False
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=jinja2.FileSystemLoader(_HERE),
     )  # fmt: skip
     text = environment.get_template("page.html.jinja").render(
-        choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
+        choice=choice, answer=[*choice.answer(), *choice.start()], commands=commands,
+        limits=choice.limits(), rows=_rows(choice), to_come=to_come,
         refused=_refused(choice.refused), cards=list(cards(choice, preprocessing, words, class_names, not to_come)),
         masks={name: _MASKS[name] for name in choice.scores}, refresh=_REFRESH, reloads=_RELOADS,
     )  # fmt: skip
+    if choice.started and choice.baseline is not None:
+        baseline = choice.baseline
+        atomic_write(directory / BASELINE, lambda stream: np.save(stream, baseline))
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
     atomic_write(directory / "index.html", text)
-    return directory / "index.html"
+    return True
+
+
+def _has_more(path: pathlib.Path, choice: Choice) -> bool:
+    """Return whether a file of scores is of the same run, and of more inputs or methods."""
+    try:
+        found = read_json(path) if path.exists() else {}
+        more = len(found["inputs"]), len(found["methods"])
+        return bool(found["run"] == choice.run and more > (len(choice.names), len(choice.verdict.standings)))
+    except (BadInput, LookupError, TypeError):
+        return False
 
 
 _REFRESH, _RELOADS = '<meta http-equiv="refresh" content="20">', "The page reloads itself."
@@ -85,6 +107,7 @@ def as_json(choice: Choice) -> dict[str, Any]:
 
     return {
         "model": choice.model,
+        "run": choice.run,
         "inputs": list(choice.names),
         "best": choice.verdict.best.method if choice.verdict.best else None,
         "as_good": [one.method for one in choice.verdict.as_good],
@@ -158,3 +181,19 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
         first = reason.partition(" ")[0]  # the method, or one that it is made of
         by_reason[reason.replace(first if known_method(first) else name, "it")].append(name)
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
+
+
+def in_python(choice: Choice, model: str, directory: pathlib.Path | None) -> str:
+    """Return the line that computes the map of the first input by the method that the answer names; empty without one.
+
+    ``model`` is a Python expression.
+    """
+    if not (method := known_method(choice.taken)):
+        return ""
+    parts = [repr(choice.taken), model, "first_input", f"{int(choice.targets[0])}"]
+    parts += [f"explain_input={choice.explained!r}"] if choice.explained else []
+    parts += [f"seed={choice.seed}, keys=[{choice.names[0]!r}]"] if method.is_random else []
+    if parameter := choice.started.get(choice.taken):
+        start = f"np.load({str(directory / BASELINE)!r})" if directory else "choice.baseline"
+        parts.append(f"{parameter}={start}")
+    return f"attribution.explain({', '.join(parts)})"

@@ -5,7 +5,9 @@ import dataclasses
 import functools
 import io
 import json
+import pathlib
 import re
+import shlex
 
 import keras
 import numpy as np
@@ -17,6 +19,7 @@ import attribution
 import attribution_benchmarks
 from attribution import cli, plotting
 from attribution.errors import BadInput
+from attribution.explain import __main__ as explaining
 from attribution_benchmarks.choosing import __main__ as command
 from attribution_benchmarks.choosing import cards, page, scoring
 from attribution_benchmarks.choosing.choice import WORTH, Choice
@@ -291,7 +294,8 @@ def test_occlusion_of_few_features_is_best_by_definition():
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
-    assert "no attention" in page.write(found, tmp_path).read_text(encoding="utf-8")
+    assert page.write(found, tmp_path)
+    assert "no attention" in (tmp_path / "index.html").read_text(encoding="utf-8")
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
 
@@ -415,6 +419,59 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     )  # fmt: skip
     assert code == 0 and said.out.startswith("Take Gradient x Input: ")
     assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
+
+
+def test_a_finished_page_is_kept_while_the_command_runs_again(network, pictures, tmp_path, capsys, monkeypatch):
+    np.save(tmp_path / "inputs.npy", pictures)
+    given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", f"--output_dir={tmp_path}/choice"]
+    methods = "--methods=gradient,kernel_shap"
+    _, said = run(capsys, *given, methods)
+    notes = [line for line in said.err.splitlines() if "inputs" in line and line.startswith("note: ")]
+    assert [line.partition(" has ")[2] for line in notes] == ["4 of 12 inputs and 1 of 2 methods", "4 of 12 inputs"]
+    before, pages = (tmp_path / "choice" / "index.html").read_bytes(), []
+    all_rounds = scoring.rounds
+
+    def rounds(*arguments, **options):
+        for found in all_rounds(*arguments, **options):
+            yield found
+            pages.append((tmp_path / "choice" / "index.html").read_bytes())
+
+    monkeypatch.setattr(scoring, "rounds", rounds)
+    _, said = run(capsys, *given, methods)
+    assert pages == [before] * 3 and "has 4 of" not in said.err
+    pages.clear()
+    run(capsys, *given, methods, "--target=1")
+    assert pages[0] != before  # another run
+
+
+@pytest.mark.parametrize(
+    ("method", "suffix"),
+    [("integrated_gradients", "npy"), ("expected_gradients", "npy"), ("gradient", "npy"), ("kernel_shap", "csv")],
+)
+def test_the_printed_lines_give_the_stored_map(method, suffix, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keras.utils.set_random_seed(4)
+    inputs = [keras.Input((1,), name=name) for name in "abcd"] if suffix == "csv" else [keras.Input((4,))]
+    joined = keras.layers.Concatenate()(inputs) if suffix == "csv" else inputs[0]
+    hidden = keras.layers.Dense(9, "softplus")(joined)
+    keras.Model(inputs, keras.layers.Dense(2)(hidden)).save("model.keras")
+    rows = np.random.default_rng(0).normal(3, size=(9, 4)).astype(np.float32)
+    np.save("rows.npy", rows)
+    np.savetxt("rows.csv", rows, delimiter=",", header="a,b,c,d", comments="")
+    code, said = run(capsys, "--model=model.keras", f"--images=rows.{suffix}", f"--methods={method}", "--seed=3")
+    *_, line, python = said.out.splitlines()
+    assert code == 0 and ("the values that replace removed features" in said.out) is (method != "gradient")
+    (stored,) = (np.load(path) for path in sorted(pathlib.Path("choice/maps", method).glob("*.npy"))[:1])
+    arguments = shlex.split(line)
+    assert arguments[:2] == ["attribution-benchmarks", "explain"] and ("baseline.npy" in line) is (method != "gradient")
+    assert cli.execute(explaining.main, explaining.FLAGS, explaining.__doc__, arguments[1:]) == 0
+    maps = np.load("map.npz")
+    parts = [maps[f"{method}/{name}"].ravel() for name in "abcd"] if suffix == "csv" else [maps[method]]
+    np.testing.assert_allclose(np.concatenate(parts, axis=None), stored, rtol=1e-5, atol=1e-6)
+    first = {name: rows[:1, [place]] for place, name in enumerate("abcd")} if suffix == "csv" else rows[:1]
+    found = eval(python, {"attribution": attribution, "np": np, "first_input": first})
+    found = np.concatenate([found[name].ravel() for name in "abcd"]) if suffix == "csv" else found[0]
+    np.testing.assert_allclose(found, stored, rtol=1e-5, atol=1e-6)
 
 
 def test_a_command_that_is_stopped_prints_what_is_known(network, pictures, tmp_path, capsys, monkeypatch):
