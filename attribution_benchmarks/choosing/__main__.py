@@ -1,17 +1,17 @@
 r"""Say which attribution method to use for a model, from pictures or arrays without ground truth.
 
-    python -m attribution_benchmarks.choosing --model=DIR --images=photos/
-    python -m attribution_benchmarks.choosing --model=DIR --images=signals.npy --output_dir=choice
-    python -m attribution_benchmarks.choosing --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
-    python -m attribution_benchmarks.choosing --model=DIR --images=table.csv
-    python -m attribution_benchmarks.choosing --model=DIR --images=tokens.npy --background=0
+    attribution-benchmarks choose --model=DIR --images=photos/
+    attribution-benchmarks choose --model=DIR --images=signals.npy --output_dir=choice
+    attribution-benchmarks choose --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
+    attribution-benchmarks choose --model=DIR --images=table.csv
+    attribution-benchmarks choose --model=DIR --images=tokens.npy --background=0
 
 Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
 rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
 
-Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md) and at most two. The
-first page of a network of SVEA takes 14 CPU seconds.
+Cost: for each input 228 passes, and for each method the passes of four maps (docs/methods.md) and up to two more to
+check their sum. The first page of a network of SVEA takes 14 CPU seconds.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def main(flag_values: flags.FlagValues) -> None:
         _print_answer(last, directory, commands)
 
 
-_OTHERS = ("images", "masks", "methods", "target", "background", "limit", "output_dir")  # not flags of explain
+_OTHERS = ("model", "images", "masks", "methods", "target", "background", "limit", "output_dir")  # written otherwise
 
 
 def _commands(flag_values: flags.FlagValues, found: Any, directory: pathlib.Path) -> list[str]:
@@ -140,7 +140,12 @@ def _commands(flag_values: flags.FlagValues, found: Any, directory: pathlib.Path
 
     if not found.taken:
         return []
-    arguments = [f"--image={','.join(flag_values.images)}", "--limit=1", f"--methods={found.taken}"]
+    arguments = [
+        f"--model={flag_values.model}",
+        f"--image={','.join(flag_values.images)}",
+        "--limit=1",
+        f"--methods={found.taken}",
+    ]
     if parameter := found.started.get(found.taken):
         arguments.append(f"--parameters={parameter}={directory / page.BASELINE}")
     arguments += [f"--target={found.targets[0]}"] * bool(flag_values.target)

@@ -24,6 +24,7 @@ from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
+SMALL = 0.02  # difference of agreements
 _SAME = 0.01  # of its length, by which a map may differ from one that counts as the same
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
 _TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
@@ -180,7 +181,9 @@ class Choice:
         """Return which baseline maps have instead of the default of their method, in a sentence."""
         if not self.started:
             return []
-        names = enumeration(map(self.title, self.started), _NAMED)
+        names = enumeration(
+            [self.title(one.method) for one in self.verdict.standings if one.method in self.started], _NAMED
+        )
         return [
             "Where a method has a baseline, its maps here start from the values that replace removed features, and not "
             f"from its default: {names}."
@@ -216,29 +219,52 @@ class Choice:
         yield from self._by_definition()
         equal = [best, *self.verdict.as_good]
         if len(equal) > 1:
-            names = enumeration(map(self.title, (one.method for one in equal[1:])), _NAMED)
-            yield f"As good on these inputs, as far as they can tell: {names}."
-            cheapest = min(equal, key=lambda one: self.passes[one.method])
-            if self.passes[cheapest.method] < self.passes[best.method] / 2:
-                few, many = self.passes[cheapest.method], self.passes[best.method]
-                yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
-        if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
+            yield f"As good on these inputs, as far as they can tell: {self._names(equal[1:])}."
+        above = [one for one in self.verdict.standings if one.recommended]
+        near = [one for one in above if not one.as_good and best.agreement.value - one.agreement.value < SMALL]
+        if near:
+            yield f"Below it by less than {SMALL}, which is significant but small: {self._names(near)}."
+        yield from self._cheapest([*equal, *near])
+        if incomplete := [one for one in equal if self.missed[one.method] > MUCH]:
             yield (
                 "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
-                f"{100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
+                f"{100 * MUCH:.0f} %: {self._names(incomplete)}."
             )
+            complete = next((one for one in above if self.missed[one.method] <= MUCH), None)
+            if complete and best in incomplete:
+                yield (
+                    f"Of those that miss it by less, {self.title(complete.method)} agrees best: "
+                    f"{shown(complete.agreement)}."
+                )
+
+    def _names(self, standings: Sequence[Standing]) -> str:
+        """Return the titles of some methods, those of the same maps together."""
+        some = {one.method for one in standings}
+        groups = ([name for name in group if name in some] for group in self.groups)
+        return enumeration([self.title_of_group(group) for group in groups if group], _NAMED)
+
+    def _cheapest(self, equal: Sequence[Standing]) -> Iterator[str]:
+        """Yield the cheapest of the best method and others, where it is much cheaper."""
+        best, *_ = equal
+        cheapest = min(equal, key=lambda one: self.passes[one.method])
+        few, many = self.passes[cheapest.method], self.passes[best.method]
+        if few < many / 2:
+            yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
 
     def _by_definition(self) -> Iterator[str]:
-        """Yield that occlusion is best by definition where each removal takes one feature."""
+        """Yield how the score favors a method of the highest agreement that removes features or positions, too."""
         leader, *others = self.verdict.standings
-        if leader.method != "occlusion" or self.unit != "features" or round(SUBSET * self.inputs.shape[1]) > 1:
-            return
-        yield (
-            f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in occlusion. "
-            "What features do together was not measured."
-        )
-        if others:
-            yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
+        if leader.method == "occlusion" and self.unit == "features" and round(SUBSET * self.inputs.shape[1]) <= 1:
+            yield (
+                f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in "
+                "occlusion. What features do together was not measured."
+            )
+            if others:
+                yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
+        elif _removes(leader.method):
+            yield f"It removes {self.unit} itself, and may gain by that: the score removes them, too."
+            if other := next((one for one in others if not _removes(one.method)), None):
+                yield f"Of the methods that do not, {self.title(other.method)} agrees best: {shown(other.agreement)}."
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""
@@ -246,9 +272,14 @@ class Choice:
             ("random_weights", "Not shown to depend on what the network has learned"),
             ("wrong_class", "Not shown to depend on the class"),
         ):
-            names = [self.title(one.method) for one in self.verdict.standings if reference in one.unbeaten]
-            if names:
-                yield f"{text}: {enumeration(names, _NAMED)}."
+            yield from self._named(text, [one for one in self.verdict.standings if reference in one.unbeaten])
+        alone = [one for one in self.verdict.standings if not one.recommended and not one.unbeaten]
+        yield from self._named("Above each reference alone, but not after correction for the number of methods", alone)
+
+    def _named(self, text: str, standings: Sequence[Standing]) -> Iterator[str]:
+        names = enumeration((self.title(one.method) for one in standings), _NAMED)
+        if standings:
+            yield f"{text}: {names}{f' ({len(standings)} methods)' if len(standings) > _NAMED else ''}."
 
     def limits(self) -> list[str]:
         """Return what cannot be known without ground truth, in sentences."""
@@ -271,6 +302,11 @@ class Choice:
         """Return the title and the agreement of the best map without the network."""
         name, found = max(self.verdict.baselines.items(), key=lambda item: np.nan_to_num(item[1].value, nan=-1.0))
         return f"the best map without the network ({self.title(name)})", found
+
+
+def _removes(method: str) -> bool:
+    known = known_method(method)
+    return known is not None and known.family == "masks"
 
 
 def _unit(values: np.ndarray) -> np.ndarray:
