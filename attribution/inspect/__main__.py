@@ -199,6 +199,8 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     apply = [name for name, trial in trials.items() if trial.applies]
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
     lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
+    if ranged := [name for name in apply if {"low", "high"} <= {*METHODS[name].defaults}]:
+        lines.append(f"  only to inputs in a range, 0 to 1 unless --parameters=low=0,high=255: {', '.join(ranged)}")
     if refused:
         lines.append("methods that do not:")
         width = max(map(len, refused))
