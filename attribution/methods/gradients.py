@@ -696,7 +696,8 @@ def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoi
 def _scikit_image() -> tuple[Any, Any, Any]:
     """Return modules of scikit-image; raise ``BadInput`` where it is not installed."""
     try:
-        from skimage import morphology, segmentation, transform
+        import skimage.morphology as morphology
+        from skimage import segmentation, transform
     except ImportError as error:
         raise BadInput("xrai needs scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
     return morphology, segmentation, transform

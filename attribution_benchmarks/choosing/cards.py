@@ -54,12 +54,8 @@ def cards(
 ) -> Iterator[Card]:
     """Yield the card of the inputs, where they are drawn alone, and that of each method; see ``page.write``."""
     rows = choice.spread(_SHOWN)
-    names = [choice.names[row] for row in rows]
-    inputs = np.stack(
-        [choice.inputs[row] if words is None else words[name] for row, name in zip(rows, names, strict=True)]
-    )
-    classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
-    titles = [f"{name}, class {known}" for name, known in zip(names, classes, strict=True)]
+    inputs = np.stack([words[choice.names[row]] for row in rows]) if words else choice.inputs[rows]
+    titles = _titles(choice, rows, class_names)
     agreement = {one.method: f"agreement {shown(one.agreement)}" for one in choice.verdict.standings}
     maps = {name: _drawn(choice.read_maps(name, rows), inputs.ndim) for name, *_ in choice.groups}
     heads = {group[0]: (choice.title_of_group(group), agreement[group[0]]) for group in choice.groups}
@@ -68,9 +64,21 @@ def cards(
     elif _has_bars(maps, inputs):
         yield from _bars(maps, inputs, titles, heads, choice.features)
     else:
-        for name in list(maps)[: None if is_last else _FIGURES]:
-            figure = plotting.plot(maps[name], inputs, titles=titles, feature_names=choice.features)
-            yield Card(*heads[name], images=[(_figure(figure), 2 * _LARGE, f"Maps of {heads[name][0]}")])
+        yield from _figures(dict(list(maps.items())[: None if is_last else _FIGURES]), inputs, titles, heads, choice)
+
+
+def _titles(choice: Choice, rows: Sequence[int], class_names: Sequence[str] | None) -> list[str]:
+    classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
+    return [f"{choice.names[row]}, class {known}" for row, known in zip(rows, classes, strict=True)]
+
+
+def _figures(
+    maps: Mapping[str, np.ndarray], inputs: np.ndarray, titles: Sequence[str], heads: Mapping[str, tuple[str, str]],
+    choice: Choice,
+) -> Iterator[Card]:  # fmt: skip
+    for name, found in maps.items():
+        figure = plotting.plot(found, inputs, titles=titles, feature_names=choice.features)
+        yield Card(*heads[name], images=[(_figure(figure), 2 * _LARGE, f"Maps of {heads[name][0]}")])
 
 
 def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:

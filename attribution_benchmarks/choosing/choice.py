@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from attribution.methods.method import MUCH
 from attribution.methods.registry import known_method
-from attribution_benchmarks.choosing.verdict import Standing, Verdict
+from attribution_benchmarks.choosing.verdict import SMALL, Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
@@ -24,7 +24,6 @@ from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
-SMALL = 0.02  # difference of agreements
 _SAME = 0.01  # of its length, by which a map may differ from one that counts as the same
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
 _TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
@@ -220,22 +219,23 @@ class Choice:
         equal = [best, *self.verdict.as_good]
         if len(equal) > 1:
             yield f"As good on these inputs, as far as they can tell: {self._names(equal[1:])}."
-        above = [one for one in self.verdict.standings if one.recommended]
-        near = [one for one in above if not one.as_good and best.agreement.value - one.agreement.value < SMALL]
-        if near:
+        if near := self.verdict.near:
             yield f"Below it by less than {SMALL}, which is significant but small: {self._names(near)}."
         yield from self._cheapest([*equal, *near])
         if incomplete := [one for one in equal if self.missed[one.method] > MUCH]:
-            yield (
-                "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
-                f"{100 * MUCH:.0f} %: {self._names(incomplete)}."
-            )
-            complete = next((one for one in above if self.missed[one.method] <= MUCH), None)
-            if complete and best in incomplete:
-                yield (
-                    f"Of those that miss it by less, {self.title(complete.method)} agrees best: "
-                    f"{shown(complete.agreement)}."
-                )
+            yield from self._incomplete(incomplete)
+
+    def _incomplete(self, incomplete: Sequence[Standing]) -> Iterator[str]:
+        """Yield the methods whose sums are missed, and instead of the best method one whose sums are not."""
+        yield (
+            "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
+            f"{100 * MUCH:.0f} %: {self._names(incomplete)}."
+        )
+        above = (one for one in self.verdict.standings if one.recommended)
+        complete = next((one for one in above if self.missed[one.method] <= MUCH), None)
+        if complete and self.verdict.best in incomplete:
+            title = self.title(complete.method)
+            yield f"Of those that miss it by less, {title} agrees best: {shown(complete.agreement)}."
 
     def _names(self, standings: Sequence[Standing]) -> str:
         """Return the titles of some methods, those of the same maps together."""

@@ -90,7 +90,7 @@ def rounds(
     directory = pathlib.Path(held.name if held else str(output_dir))
     chosen = named(_default_methods() if methods is None else methods)
     started = {} if problem.absent is None else _started(chosen)
-    chosen |= {name: _starting_at(problem.absent, name, started[name]) for name in started}
+    chosen |= {name: _starting_at(problem.absent, chosen[name], started[name]) for name in started}
     first = examples.without(range(1, len(examples.names)))
     trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
@@ -229,7 +229,7 @@ def _started(methods: Mapping[str, MethodLike]) -> dict[str, str]:
     return found
 
 
-def _starting_at(absent: np.ndarray, name: MethodLike, parameter: str) -> MethodLike:
+def _starting_at(absent: np.ndarray, name: Any, parameter: str) -> MethodLike:
     """Return a method with the values of absent features, (features,), as its baseline."""
     known = attribution.resolve_method(name)
     value = absent[np.newaxis] if parameter == "references" else absent
@@ -242,7 +242,7 @@ def _digest(examples: Examples, methods: Iterable[str], seed: int) -> str:
     found = hashlib.sha256(repr((examples.names, sorted(examples.masks), sorted(methods), seed)).encode())
     for array in arrays:
         if array is not None:
-            found.update(np.ascontiguousarray(array))
+            found.update(np.asarray(array).tobytes())
     return found.hexdigest()
 
 

@@ -274,6 +274,8 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
         assert values[name] == pytest.approx(1, abs=1e-3)
         assert name == "occlusion" or found.missed[name] < 1e-4
     assert "shares of the score" not in str(found)
+    found = attribution_benchmarks.choose(model, rows[:4], methods={"a": "integrated_gradients"})  # by its label
+    assert found.verdict.standings[0].agreement.value > 0.9 and found.started == {"a": "baseline"}
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
     assert found.verdict.best.method == "gradient_x_input"
 
