@@ -318,7 +318,7 @@ def three(chosen, monkeypatch):
 
 def test_small_differences_are_named_with_the_cheapest(three):
     text = str(dataclasses.replace(three, passes={"occlusion": 31, "lime": 9, "deeplift": 2, "lrp_epsilon": 1}))
-    assert "Below it by less than 0.02, which is significant but small: LIME." in text
+    assert "Below Occlusion by less than 0.02, which is significant but small: LIME." in text
     assert "The cheapest of them is LIME, in passes of an input 9 to 31." in text
     assert "It removes positions itself" in text and "that do not, DeepLIFT (rescale) agrees best: 0.90" in text
 
