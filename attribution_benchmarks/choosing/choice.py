@@ -220,7 +220,8 @@ class Choice:
         if len(equal) > 1:
             yield f"As good on these inputs, as far as they can tell: {self._names(equal[1:])}."
         if near := self.verdict.near:
-            yield f"Below {self.title(best.method)} by less than {SMALL}, which is significant but small: {self._names(near)}."
+            below = f"Below {self.title(best.method)} by less than {SMALL}, which is significant but small"
+            yield f"{below}: {self._names(near)}."
         yield from self._cheapest([*equal, *near])
         if incomplete := [one for one in equal if self.missed[one.method] > MUCH]:
             yield from self._incomplete(incomplete)
