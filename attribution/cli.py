@@ -29,8 +29,9 @@ from absl import flags
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, environment, is_remote, reason
-from attribution.methods.method import Method
+from attribution.methods.method import ARRAYS, Method
 from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.reading import read_array
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
@@ -383,7 +384,7 @@ _SHARED = {
     ),
     "parameters": _Shared(
         "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "
-        "have it, see docs/methods.md",
+        "have it, see docs/methods.md; a baseline and references also as baseline=FILE.npy",
         flags.DEFINE_list,
     ),
     "model": _Shared("SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty"),
@@ -542,7 +543,9 @@ def _parameter_texts(entries: Iterable[str]) -> dict[str, str]:
 
 
 def _parameter_value(text: str, name: str, default: Any) -> Any:
-    """Return the number, truth value or text that a parameter's text means."""
+    """Return the number, truth value, text or array of a file that a parameter's text means."""
+    if name in ARRAYS and text.endswith(".npy"):
+        return read_array(text)
     if isinstance(default, str) or (name == "layer" and default is None):
         return text
     for kind in (int, float):

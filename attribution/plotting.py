@@ -373,7 +373,8 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, width)[:2])
 
 
-def _number(value: float, digits: int = 2) -> str:
+def short_number(value: float, digits: int = 2) -> str:
+    """Return a number in few digits."""
     text = f"{value:.{digits}g}" if value else "0"
     return f"{value:.0f}" if "e+" in text and abs(value) < 1e6 else text  # 8740, and not 8.7e+03
 
@@ -392,6 +393,43 @@ def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def painted(
+    maps: Mapping[str, np.ndarray], inputs: np.ndarray, preprocessing: Any = None
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, list[tuple[float, float]]]]:
+    """Return the pixels of images and of maps over them, as ``plot`` draws them but without a figure, which is slow.
+
+    Returns
+    -------
+    pixels, over
+        ``(N, H, W, 3)`` in [0, 1]: the images, and for each method its maps over them.
+    limits
+        For each method the ends of the color scale of each map.
+    """
+    _check(maps, inputs, None, None)
+    flat = _one_number_per_place(maps, inputs.shape, "sum")
+    _check_finite(flat, inputs)
+    limits, pixels = _limits(flat, "map", 99.5), pixels_of(inputs, preprocessing)
+    over = {
+        name: np.stack([_over(*each) for each in zip(pixels, found, limits[name], strict=True)])
+        for name, found in flat.items()
+    }
+    return pixels, over, limits
+
+
+def _over(pixels: np.ndarray, values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
+    """Return a map over an image, (H, W, 3)."""
+    from matplotlib import colormaps
+
+    low, high = limits
+    share = np.clip((values - low) / (high - low), 0, 1)
+    strength = share if low >= 0 else np.clip(np.abs(values) / max(-low, high), 0, 1)
+    return overlaid(pixels, colormaps[_scheme(limits)](share)[..., :3], strength)
+
+
+def _scheme(limits: tuple[float, float]) -> str:
+    return SIGNED if limits[0] < 0 < limits[1] else POSITIVE
+
+
 def _draw_images(
     inputs: np.ndarray,
     flat: Mapping[str, np.ndarray],
@@ -401,8 +439,6 @@ def _draw_images(
     overlay: bool,
     aspect: str,
 ) -> Any:
-    from matplotlib import colormaps
-
     pixels = pixels_of(inputs, preprocessing)
     height, width = inputs.shape[1:3]
     panel = 2.6 * (min(1.5, height / width) if aspect == "equal" else 0.75)
@@ -415,13 +451,10 @@ def _draw_images(
         figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
         for column, (name, found) in enumerate(flat.items(), start=1):
             axis, (low, high) = axes[row, column], limits[name][row]
-            scheme = SIGNED if low < 0 < high else POSITIVE
+            scheme = _scheme((low, high))
             shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
             if overlay:
-                share = np.clip((found[row] - low) / (high - low), 0, 1)
-                strength = share if low >= 0 else np.clip(np.abs(found[row]) / max(-low, high), 0, 1)
-                colours = colormaps[scheme](share)[..., :3]
-                axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest", aspect=aspect)
+                axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest", aspect=aspect)
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
             axis.set_axis_off()
@@ -459,7 +492,7 @@ def _draw_signals(
             for channel in range(signal.shape[-1]):
                 axis.plot(signal[:, channel], color="black", linewidth=width, alpha=opacity / (1 + 0.3 * channel))
             axis.set_yticks([bottom, top])
-            axis.yaxis.set_major_formatter(lambda value, _: _number(value))
+            axis.yaxis.set_major_formatter(lambda value, _: short_number(value))
             axis.tick_params(labelsize=7)
             _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
     _label_edges(axes, flat, [_wrapped(title, 26) or "signal" for title in titles], "position", 50)
@@ -488,8 +521,7 @@ def _strongest(values: np.ndarray, most: int = 500) -> np.ndarray:
 def _draw_alone(figure: Any, axis: Any, found: np.ndarray, limits: tuple[float, float]) -> None:
     """Draw a map of other axes than the input's: the first to the right, the second upward."""
     low, high = limits
-    scheme = SIGNED if low < 0 < high else POSITIVE
-    shown = axis.imshow(found.T, cmap=scheme, vmin=low, vmax=high, aspect="auto", origin="lower")
+    shown = axis.imshow(found.T, cmap=_scheme(limits), vmin=low, vmax=high, aspect="auto", origin="lower")
     axis.tick_params(labelsize=7)
     axis.set_ylabel("layer's second axis", fontsize=8)
     _scale_below(figure, axis, shown, low, high).set_label("attribution", fontsize=7, labelpad=1)
@@ -529,7 +561,12 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
 
 
 def _value(value: Any) -> str:
-    return _number(float(value), 3) if isinstance(value, np.floating) else str(value)
+    return short_number(float(value), 3) if isinstance(value, np.floating) else str(value)
+
+
+def ends(low: float, high: float) -> str:
+    """Return the ends of a scale as a text."""
+    return f"±{short_number(high)}" if low == -high else f"{short_number(low)} to {short_number(high)}"
 
 
 def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> Any:
@@ -539,7 +576,7 @@ def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) ->
     digits = 2
     while len(ends) == 2 and digits < 8 and f"{low:.{digits}g}" == f"{high:.{digits}g}":
         digits += 1
-    bar.set_ticks(ends, labels=[_number(value, digits) for value in ends])
+    bar.set_ticks(ends, labels=[short_number(value, digits) for value in ends])
     labels = bar.ax.get_xticklabels()
     labels[0].set_horizontalalignment("left")
     labels[-1].set_horizontalalignment("right")

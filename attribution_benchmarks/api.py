@@ -168,7 +168,8 @@ def choose(
             model, inputs, targets, masks, methods, output_dir=output_dir, progress=progress or bars, **options
         )
     if output_dir is not None:
-        page.write(last, pathlib.Path(output_dir))
+        directory = pathlib.Path(output_dir)
+        page.write(last, directory, commands=list(filter(None, [page.in_python(last, "model", directory)])))
     return last
 
 

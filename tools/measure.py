@@ -27,9 +27,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_150,
-    "files outside tests": 329,
-    "lines of tests": 46_300,  # with the stand-in for TensorFlow Serving
+    "lines outside tests": 74_400,
+    "files outside tests": 330,
+    "lines of tests": 46_400,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 122,
     "highest complexity": 21,
     "public names": 1_027,

@@ -682,6 +682,7 @@ def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoi
     """
     if queries.inputs.ndim != 4:
         raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
+    _scikit_image()  # before the passes
     maps = np.empty(queries.inputs.shape[:-1])
     attributions = np.zeros(queries.inputs.shape)
     rule = path_rule(points, quadrature)
@@ -692,13 +693,19 @@ def xrai(queries: ModelQueries, *, points: int = 51, quadrature: str = "trapezoi
     return maps
 
 
-def _regions(image: np.ndarray) -> list[np.ndarray]:
-    """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
+def _scikit_image() -> tuple[Any, Any, Any]:
+    """Return modules of scikit-image; raise ``BadInput`` where it is not installed."""
     try:
         import skimage.morphology as morphology
         from skimage import segmentation, transform
     except ImportError as error:
         raise BadInput(f"xrai needs scikit-image: {installation('superpixels')}") from error
+    return morphology, segmentation, transform
+
+
+def _regions(image: np.ndarray) -> list[np.ndarray]:
+    """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
+    morphology, segmentation, transform = _scikit_image()
     low, high = float(image.min()), float(image.max())
     scaled = 2 * (image - low) / (high - low or 1.0) - 1
     # The scales are made for this size.

@@ -191,7 +191,8 @@ def _refuse_inputs_outside(method: str, queries: ModelQueries, low: float, high:
     if len(queries) and not (low <= queries.inputs.min() and queries.inputs.max() <= high):
         raise BadInput(
             f"{method} needs inputs between low={low:g} and high={high:g}; these are between "
-            f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can have"
+            f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can "
+            "have by low= and high= (--parameters=low=0,high=255)"
         )
 
 

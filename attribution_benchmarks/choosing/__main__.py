@@ -1,23 +1,25 @@
 r"""Say which attribution method to use for a model, from pictures or arrays without ground truth.
 
-    python -m attribution_benchmarks.choosing --model=DIR --images=photos/
-    python -m attribution_benchmarks.choosing --model=DIR --images=signals.npy --output_dir=choice
-    python -m attribution_benchmarks.choosing --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
-    python -m attribution_benchmarks.choosing --model=DIR --images=table.csv
-    python -m attribution_benchmarks.choosing --model=DIR --images=tokens.npy --background=0
+    attribution-benchmarks choose --model=DIR --images=photos/
+    attribution-benchmarks choose --model=DIR --images=signals.npy --output_dir=choice
+    attribution-benchmarks choose --model=DIR --images=photos/ --masks=masks/ --methods=lime,my_file.py:mine
+    attribution-benchmarks choose --model=DIR --images=table.csv
+    attribution-benchmarks choose --model=DIR --images=tokens.npy --background=0
 
 Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
 rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
 
-Cost: for each input 228 passes, and for each method four times those of one map (docs/methods.md) and at most two. The
-first page of a network of SVEA takes 14 CPU seconds.
+Cost: for each input 228 passes, and for each method the passes of four maps (docs/methods.md) and up to two more to
+check their sum. The first page of a network of SVEA takes 14 CPU seconds.
 """
 
 from __future__ import annotations
 
 import pathlib
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,11 +105,14 @@ def main(flag_values: flags.FlagValues) -> None:
 
     def write(found: Any) -> None:
         to_come = _to_come(found, len(labels))
-        path = page.write(found, directory, to_come, found_inputs.preprocessing, words, names)
-        if to_come:
-            _note(f"{path} has {len(found.names)} of {len(labels)} inputs")
+        if not to_come:
+            commands.extend(_commands(flag_values, found, directory))
+        if page.write(found, directory, to_come, found_inputs.preprocessing, words, names, commands) and to_come:
+            methods = len(found.verdict.standings)
+            of_all = f" and {methods} of {methods + len(found.missing)} methods" if found.missing else ""
+            _note(f"{directory / 'index.html'} has {len(found.names)} of {len(labels)} inputs{of_all}")
 
-    last = None
+    last, commands = None, []
     try:
         with Bars() as bars:
             for found in scoring.rounds(
@@ -123,13 +128,39 @@ def main(flag_values: flags.FlagValues) -> None:
         _note(page.STOPPED)
         raise
     finally:
-        _print_answer(last, directory)
+        _print_answer(last, directory, commands)
 
 
-def _print_answer(found: Any, directory: pathlib.Path) -> None:
+_OTHERS = ("model", "images", "masks", "methods", "target", "background", "limit", "output_dir")  # written otherwise
+
+
+def _commands(flag_values: flags.FlagValues, found: Any, directory: pathlib.Path) -> list[str]:
+    """Return what computes the map of the first input by the method that the answer names: a command, and Python."""
+    from attribution_benchmarks.choosing import page
+
+    if not found.taken:
+        return []
+    arguments = [
+        f"--model={flag_values.model}",
+        f"--image={','.join(flag_values.images)}",
+        "--limit=1",
+        f"--methods={found.taken}",
+    ]
+    if parameter := found.started.get(found.taken):
+        arguments.append(f"--parameters={parameter}={directory / page.BASELINE}")
+    arguments += [f"--target={found.targets[0]}"] * bool(flag_values.target)
+    for name in flag_values:
+        if name not in _OTHERS and flag_values[name].present:
+            arguments.append(flag_values[name].serialize())
+    given = "".join(f", {name}={value!r}" for name, value in cli.loading_options(flag_values).items())
+    line = page.in_python(found, f"attribution.load_model({flag_values.model!r}{given})", directory)
+    return [shlex.join(["attribution-benchmarks", "explain", *arguments, "--maps=map.npz"]), *filter(None, [line])]
+
+
+def _print_answer(found: Any, directory: pathlib.Path, commands: Sequence[str]) -> None:
     """Print what is known after the last round, if there was one."""
     if found is not None:
-        for text in found.answer():
+        for text in [*found.answer(), *found.start(), *commands]:
             print_line(text)
         print_line(f"open {directory / 'index.html'}", file=sys.stderr)
 

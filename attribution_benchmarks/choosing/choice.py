@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from attribution.methods.method import MUCH
 from attribution.methods.registry import known_method
-from attribution_benchmarks.choosing.verdict import Standing, Verdict
+from attribution_benchmarks.choosing.verdict import SMALL, Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.faithfulness import SUBSET
-from attribution_benchmarks.metrics.map_values import magnitude, spearman
+from attribution_benchmarks.metrics.map_values import magnitude
 from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
+_SAME = 0.01  # of its length, by which a map may differ from one that counts as the same
 _COMPARED = 16  # inputs whose maps are compared between methods, at most
 _TITLES = {"bim": "BIM", "clevr_xai": "CLEVR-XAI"}
 WORTH = pathlib.Path(__file__).with_name("worth.json")
@@ -67,6 +70,16 @@ class Choice:
         Directory of the maps, METHOD/INPUT.npy.
     features
         Names of a vector's numbers; None where they are not known.
+    explained
+        What is explained of several inputs, as given; None for one input.
+    seed
+        Seed of random numbers.
+    run
+        A digest of what all rounds have in common.
+    baseline
+        (1, features) values of absent features, from which maps of vectors start; None for other inputs.
+    started
+        Method -> its parameter that has ``baseline`` instead of its default.
     """
 
     model: str
@@ -82,6 +95,11 @@ class Choice:
     targets: np.ndarray
     maps: pathlib.Path
     features: Sequence[str] | None = None
+    explained: str | None = None
+    seed: int = 0
+    run: str = ""
+    baseline: np.ndarray | None = None
+    started: Mapping[str, str] = dataclasses.field(default_factory=dict)
     _held: Any = None  # a temporary directory that ends with the last choice
 
     def title(self, method: str) -> str:
@@ -107,22 +125,68 @@ class Choice:
         folder = self.maps / method.rpartition(":")[2]
         return np.stack([np.load(folder / f"{self.names[row]}.npy") for row in rows])
 
-    def nearest(self) -> dict[str, tuple[str, float]]:
-        """Return method -> the other method of the most similar maps, and their mean rank correlation over inputs."""
+    @functools.cached_property
+    def _compared(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean rank correlation of the maps of each two methods, and whether they are the same, both (M, M)."""
+        methods = [one.method for one in self.verdict.standings]
+        similar, same = np.zeros((len(methods),) * 2), np.ones((len(methods),) * 2, bool)
         rows = self.spread(_COMPARED)
-        maps = {one.method: self.read_maps(one.method, rows) for one in self.verdict.standings}
-        places = min((each.ndim for each in maps.values()), default=2)
-        flat = {name: _summed(each, places).reshape(len(rows), -1) for name, each in maps.items()}
-        found = {}
-        for name, values in flat.items():
-            others = {other: float(spearman(values, flat[other]).mean()) for other in flat if other != name}
-            nearest = max(others, key=others.__getitem__, default="")
-            if others.get(nearest, 0) > 0:  # a constant map resembles none
-                found[name] = nearest, others[nearest]
-        return found
+        for row in rows:
+            maps = [self.read_maps(name, [row]) for name in methods]
+            places = min(each.ndim for each in maps)
+            values = np.stack([_summed(each, places).ravel() for each in maps]).astype(np.float64)
+            ranks = _unit(rankdata(values, axis=1) - (values.shape[1] + 1) / 2)
+            similar += ranks @ ranks.T / len(rows)
+            product = values @ values.T
+            size = np.diagonal(product)
+            same &= size[:, None] + size - 2 * product <= _SAME**2 * np.maximum(size[:, None], size)
+        return similar, same
+
+    @functools.cached_property
+    def groups(self) -> list[list[str]]:
+        """Methods in their order, those of the same maps together."""
+        groups: list[list[int]] = []
+        for place in range(len(self.verdict.standings)):
+            known = next((group for group in groups if self._compared[1][group[0], place]), None)
+            if known is None:
+                groups.append([place])
+            else:
+                known.append(place)
+        return [[self.verdict.standings[place].method for place in group] for group in groups]
+
+    def title_of_group(self, group: Sequence[str]) -> str:
+        """Return the title of the first method of a group, with the others in brackets."""
+        first, *others = map(self.title, group)
+        return f"{first} (also {', '.join(others)})" if others else first
+
+    def nearest(self) -> dict[str, tuple[str, float]]:
+        """Return method -> the method of the most similar other maps, and their mean rank correlation over inputs."""
+        methods = [one.method for one in self.verdict.standings]
+        others = np.where(self._compared[1] | np.eye(len(methods), dtype=bool), -1.0, self._compared[0])
+        found = zip(methods, others.argmax(axis=1), others.max(axis=1), strict=True)
+        return {name: (methods[other], float(value)) for name, other, value in found if value > 0}
 
     def __str__(self) -> str:
-        return "\n".join(self.answer())
+        return "\n".join([*self.answer(), *self.start()])
+
+    @property
+    def taken(self) -> str:
+        """Name of the method that the answer names first; empty where none is recommended."""
+        verdict = self.verdict
+        taken = verdict.best if verdict.tested else verdict.standings[0]
+        return taken.method if taken else ""
+
+    def start(self) -> list[str]:
+        """Return which baseline maps have instead of the default of their method, in a sentence."""
+        if not self.started:
+            return []
+        names = enumeration(
+            [self.title(one.method) for one in self.verdict.standings if one.method in self.started], _NAMED
+        )
+        return [
+            "Where a method has a baseline, its maps here start from the values that replace removed features, and not "
+            f"from its default: {names}."
+        ]
 
     def answer(self) -> list[str]:
         """Return which method to use and why, in sentences, the most important first."""
@@ -154,29 +218,54 @@ class Choice:
         yield from self._by_definition()
         equal = [best, *self.verdict.as_good]
         if len(equal) > 1:
-            names = enumeration(map(self.title, (one.method for one in equal[1:])), _NAMED)
-            yield f"As good on these inputs, as far as they can tell: {names}."
-            cheapest = min(equal, key=lambda one: self.passes[one.method])
-            if self.passes[cheapest.method] < self.passes[best.method] / 2:
-                few, many = self.passes[cheapest.method], self.passes[best.method]
-                yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
-        if incomplete := [self.title(one.method) for one in equal if self.missed[one.method] > MUCH]:
-            yield (
-                "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
-                f"{100 * MUCH:.0f} %: {enumeration(incomplete, _NAMED)}."
-            )
+            yield f"As good on these inputs, as far as they can tell: {self._names(equal[1:])}."
+        if near := self.verdict.near:
+            below = f"Below {self.title(best.method)} by less than {SMALL}, which is significant but small"
+            yield f"{below}: {self._names(near)}."
+        yield from self._cheapest([*equal, *near])
+        if incomplete := [one for one in equal if self.missed[one.method] > MUCH]:
+            yield from self._incomplete(incomplete)
+
+    def _incomplete(self, incomplete: Sequence[Standing]) -> Iterator[str]:
+        """Yield the methods whose sums are missed, and instead of the best method one whose sums are not."""
+        yield (
+            "Not to be read as shares of the score, because the sum of a map misses what it must be by more than "
+            f"{100 * MUCH:.0f} %: {self._names(incomplete)}."
+        )
+        above = (one for one in self.verdict.standings if one.recommended)
+        complete = next((one for one in above if self.missed[one.method] <= MUCH), None)
+        if complete and self.verdict.best in incomplete:
+            title = self.title(complete.method)
+            yield f"Of those that miss it by less, {title} agrees best: {shown(complete.agreement)}."
+
+    def _names(self, standings: Sequence[Standing]) -> str:
+        """Return the titles of some methods, those of the same maps together."""
+        some = {one.method for one in standings}
+        groups = ([name for name in group if name in some] for group in self.groups)
+        return enumeration([self.title_of_group(group) for group in groups if group], _NAMED)
+
+    def _cheapest(self, equal: Sequence[Standing]) -> Iterator[str]:
+        """Yield the cheapest of the best method and others, where it is much cheaper."""
+        best, *_ = equal
+        cheapest = min(equal, key=lambda one: self.passes[one.method])
+        few, many = self.passes[cheapest.method], self.passes[best.method]
+        if few < many / 2:
+            yield f"The cheapest of them is {self.title(cheapest.method)}, in passes of an input {few} to {many}."
 
     def _by_definition(self) -> Iterator[str]:
-        """Yield that occlusion is best by definition where each removal takes one feature."""
+        """Yield how the score favors a method of the highest agreement that removes features or positions, too."""
         leader, *others = self.verdict.standings
-        if leader.method != "occlusion" or self.unit != "features" or round(SUBSET * self.inputs.shape[1]) > 1:
-            return
-        yield (
-            f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in occlusion. "
-            "What features do together was not measured."
-        )
-        if others:
-            yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
+        if leader.method == "occlusion" and self.unit == "features" and round(SUBSET * self.inputs.shape[1]) <= 1:
+            yield (
+                f"That is so by definition: of {self.inputs.shape[1]} features one is removed at a time, as in "
+                "occlusion. What features do together was not measured."
+            )
+            if others:
+                yield f"Of the others, {self.title(others[0].method)} agrees best: {shown(others[0].agreement)}."
+        elif _removes(leader.method):
+            yield f"It removes {self.unit} itself, and may gain by that: the score removes them, too."
+            if other := next((one for one in others if not _removes(one.method)), None):
+                yield f"Of the methods that do not, {self.title(other.method)} agrees best: {shown(other.agreement)}."
 
     def _warnings(self) -> Iterator[str]:
         """Yield which methods are not shown to use the network, its weights or the class."""
@@ -184,9 +273,14 @@ class Choice:
             ("random_weights", "Not shown to depend on what the network has learned"),
             ("wrong_class", "Not shown to depend on the class"),
         ):
-            names = [self.title(one.method) for one in self.verdict.standings if reference in one.unbeaten]
-            if names:
-                yield f"{text}: {enumeration(names, _NAMED)}."
+            yield from self._named(text, [one for one in self.verdict.standings if reference in one.unbeaten])
+        alone = [one for one in self.verdict.standings if not one.recommended and not one.unbeaten]
+        yield from self._named("Above each reference alone, but not after correction for the number of methods", alone)
+
+    def _named(self, text: str, standings: Sequence[Standing]) -> Iterator[str]:
+        names = enumeration((self.title(one.method) for one in standings), _NAMED)
+        if standings:
+            yield f"{text}: {names}{f' ({len(standings)} methods)' if len(standings) > _NAMED else ''}."
 
     def limits(self) -> list[str]:
         """Return what cannot be known without ground truth, in sentences."""
@@ -209,6 +303,17 @@ class Choice:
         """Return the title and the agreement of the best map without the network."""
         name, found = max(self.verdict.baselines.items(), key=lambda item: np.nan_to_num(item[1].value, nan=-1.0))
         return f"the best map without the network ({self.title(name)})", found
+
+
+def _removes(method: str) -> bool:
+    known = known_method(method)
+    return known is not None and known.family == "masks"
+
+
+def _unit(values: np.ndarray) -> np.ndarray:
+    """Return rows divided by their length; those of zeros, of a constant map, which resembles none, as they are."""
+    length = np.linalg.norm(values, axis=1, keepdims=True)
+    return values / np.where(length > 0, length, 1)
 
 
 def _summed(maps: np.ndarray, axes: int) -> np.ndarray:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import collections
-import io
 import json
 import math
 import pathlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from attribution import plotting
+from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.methods.registry import known_method
+from attribution.reading import read_json
+from attribution_benchmarks.choosing.cards import cards
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
 from attribution_benchmarks.stats.statistics import Estimate
 
 _HERE = pathlib.Path(__file__).parent
-_SHOWN = 4  # inputs whose maps are drawn
-_COLUMNS = 4  # methods in one figure
+BASELINE = "baseline.npy"  # next to the page
 
 
 def write(
@@ -33,8 +31,9 @@ def write(
     preprocessing: Any = None,
     words: Mapping[str, np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
-) -> pathlib.Path:
-    """Write the page and the scores; return the page's path.
+    commands: Sequence[str] = (),
+) -> bool:
+    """Write the page and the scores; return whether, because a page of the same run that has more is kept.
 
     Parameters
     ----------
@@ -50,21 +49,39 @@ def write(
         Name of an input -> (positions,) text of its tokens, to show them by.
     class_names
         A name for each class; their numbers where None.
+    commands
+        Lines that give the map of the first input by the method that the answer names.
     """
     import jinja2
 
+    if _has_more(directory / "choice.json", choice):
+        return False
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=jinja2.FileSystemLoader(_HERE),
     )  # fmt: skip
     text = environment.get_template("page.html.jinja").render(
-        choice=choice, answer=choice.answer(), limits=choice.limits(), rows=_rows(choice), to_come=to_come,
-        refused=_refused(choice.refused), figures=list(_figures(choice, preprocessing, words, class_names)),
+        choice=choice, answer=[*choice.answer(), *choice.start()], commands=commands,
+        limits=choice.limits(), rows=_rows(choice), to_come=to_come,
+        refused=_refused(choice.refused), cards=list(cards(choice, preprocessing, words, class_names, not to_come)),
         masks={name: _MASKS[name] for name in choice.scores}, refresh=_REFRESH, reloads=_RELOADS,
     )  # fmt: skip
+    if choice.started and choice.baseline is not None:
+        baseline = choice.baseline
+        atomic_write(directory / BASELINE, lambda stream: np.save(stream, baseline))
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
     atomic_write(directory / "index.html", text)
-    return directory / "index.html"
+    return True
+
+
+def _has_more(path: pathlib.Path, choice: Choice) -> bool:
+    """Return whether a file of scores is of the same run, and of more inputs or methods."""
+    try:
+        found = read_json(path) if path.exists() else {}
+        more = len(found["inputs"]), len(found["methods"])
+        return bool(found["run"] == choice.run and more > (len(choice.names), len(choice.verdict.standings)))
+    except (BadInput, LookupError, TypeError):
+        return False
 
 
 _REFRESH, _RELOADS = '<meta http-equiv="refresh" content="20">', "The page reloads itself."
@@ -90,6 +107,7 @@ def as_json(choice: Choice) -> dict[str, Any]:
 
     return {
         "model": choice.model,
+        "run": choice.run,
         "inputs": list(choice.names),
         "best": choice.verdict.best.method if choice.verdict.best else None,
         "as_good": [one.method for one in choice.verdict.as_good],
@@ -136,13 +154,16 @@ def _rows_of_baselines(choice: Choice) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_methods(choice: Choice) -> Iterator[dict[str, Any]]:
-    nearest = choice.nearest()
+    nearest, groups = choice.nearest(), {group[0]: group for group in choice.groups}
     for one in choice.verdict.standings:
+        if one.method not in groups:
+            continue
         numbers, length = _bar(one.agreement)
         other, similarity = nearest.get(one.method, ("", math.nan))
         yield {
             "value": one.agreement.value,
-            "title": choice.title(one.method), "name": one.method, "numbers": numbers, "length": length,
+            "title": choice.title_of_group(groups[one.method]), "name": one.method,
+            "numbers": numbers, "length": length,
             "mark": "best" if one is choice.verdict.best else "as good" if one.as_good else "",
             "recommended": one.recommended,
             "unbeaten": [choice.title(reference) for reference in one.unbeaten] if choice.verdict.tested else [],
@@ -162,27 +183,17 @@ def _refused(refused: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(names), reason) for reason, names in by_reason.items()]
 
 
-def _figures(
-    choice: Choice, preprocessing: Any, words: Mapping[str, np.ndarray] | None, class_names: Sequence[str] | None
-) -> Iterator[tuple[str, str, float]]:
-    """Yield titles of a few methods, their maps of some inputs as a PNG in a data address, and its relative width."""
-    rows = choice.spread(_SHOWN)
-    inputs = np.stack([choice.inputs[row] if words is None else words[choice.names[row]] for row in rows])
-    classes = [choice.targets[row] if class_names is None else class_names[choice.targets[row]] for row in rows]
-    titles = [f"{choice.names[row]}\nclass {name}" for row, name in zip(rows, classes, strict=True)]
-    methods = [one.method for one in choice.verdict.standings]
-    for start in range(0, len(methods), _COLUMNS):
-        some = methods[start : start + _COLUMNS]
-        maps = {choice.title(name): _drawn(choice.read_maps(name, rows), inputs.ndim) for name in some}
-        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=choice.features)
-        content = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"Glyph .* missing")  # of a name; boxes stand for it
-            figure.savefig(content, format="png", dpi=90)
-        share = (len(some) + 1) / (_COLUMNS + 1)  # the inputs, or their names, are a column, too
-        yield ", ".join(maps), f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}", share
+def in_python(choice: Choice, model: str, directory: pathlib.Path | None) -> str:
+    """Return the line that computes the map of the first input by the method that the answer names; empty without one.
 
-
-def _drawn(maps: np.ndarray, axes: int) -> np.ndarray:
-    """Return maps of inputs with some axes; those of the embedding of tokens are summed."""
-    return maps.sum(axis=-1) if axes == 2 < maps.ndim else maps
+    ``model`` is a Python expression.
+    """
+    if not (method := known_method(choice.taken)):
+        return ""
+    parts = [repr(choice.taken), model, "first_input", f"{int(choice.targets[0])}"]
+    parts += [f"explain_input={choice.explained!r}"] if choice.explained else []
+    parts += [f"seed={choice.seed}, keys=[{choice.names[0]!r}]"] if method.is_random else []
+    if parameter := choice.started.get(choice.taken):
+        start = f"np.load({str(directory / BASELINE)!r})" if directory else "choice.baseline"
+        parts.append(f"{parameter}={start}")
+    return f"attribution.explain({', '.join(parts)})"

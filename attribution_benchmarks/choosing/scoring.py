@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import math
 import os
 import pathlib
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import attribution
 from attribution import METHODS
 from attribution.errors import BadInput, MissedSum
+from attribution.methods.method import ARRAYS
 from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
@@ -87,8 +89,8 @@ def rounds(
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
     chosen = named(_default_methods() if methods is None else methods)
-    if problem.absent is not None:
-        chosen = {name: _starting_at(problem.absent, method) for name, method in chosen.items()}
+    started = {} if problem.absent is None else _started(chosen)
+    chosen |= {name: _starting_at(problem.absent, chosen[name], started[name]) for name in started}
     first = examples.without(range(1, len(examples.names)))
     trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
@@ -116,6 +118,11 @@ def rounds(
             names=part.names,
             targets=found.targets,
             maps=directory / "maps",
+            explained=explain_input,
+            seed=seed,
+            run=_digest(examples, chosen, seed),
+            baseline=None if problem.absent is None else problem.absent[np.newaxis],
+            started={name: started[name] for name in some if name in started},
             _held=held,
         )
 
@@ -212,14 +219,31 @@ def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.nd
     return {condition: np.mean(each, axis=0) for condition, each in under.items()}
 
 
-def _starting_at(absent: np.ndarray, method: MethodLike) -> MethodLike:
-    """Return a method of a name with the values of absent features, (features,), as its baseline, where it has one."""
-    if not isinstance(method, str):
-        return method
-    known = attribution.resolve_method(method)
-    start = {"baseline": absent, "references": absent[np.newaxis]}
-    given = {name: value for name, value in start.items() if name in known.defaults}
-    return dataclasses.replace(known, function=functools.partial(known.function, **given)) if given else method
+def _started(methods: Mapping[str, MethodLike]) -> dict[str, str]:
+    """Return method -> its parameter that takes the values of absent features, of those of a name that have one."""
+    found = {}
+    for name, method in methods.items():
+        known = attribution.resolve_method(method).defaults if isinstance(method, str) else {}
+        if parameter := next((each for each in ARRAYS if each in known), ""):
+            found[name] = parameter
+    return found
+
+
+def _starting_at(absent: np.ndarray, name: Any, parameter: str) -> MethodLike:
+    """Return a method with the values of absent features, (features,), as its baseline."""
+    known = attribution.resolve_method(name)
+    value = absent[np.newaxis] if parameter == "references" else absent
+    return dataclasses.replace(known, function=functools.partial(known.function, **{parameter: value}))
+
+
+def _digest(examples: Examples, methods: Iterable[str], seed: int) -> str:
+    """Return a digest of what all rounds have in common."""
+    arrays = [examples.inputs, examples.targets, *examples.others.values(), *map(examples.truth.get, ["background"])]
+    found = hashlib.sha256(repr((examples.names, sorted(examples.masks), sorted(methods), seed)).encode())
+    for array in arrays:
+        if array is not None:
+            found.update(np.asarray(array).tobytes())
+    return found.hexdigest()
 
 
 def _default_methods() -> list[str]:

@@ -65,7 +65,8 @@ def test_several_inputs_of_floating_point_are_described_together(inspect, tmp_pa
     assert {name: maps.shape for name, maps in known["maps"].items()} == {"age": (2, 3), "pay": (2, 3)}
 
 
-def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_path):
+def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skimage", None)  # not installed
     keras.Sequential(
         [keras.Input((12, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
     ).export(tmp_path, verbose=False)
@@ -74,6 +75,10 @@ def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_pat
     assert "gradient" in apply and "rise" in apply and "grad_cam" not in apply and "guided_backprop" not in apply
     (reason,) = [line for line in said.splitlines() if line.split()[:1] == ["grad_cam"]]
     assert "the model has no convolution" in reason
+    assert any(
+        line.startswith("  xrai ") and "xrai needs scikit-image: pip install" in line for line in said.splitlines()
+    )
+    assert "only to inputs in a range, 0 to 1 unless --parameters=low=0,high=255: lrp_epsilon_gamma_box" in said
     model = attribution.load_model(tmp_path)
     for name in apply:  # what is said to apply does
         options = {"masks": 4} if name == "rise" else {}

@@ -1,22 +1,29 @@
 """From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
 
+import base64
 import dataclasses
 import functools
+import io
 import json
+import pathlib
 import re
+import shlex
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import attribution
 import attribution_benchmarks
-from attribution import cli
+from attribution import cli, plotting
 from attribution.errors import BadInput
+from attribution.explain import __main__ as explaining
 from attribution_benchmarks.choosing import __main__ as command
-from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing import cards, page, scoring
 from attribution_benchmarks.choosing.choice import WORTH, Choice
+from attribution_benchmarks.metrics.map_values import spearman
 
 INPUTS = 12
 
@@ -103,7 +110,7 @@ def test_the_page_answers_first_and_shows_every_map(chosen):
     text = (directory / "index.html").read_text(encoding="utf-8")
     places = [text.index(part) for part in ("Take Gradient x Input", "<h2>Methods</h2>", "<h2>Maps</h2>")]
     assert places == sorted(places)
-    assert text.count("data:image/png;base64,") == 1 and "http-equiv" not in text
+    assert text.count("data:image/png;base64,") == 4 * 4 and "http-equiv" not in text
     saved = json.loads((directory / "choice.json").read_text(encoding="utf-8"))
     assert saved["best"] == "gradient_x_input" and len(saved["methods"]) == 3 == len(found.verdict.standings)
 
@@ -190,9 +197,49 @@ def test_words_are_those_of_the_scored_inputs(network, pictures, monkeypatch):
         def savefig(self, content, **options):
             content.write(b"")
 
-    monkeypatch.setattr(page.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
-    list(page._figures(first, None, words, None))
+    monkeypatch.setattr(cards.plotting, "plot", lambda maps, inputs, **_: drawn.append(inputs.tolist()) or Figure())
+    list(cards.cards(first, None, words, None))
     assert drawn == [[[f"word {name}"] for name in first.names]]
+
+
+def test_maps_are_drawn_over_their_inputs_once_for_the_same_maps(chosen):
+    """LRP-epsilon is gradient times input on a linear network."""
+    found, _ = chosen
+    again = dataclasses.replace(found, verdict=_doubled(found.verdict))
+    first, *others = cards.cards(again)
+    assert len(first.images) == 4 and first.below[0] == f"0, class {found.targets[0]}"
+    titles = [each.title for each in others]
+    assert titles[0] == "Gradient x Input (also Gradient x Input)" and len(titles) == 3
+    over = np.asarray(Image.open(io.BytesIO(base64.b64decode(others[0].images[0][0].partition(",")[2]))))
+    expected = plotting.painted({"": found.read_maps("gradient_x_input", [0])}, found.inputs[:1])[1][""][0]
+    np.testing.assert_allclose(over / 255, expected, atol=0.5 / 255 + 1e-6)
+
+
+def _doubled(verdict):
+    return dataclasses.replace(verdict, standings=[verdict.standings[0], *verdict.standings])
+
+
+def test_the_nearest_maps_are_those_of_the_highest_rank_correlation(chosen):
+    found, _ = chosen
+    names = list(METHODS)
+    maps = {name: found.read_maps(name, range(INPUTS)) for name in names}
+    for name, (other, value) in found.nearest().items():
+        each = {one: spearman(maps[name], maps[one]).mean() for one in names if one != name}
+        assert value == pytest.approx(max(each.values())) and other == max(each, key=each.get)
+
+
+def test_vectors_have_a_bar_for_each_feature():
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    rows = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+    found = attribution_benchmarks.choose(model, rows, methods=["gradient_x_input"], feature_names=list("abcdef"))
+    inputs, card = cards.cards(found)
+    assert [name for name, _ in card.bars] == list("abcdef") and not card.images
+    values = found.read_maps("gradient_x_input", range(3))
+    for (_, cells), column in zip(card.bars, values.T, strict=True):
+        for (_, start, end), value, row in zip(cells, column, values, strict=True):
+            span = max(row.max(), 0) - min(row.min(), 0)
+            assert end - start == pytest.approx(100 * abs(value) / span, abs=0.11)
+    assert inputs.bars[0][1][0][0] == plotting.short_number(rows[0, 0], 3)
 
 
 def test_a_single_input_has_no_interval(network, pictures):
@@ -227,6 +274,8 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
         assert values[name] == pytest.approx(1, abs=1e-3)
         assert name == "occlusion" or found.missed[name] < 1e-4
     assert "shares of the score" not in str(found)
+    found = attribution_benchmarks.choose(model, rows[:4], methods={"a": "integrated_gradients"})  # by its label
+    assert found.verdict.standings[0].agreement.value > 0.9 and found.started == {"a": "baseline"}
     found = attribution_benchmarks.choose(model, rows, methods=[exact, "gradient_x_input"], background=0)
     assert found.verdict.best.method == "gradient_x_input"
 
@@ -244,10 +293,59 @@ def test_occlusion_of_few_features_is_best_by_definition():
     assert "by definition" not in str(more) and "when features are removed" in str(more)
 
 
+def _of(found, **agreements):
+    """Return a choice of a verdict with these agreements, all above their references, the first one the best."""
+    one = found.verdict.standings[0]
+    standings = [
+        dataclasses.replace(
+            one, method=name, agreement=one.agreement._replace(value=value), recommended=True, as_good=not place
+        )
+        for place, (name, value) in enumerate(agreements.items())
+    ]
+    verdict = dataclasses.replace(found.verdict, standings=standings)
+    return dataclasses.replace(
+        found, verdict=verdict, missed=dict.fromkeys(agreements, 0.0), passes=dict.fromkeys(agreements, 1)
+    )
+
+
+@pytest.fixture
+def three(chosen, monkeypatch):
+    """A choice of three methods, whose maps differ."""
+    found = _of(chosen[0], occlusion=0.991, lime=0.985, deeplift=0.9, lrp_epsilon=0.88)
+    monkeypatch.setattr(Choice, "groups", [["occlusion"], ["lime"], ["deeplift", "lrp_epsilon"]])
+    return found
+
+
+def test_small_differences_are_named_with_the_cheapest(three):
+    text = str(dataclasses.replace(three, passes={"occlusion": 31, "lime": 9, "deeplift": 2, "lrp_epsilon": 1}))
+    assert "Below Occlusion by less than 0.02, which is significant but small: LIME." in text
+    assert "The cheapest of them is LIME, in passes of an input 9 to 31." in text
+    assert "It removes positions itself" in text and "that do not, DeepLIFT (rescale) agrees best: 0.90" in text
+
+
+def test_a_sum_that_the_best_misses_names_the_best_that_does_not(three):
+    text = str(
+        dataclasses.replace(three, missed={"occlusion": 0.07, "lime": np.nan, "deeplift": 0.01, "lrp_epsilon": 0})
+    )
+    assert "Of those that miss it by less, DeepLIFT (rescale) agrees best: 0.90" in text
+
+
+def test_methods_that_no_test_shows_are_counted(three):
+    standings = [dataclasses.replace(one, recommended=not place) for place, one in enumerate(three.verdict.standings)]
+    few = dataclasses.replace(three, verdict=dataclasses.replace(three.verdict, standings=standings))
+    assert "Above each reference alone, but not after correction for the number of methods: LIME, DeepLIFT" in str(few)
+    six = _of(three, **dict.fromkeys(("occlusion", "lime", "deeplift", "lrp_gamma", "gradient", "rise"), 0.9))
+    best, *others = six.verdict.standings
+    standings = [best, *(dataclasses.replace(one, references={"random_weights": (0.0, 0.5)}) for one in others)]
+    six = dataclasses.replace(six, verdict=dataclasses.replace(six.verdict, standings=standings))
+    assert "LIME, DeepLIFT (rescale), LRP-γ and 2 others (5 methods)." in str(six)
+
+
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
-    assert "no attention" in page.write(found, tmp_path).read_text(encoding="utf-8")
+    assert page.write(found, tmp_path)
+    assert "no attention" in (tmp_path / "index.html").read_text(encoding="utf-8")
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
 
@@ -371,6 +469,59 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     )  # fmt: skip
     assert code == 0 and said.out.startswith("Take Gradient x Input: ")
     assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
+
+
+def test_a_finished_page_is_kept_while_the_command_runs_again(network, pictures, tmp_path, capsys, monkeypatch):
+    np.save(tmp_path / "inputs.npy", pictures)
+    given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", f"--output_dir={tmp_path}/choice"]
+    methods = "--methods=gradient,kernel_shap"
+    _, said = run(capsys, *given, methods)
+    notes = [line for line in said.err.splitlines() if "inputs" in line and line.startswith("note: ")]
+    assert [line.partition(" has ")[2] for line in notes] == ["4 of 12 inputs and 1 of 2 methods", "4 of 12 inputs"]
+    before, pages = (tmp_path / "choice" / "index.html").read_bytes(), []
+    all_rounds = scoring.rounds
+
+    def rounds(*arguments, **options):
+        for found in all_rounds(*arguments, **options):
+            yield found
+            pages.append((tmp_path / "choice" / "index.html").read_bytes())
+
+    monkeypatch.setattr(scoring, "rounds", rounds)
+    _, said = run(capsys, *given, methods)
+    assert pages == [before] * 3 and "has 4 of" not in said.err
+    pages.clear()
+    run(capsys, *given, methods, "--target=1")
+    assert pages[0] != before  # another run
+
+
+@pytest.mark.parametrize(
+    ("method", "suffix"),
+    [("integrated_gradients", "npy"), ("expected_gradients", "npy"), ("gradient", "npy"), ("kernel_shap", "csv")],
+)
+def test_the_printed_lines_give_the_stored_map(method, suffix, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keras.utils.set_random_seed(4)
+    inputs = [keras.Input((1,), name=name) for name in "abcd"] if suffix == "csv" else [keras.Input((4,))]
+    joined = keras.layers.Concatenate()(inputs) if suffix == "csv" else inputs[0]
+    hidden = keras.layers.Dense(9, "softplus")(joined)
+    keras.Model(inputs, keras.layers.Dense(2)(hidden)).save("model.keras")
+    rows = np.random.default_rng(0).normal(3, size=(9, 4)).astype(np.float32)
+    np.save("rows.npy", rows)
+    np.savetxt("rows.csv", rows, delimiter=",", header="a,b,c,d", comments="")
+    code, said = run(capsys, "--model=model.keras", f"--images=rows.{suffix}", f"--methods={method}", "--seed=3")
+    *_, line, python = said.out.splitlines()
+    assert code == 0 and ("the values that replace removed features" in said.out) is (method != "gradient")
+    (stored,) = (np.load(path) for path in sorted(pathlib.Path("choice/maps", method).glob("*.npy"))[:1])
+    arguments = shlex.split(line)
+    assert arguments[:2] == ["attribution-benchmarks", "explain"] and ("baseline.npy" in line) is (method != "gradient")
+    assert cli.execute(explaining.main, explaining.FLAGS, explaining.__doc__, arguments[1:]) == 0
+    maps = np.load("map.npz")
+    parts = [maps[f"{method}/{name}"].ravel() for name in "abcd"] if suffix == "csv" else [maps[method]]
+    np.testing.assert_allclose(np.concatenate(parts, axis=None), stored, rtol=1e-5, atol=1e-6)
+    first = {name: rows[:1, [place]] for place, name in enumerate("abcd")} if suffix == "csv" else rows[:1]
+    found = eval(python, {"attribution": attribution, "np": np, "first_input": first})
+    found = np.concatenate([found[name].ravel() for name in "abcd"]) if suffix == "csv" else found[0]
+    np.testing.assert_allclose(found, stored, rtol=1e-5, atol=1e-6)
 
 
 def test_a_command_that_is_stopped_prints_what_is_known(network, pictures, tmp_path, capsys, monkeypatch):

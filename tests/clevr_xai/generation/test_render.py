@@ -96,7 +96,7 @@ def test_the_light_casts_a_shadow():
 @pytest.mark.parametrize("missing", ["mitsuba", "oidn"])
 def test_without_the_extra_one_line_names_it(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)  # importing it raises ImportError
-    with pytest.raises(BadInput, match="rendering needs .*pip install 'mitsuba") as error:
+    with pytest.raises(BadInput, match=r"rendering needs .*pip install 'mitsuba") as error:
         _render.check_available()
     assert missing in str(error.value) and "\n" not in str(error.value)
 
