@@ -390,8 +390,9 @@ class Results:
         titles = {name: title for part in self.parts for name, title in part.titles.items()}
         tests = significance.compare_columns(built, scores)
         tested = [one for one in tests.values() if one.has_power()]
-        none = [f"{text}." for text in [summary.no_verdict(tested)] if text]
-        return "\n".join([*none, *summary.advice(built, tests, Names(titles)), *summary.caveats(tested)])
+        none = summary.no_verdict(tested)
+        lines = [f"{none}."] if none else summary.advice(built, tests, Names(titles))
+        return "\n".join([*lines, *summary.caveats(tested)])
 
     def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str, dict[str, str]]:
         """Return the scores of one method or baseline by table and column, its title, and why tables lack it.

@@ -27,12 +27,12 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_400,
+    "lines outside tests": 74_560,
     "files outside tests": 330,
-    "lines of tests": 46_400,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 122,
+    "lines of tests": 46_460,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 123,
     "highest complexity": 21,
-    "public names": 1_027,
+    "public names": 1_033,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,

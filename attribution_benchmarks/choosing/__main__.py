@@ -121,11 +121,12 @@ def main(flag_values: flags.FlagValues) -> None:
                 feature_names=found_inputs.features, output_dir=directory,
                 batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
             ):  # fmt: skip
-                write(found)
                 last = found
-    except KeyboardInterrupt:
+                write(found)
+    except BaseException as error:  # native code can turn an interrupt into another exception
         page.stop(directory)
-        _note(page.STOPPED)
+        if isinstance(error, KeyboardInterrupt):
+            _note(page.STOPPED)
         raise
     finally:
         _print_answer(last, directory, commands)
