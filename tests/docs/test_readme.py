@@ -157,7 +157,7 @@ def test_the_readmes_command_explains_the_bundled_picture(tmp_path, monkeypatch,
     _, module, *arguments = shlex.split(command_line.replace("\\\n", " "))
     arguments[-1] = f"--output={tmp_path / 'maps.png'}"
     assert execute(command.main, command.FLAGS, command.__doc__, [module, *arguments, "--methods=gradient"]) == 0
-    assert capsys.readouterr().out.startswith(f"zebra: class {OBJECTS.index('zebra')} ")
+    assert capsys.readouterr().out.startswith(f"zebra: class {OBJECTS.index('zebra')}: ")
     assert Image.open(tmp_path / "maps.png").size[0] > 500
 
 
