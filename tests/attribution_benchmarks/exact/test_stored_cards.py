@@ -56,7 +56,7 @@ def leaves(value, *place):
 
 
 def assert_is_stored(name):
-    """Processors round in other ways, which decides between near values of random numbers."""
+    """Up to rounding, which differs between processors: a unit of the third digit; 3 % of what is random in a metric."""
     found = dict(leaves(json.loads(cards.as_json({name: measured(name)}))[name]))
     stored = dict(leaves(json.loads(cards.FILE.read_text())[name]))
     numbers = {place for place, value in stored.items() if type(value) in (int, float)}
@@ -64,7 +64,7 @@ def assert_is_stored(name):
         place: value for place, value in stored.items() if place not in numbers
     }
     for place in numbers:
-        assert found[place] == pytest.approx(stored[place], rel=0.03, abs=1e-6), place
+        assert found[place] == pytest.approx(stored[place], rel=0.03 if "noise" in place else 0.01, abs=1e-6), place
 
 
 @pytest.mark.parametrize("name", BLIND)
