@@ -56,7 +56,7 @@ def leaves(value, *place):
 
 
 def assert_is_stored(name):
-    """Up to rounding, which differs between processors: a unit of the third digit; 3 % of what is random in a metric."""
+    """Up to rounding, which differs between processors: a unit of the third digit; 3 % of a metric's own noise."""
     found = dict(leaves(json.loads(cards.as_json({name: measured(name)}))[name]))
     stored = dict(leaves(json.loads(cards.FILE.read_text())[name]))
     numbers = {place for place, value in stored.items() if type(value) in (int, float)}
