@@ -3,6 +3,7 @@
 import concurrent.futures
 import functools
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import pathlib
 import signal
@@ -95,6 +96,7 @@ def functions(place):
 
 @pytest.fixture(scope="module")
 def children(place):
+    multiprocessing.forkserver._forkserver._stop()  # one of other tests may have another environment
     with only_run(place / "work") as lock:
         found = Processes(lock)
         yield found
