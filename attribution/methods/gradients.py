@@ -26,7 +26,9 @@ NOISE_SCALES = ("range", "absolute")
 _SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
 _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
-_HALVINGS = 4  # from the coarsest path to the finest; each path reuses all gradients of the one before
+# From the coarsest path of a tolerance to the finest; each path reuses all gradients of the one before.
+_HALVINGS = 4
+_COARSEST = 3  # steps of a path for an error of maps, which a coarse map seldom passes by chance
 
 
 def gradient(queries: ModelQueries) -> np.ndarray:
@@ -301,12 +303,14 @@ def step_levels(steps: int) -> list[int]:
 
 
 def error_levels(steps: int) -> list[int]:
-    """Return the numbers of steps that ``map_error`` tries: those of ``step_levels`` below ``steps``, and ``steps``.
+    """Return the numbers of steps that ``map_error`` tries: 3 to 5, each then twice the one before, and ``steps``.
 
-    >>> error_levels(50)
-    [4, 8, 16, 32, 50]
+    >>> error_levels(300)
+    [5, 10, 20, 40, 80, 160, 300]
     """
-    return [*(level for level in step_levels(steps) if level < steps), steps] if steps >= 2**_HALVINGS else [steps]
+    halvings = max((steps // _COARSEST).bit_length() - 1, 0)
+    coarsest = -(-steps // 2**halvings)
+    return [*(coarsest * 2**halving for halving in range(halvings)), steps]
 
 
 def path_means(

@@ -45,6 +45,8 @@ def gap(model, point, steps):
 def test_levels_double_until_the_number_of_steps():
     assert step_levels(300) == [19, 38, 76, 152, 304] and step_levels(160) == [10, 20, 40, 80, 160]
     assert step_levels(1) == [1, 2, 4, 8, 16]
+    assert error_levels(300) == [5, 10, 20, 40, 80, 160, 300] and error_levels(24) == [3, 6, 12, 24]
+    assert error_levels(6) == [3, 6] and error_levels(5) == [5] and error_levels(1) == [1]
 
 
 def test_each_input_stops_where_it_is_complete(model):
@@ -108,7 +110,7 @@ def test_a_map_that_needs_all_points_is_that_of_no_error(model):
         "integrated_gradients", model, np.array([JUMPING], np.float32), 0, points=161, quadrature="uniform"
     )
     np.testing.assert_allclose(maps, full, rtol=1e-6)
-    assert counts["backward"] >= 161 and error_levels(50)[-1] == 50 and error_levels(10) == [10]
+    assert counts["backward"] >= 161
 
 
 def test_no_tolerance_takes_all_points(model):
