@@ -246,8 +246,8 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    listing = cli.listing(flag_values.model)
-    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, listing=listing)
+    hint = cli.inspect_hint(flag_values.model)
+    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, hint=hint)
     if not flag_values.methods:
         if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
@@ -265,14 +265,14 @@ def _explained(
             kept = applicable(methods)
             if len(kept) == len(methods):  # an input or a parameter is wrong
                 raise
-            _note(listing)
+            _note(hint)
             return kept, *explain(kept)
         from attribution.trial import try_method  # it loads more, and is needed by this error alone
 
         ((method, _),) = methods.values()
         if try_method(method, model, None, inputs.explain_input).applies:
             raise
-        raise BadInput(f"{error}; {listing}") from error
+        raise BadInput(f"{error}; {hint}") from error
 
 
 def _arrays_by_name(
@@ -439,10 +439,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, listing: str) -> _Chosen:
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, hint: str) -> _Chosen:
     """Return the methods that apply to the model, and print why others are skipped.
 
-    ``listing`` says what lists those that apply, for the error if there are none.
+    ``hint`` ends the error if there are none.
     """
     first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
     kept: _Chosen = {}
@@ -462,7 +462,7 @@ def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets
             reason = error
             _note(f"'{label}' is skipped: {error}")
     if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {listing}")
+        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {hint}")
     return kept
 
 

@@ -81,8 +81,6 @@ cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 def main(flag_values: flags.FlagValues) -> None:
     """Read the inputs, score, and write the page after each round."""
-    from attribution_benchmarks.choosing import page, scoring
-
     _check_flags(flag_values)
     table = table_of(flag_values.images)
     targets = _targets(flag_values.target)
@@ -101,6 +99,9 @@ def main(flag_values: flags.FlagValues) -> None:
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
     words = _words(flag_values.tokens, found_inputs)
+
+    from attribution_benchmarks.choosing import page, scoring  # slow, and invalid inputs need neither
+
     directory = pathlib.Path(flag_values.output_dir)
 
     def write(found: Any) -> None:

@@ -105,7 +105,7 @@ class Choice:
     def title(self, method: str) -> str:
         """Return the printed name of a method or of a reference; of its own maps that by which they differ."""
         if known := known_method(method):
-            return known.title.replace(", ", " with ")  # commas separate titles
+            return known.title
         return _REFERENCES.get(method, method.rpartition(":")[2])
 
     @property

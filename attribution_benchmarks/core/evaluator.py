@@ -300,6 +300,12 @@ class ShardedRun:
         """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
         return self.evaluator.run(self._batches(self.items, self.rows), progress)
 
+    def check_methods(self) -> None:
+        """Raise ``explainer.Inapplicable`` for methods that cannot explain the first input, if it lacks numbers."""
+        if self.missing(self.items[:1]):
+            for part in self._batches(self.items[:1], 1):
+                self.evaluator.explainer.check_methods(part.load())
+
     def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
         """Return the names of some inputs and what exists of their numbers; None where all do."""
         names, complete = [], True

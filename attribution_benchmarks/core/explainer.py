@@ -12,7 +12,7 @@ import io
 import json
 import pathlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,16 +149,22 @@ class Explainer:
             return self._explained_together(model, names, batch)
         except BrokenContract:
             raise
-        except BadInput as error:
-            first, refused = batch.take([0]), {}
-            for name in names:
-                try:
-                    self._explained_together(model, [name], first)
-                except BadInput as of_method:
-                    refused[name] = str(of_method)
-            if refused:
-                raise Inapplicable(str(error), refused) from error
+        except BadInput:
+            self.check_methods(batch.take([0]), model, names)
             raise
+
+    def check_methods(self, batch: Batch, model: Any = None, names: Iterable[str] | None = None) -> None:
+        """Raise ``Inapplicable`` if methods, by default all, cannot explain a batch on a model, by default the own."""
+        refused = {}
+        for name in self.methods if names is None else names:
+            try:
+                self._explained_together(model or self.model, [name], batch)
+            except BrokenContract:
+                raise
+            except BadInput as error:
+                refused[name] = str(error)
+        if refused:
+            raise Inapplicable(next(iter(refused.values())), refused)
 
     def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         with warnings.catch_warnings():

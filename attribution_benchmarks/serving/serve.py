@@ -179,7 +179,7 @@ def _export(
         export(saved, target, methods, score=score, left_out=left_out)
     except BadInput as error:
         left_out = {"": f"it is skipped: {error}"}
-    for reason in [*left_out.values(), *([cli.listing(saved)] if left_out else [])]:
+    for reason in [*left_out.values(), *([cli.inspect_hint(saved)] if left_out else [])]:
         print_line(f"{name}: {reason}", file=sys.stderr)
 
 
