@@ -341,7 +341,9 @@ def verdicts(differences: np.ndarray) -> np.ndarray:
 def compared(record: Mapping[str, Any]) -> dict[tuple[str, str], np.ndarray]:
     """Return the verdicts of the first minus the second metric by truth and error, (cells,), of all ranked pairs."""
     names = ranked(record["metrics"])
-    values, pairs = agreements(record, names), np.array(list(itertools.permutations(range(len(names)), 2)))
+    values, pairs = agreements(record, names), np.array([*itertools.permutations(range(len(names)), 2)], int)
+    if len(names) < 2:
+        return {}
     found = verdicts(values[pairs[:, 0]] - values[pairs[:, 1]])
     return {(names[first], names[second]): each for (first, second), each in zip(pairs, found, strict=True)}
 
