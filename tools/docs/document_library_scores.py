@@ -267,13 +267,18 @@ def _markers() -> dict[str, dict[str, str]]:
     return {OWN: own, **others}
 
 
-def main() -> None:
-    """Write both."""
+def measured_tables() -> dict[str, Table]:
+    """Return the stored scores of each benchmark under the definitions that there are."""
     record, defined = json.loads(SCORES.read_text("utf-8"))["scores"], set(cells())
     for columns in itertools.chain.from_iterable(of_place.values() for of_place in record.values()):
         for cell in columns.keys() - defined:  # no longer a definition
             del columns[cell]
-    tables = {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
+    return {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
+
+
+def main() -> None:
+    """Write both."""
+    tables = measured_tables()
     samples = {place: np.array(list(table.resampled())) for place, table in tables.items()}
     head = ["scores", "methods", "definitions", "networks", *(f"{name} %" for name in COMPONENTS)]
     head += [f"{name} %, equal ones once" for name in COMPONENTS[:2]]
