@@ -42,7 +42,14 @@ from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many, with_parameters
-from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
+from attribution.explained_inputs import (
+    ExplainedInputs,
+    check_class_names,
+    explained_inputs,
+    read_and_explained,
+    table_of,
+    words_of,
+)
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -158,8 +165,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.list_layers:
         _print_layers(model, explain_input)
         return
-    if names and len(names) != model.num_classes:
-        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
+    check_class_names(names, flag_values.class_names, model)
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
@@ -305,18 +311,20 @@ def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> 
     BadInput
         If no input can be plotted and their maps are written to no file.
     """
-    bars = [name for name, array in shown.items() if array.ndim == 2 or (array.ndim == 1 and len(shown) > 1)]
+    with_bars = (2,) if len(shown) == 1 else (1, 2)
+    bars = [name for name, array in shown.items() if array.ndim in with_bars]
     others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
-    if not bars and not others and not flag_values.maps:
+    if not any((bars, others, flag_values.maps)):
         shapes = listed(array.shape for array in shown.values()).replace("'", "")
         raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
-    path = pathlib.Path(flag_values.output)
     figures = {flag_values.output: bars} if bars else {}
-    for name in others:
-        alone = len(shown) == 1
-        named = re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}")
-        figures[flag_values.output if alone else os.fspath(path.with_name(named))] = [name]
-    return figures
+    if len(shown) == 1 and others:
+        return {flag_values.output: others}
+    path = pathlib.Path(flag_values.output)
+    return figures | {
+        os.fspath(path.with_name(re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}"))): [name]
+        for name in others
+    }
 
 
 def _print_layers(model: Model, explain_input: str) -> None:

@@ -31,7 +31,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
     block of code fails; ``BadInput`` if the system killed one. With ``number <= 1``, this process computes.
     """
     if number <= 1:
-        yield _in_this_process
+        yield lambda function, tasks, chunksize=1: map(function, tasks)
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
@@ -62,10 +62,6 @@ def killed_worker_is_bad_input() -> Iterator[None]:
         raise BadInput(
             "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
         ) from error
-
-
-def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
-    return map(function, tasks)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import itertools
 import sys
-from typing import Any
 
 from absl import flags
 

@@ -177,7 +177,8 @@ def _settings_of(benchmark: Benchmark, settings: RunSettings | None) -> RunSetti
     if settings is None:
         return benchmark.settings()
     if type(settings) is not benchmark.settings:
-        raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
+        kind = f"{benchmark.settings.__module__}.{benchmark.settings.__qualname__}"
+        raise BadInput(f"{benchmark.title} has settings of the type {kind}, not {settings!r}")
     return settings
 
 
@@ -231,11 +232,11 @@ def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str,
 
 def _selected(benchmark: Benchmark, metrics: Sequence[str | Metric] | None) -> dict[str, Metric]:
     """Return metrics by name, the benchmark's own where None."""
-    given = [metric for metric in metrics or () if isinstance(metric, Metric)]
-    names = benchmark.default_metrics if metrics is None else [name for name in metrics if isinstance(name, str)]
-    found = dict(benchmark.select_metrics(names)) if names or not given else {}
-    for metric in given:
-        if found.setdefault(metric.name, metric) != metric:
+    chosen = benchmark.default_metrics if metrics is None else metrics
+    names = [metric for metric in chosen if isinstance(metric, str)]
+    found = dict(benchmark.select_metrics(names)) if names or not chosen else {}
+    for metric in chosen:
+        if isinstance(metric, Metric) and found.setdefault(metric.name, metric) != metric:
             raise BadInput(f"metrics has two metrics called '{metric.name}'; give yours another name")
     return found
 
@@ -252,10 +253,6 @@ def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
     for control in controls:
         if control.name in names:
             raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Evaluation(abc.ABC):

@@ -86,16 +86,9 @@ class Explainer:
             if callable(code.function):  # a user's
                 changed: dict[str, Any] = {"maps" if control.maps else "disturb": code.function}
                 self.controls[name] = dataclasses.replace(control, **changed)
-
-        def under(control: Control) -> list[str]:
-            wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
-            return [name for name in self.methods if wanted is None or name in wanted]
-
-        self.sources = (
-            *map(MapSource, self.methods),
-            *(MapSource(name, control.name) for control in controls if control.disturb for name in under(control)),
-            *(MapSource(control=control.name) for control in controls if control.maps),
-        )
+        if not isinstance(controlled, Mapping):
+            controlled = dict.fromkeys(self.controls, self.methods if controlled is None else controlled)
+        self.sources = (*map(MapSource, self.methods), *_under_controls(self.methods, controls, controlled))
 
     def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes)."""
@@ -174,6 +167,15 @@ class Explainer:
                 explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
                 resize=True,
             )  # fmt: skip
+
+
+def _under_controls(
+    methods: Iterable[str], controls: Sequence[Control], controlled: Mapping[str, Any]
+) -> Iterator[MapSource]:
+    """Yield the methods under each control that disturbs them, then the controls that make maps."""
+    for control in filter(lambda each: each.disturb, controls):
+        yield from (MapSource(name, control.name) for name in methods if name in controlled.get(control.name, ()))
+    yield from (MapSource(control=control.name) for control in controls if control.maps)
 
 
 class _ExplainFunction:

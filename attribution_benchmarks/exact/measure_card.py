@@ -246,7 +246,7 @@ def trial_networks() -> tuple[KnownNetwork, ...]:
     for network in found.values():
         path = str(network.model.path)
         if path not in declared:
-            copy = _copies() / str(len(declared))
+            copy = pathlib.Path(_folder().name) / str(len(declared))
             shutil.copytree(path, copy)
             parts = (4, 4) if network.group == "images" else (network.batch.pictures.shape[1],)
             Deletions(parts, 0.0).save(find_saved_model(copy))
@@ -258,10 +258,6 @@ def trial_networks() -> tuple[KnownNetwork, ...]:
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()  # removed when Python ends
-
-
-def _copies() -> pathlib.Path:
-    return pathlib.Path(_folder().name)
 
 
 def measure_card(metric: Metric, parameters: str = "", names: Sequence[str] = NETWORKS) -> Card:

@@ -49,15 +49,11 @@ def shares(text: str) -> dict[_Score, np.ndarray]:
 
     Scores that were not compared with every baseline are skipped, and columns that have no marks.
     """
-    tables = [cells(text, kind) for kind in KINDS]
-    known = [
-        score for score, cell in cells(text, "method").items() if "n/a" not in cell and score[1] not in WITHOUT_MARKS
-    ]
-    found = {}
-    for score in known:
-        numbers = [re.fullmatch(r"(\d+) \(\d+–(\d+)\)", table[score]) for table in tables if score in table]
-        if numbers:
-            found[score] = np.array([[int(each[1]), int(each[2])] for each in numbers if each])
+    tables, found = [cells(text, kind) for kind in KINDS], {}
+    for score, cell in cells(text, "method").items():
+        shown = "\n".join(table[score] for table in tables if score in table)
+        if shown and "n/a" not in cell and score[1] not in WITHOUT_MARKS:
+            found[score] = np.array(re.findall(r"(?m)^(\d+) \(\d+–(\d+)\)$", shown)).astype(int)
     return found
 
 

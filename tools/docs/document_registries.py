@@ -166,10 +166,6 @@ def _range(metric: Metric) -> str:
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def _sheet(metric: Metric) -> str:
     card = cards()[metric.name]
     return f"""<a id="{metric.name}"></a>
@@ -183,7 +179,7 @@ def _sheet(metric: Metric) -> str:
 - **Cost.** {metric.cost}
 - **A random map gets** {metric.chance}
 - **Limitations.** {metric.criticism}
-- **Card.** {_sentence(card.phrase)} {" ".join(card.cautions())}"""
+- **Card.** {card.phrase[0].upper()}{card.phrase[1:]}. {" ".join(card.cautions())}"""
 
 
 if __name__ == "__main__":

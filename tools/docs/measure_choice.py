@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import pathlib
 import sys
@@ -210,33 +211,32 @@ def _column(results: Any, methods: Sequence[str], **where: str) -> dict[str, flo
 
 def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the shares of the way from the mean to the best method, means over cases."""
-    ranks = {name: _ranks(case["truth"]) for name, case in cases.items()}
-    shares: dict[str, list[float]] = {"chosen": [], "fixed": []}
-    masked: dict[str, list[float]] = {}
-    for name, case in cases.items():
-        truth, place = case["truth"], name.split()[0]
-        others = [ranks[other] for other in cases if other.split()[0] != place]
-        known = [method for method in truth if any(method in each for each in others)]
-        means = {method: np.mean([each[method] for each in others if method in each]) for method in known}
-        fixed = min(means, key=means.__getitem__, default="")
-        mean, best = np.mean(list(truth.values())), max(truth.values())
-        taken = {"chosen": truth.get(case["best"], mean), "fixed": truth.get(fixed, mean)}
-        for what, value in taken.items():
-            shares[what].append(float((value - mean) / (best - mean)))
-        if masses := case.get("mass"):
-            value = truth[max(masses, key=masses.__getitem__)]
-            masked.setdefault(place, []).append(float((value - mean) / (best - mean)))
+    places = {name: name.split()[0] for name in cases}
+    shares: dict[str, dict[str, list[float]]] = {}  # way of choosing -> benchmark -> cases
+    for name, place in places.items():
+        others = [_ranks(case["truth"]) for other, case in cases.items() if places[other] != place]
+        for way, share in _shares(cases[name], others).items():
+            shares.setdefault(way, {}).setdefault(place, []).append(share)
+    means = {way: {place: float(np.mean(each)) for place, each in found.items()} for way, found in shares.items()}
     return {
-        **{what: float(np.mean(values)) for what, values in shares.items()},
-        "by_masks": {place: float(np.mean(values)) for place, values in masked.items()},
+        **{way: float(np.mean([*itertools.chain(*shares[way].values())])) for way in ("chosen", "fixed")},
+        "by_masks": means.get("masks", {}),
         "by_benchmark": {
-            place: {
-                what: float(np.mean([v for v, name in zip(values, cases, strict=True) if name.split()[0] == place]))
-                for what, values in shares.items()
-            }
-            for place in dict.fromkeys(name.split()[0] for name in cases)
+            place: {"chosen": share, "fixed": means["fixed"][place]} for place, share in means["chosen"].items()
         },
     }
+
+
+def _shares(case: Mapping[str, Any], others: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the share of the way by way of choosing, of which one takes what is best in the ranks of ``others``."""
+    truth = case["truth"]
+    known = {method: [each[method] for each in others if method in each] for method in truth}
+    means = {method: np.mean(each) for method, each in known.items() if each}
+    taken = {"chosen": case["best"], "fixed": min(means, key=means.__getitem__, default="")}
+    if masses := case.get("mass"):
+        taken["masks"] = max(masses, key=masses.__getitem__)
+    mean, best = np.mean(list(truth.values())), max(truth.values())
+    return {way: float((truth.get(method, mean) - mean) / (best - mean)) for way, method in taken.items()}
 
 
 def _ranks(truth: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def shares():
-    """Return the shares of variance of the method and the library on each benchmark, all definitions and equal ones once."""
+    """Return the shares of the method and the library by benchmark, of all definitions and with equal ones once."""
     tables = document.measured_tables().values()
     assert len(tables) == len(document.TITLES)
     places = [(range(len(table.cells)), table.distinct()) for table in tables]
