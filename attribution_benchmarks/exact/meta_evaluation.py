@@ -288,11 +288,11 @@ def halves(networks: Sequence[Scored], names: Iterable[str], seed: int = 0) -> d
     have neither generators nor corruptions in common, but for the exact maps.
     """
     names = [name for name in ranked(names) if all(name in one.measured for one in networks)]
-    if len(names) < _FEWEST or len({generator_of(one.name) for one in networks}) < 2:
+    origin = np.repeat([generator_of(one.name) for one in networks], [len(one.truths) for one in networks])
+    if len(names) < _FEWEST or len(np.unique(origin)) < 2:
         return {}
     scores = np.stack([np.concatenate([one.measured[name].of_corruptions[0] for one in networks]) for name in names])
     errors = np.concatenate([one.errors.of_corruptions for one in networks], axis=1)
-    origin = np.repeat([generator_of(one.name) for one in networks], [len(one.truths) for one in networks])
     kinds, draw = np.array([kind for kind, _ in MAPS]), np.random.default_rng(seed)
     every = _by_input(scores, errors, kinds == kinds)
     found = []

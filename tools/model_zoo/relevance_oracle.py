@@ -221,24 +221,29 @@ class Network:
         if isinstance(layer, keras.Model):
             return self.run(layer, steps)
         if name in (*_MEANS, *_REARRANGED, *_SELECTED):
-
-            def call(*values):
-                refilled, others = _refilled((arguments, options), values)
-                return layer(*refilled, **others)
-
-            is_mean = name in _MEANS or getattr(layer, "interpolation", "nearest") != "nearest"
-            return self.step("mean" if is_mean else "move", call, steps, of=name)
+            return self._moved(layer, steps, arguments, options)
         if name in _ACTIVATIONS:
             return self.step("pass", layer, steps)
         if name in ("Activation", "Softmax"):
             return self._activated(steps[0], getattr(layer, "activation", ops.softmax))
-        if name in ("Add", "Multiply"):
-            terms = [leaf if isinstance(leaf, Step) else self._constant(leaf) for leaf in leaves]
-            kind, function = ("sum", _total) if name == "Add" else ("product", ops.multiply)
-            return self.step(kind, function, terms)
+        if name in _TERMS:
+            return self.step(
+                *_TERMS[name], [leaf if isinstance(leaf, Step) else self._constant(leaf) for leaf in leaves]
+            )
         if name not in _LAYERS:
             raise UnknownLayer(name)
         return _LAYERS[name](self, layer, *arguments, **options)
+
+    def _moved(self, layer, steps, arguments, options):
+        """Append a layer that only moves values, or takes means of them."""
+
+        def call(*values):
+            refilled, others = _refilled((arguments, options), values)
+            return layer(*refilled, **others)
+
+        name = type(layer).__name__
+        is_mean = name in _MEANS or getattr(layer, "interpolation", "nearest") != "nearest"
+        return self.step("mean" if is_mean else "move", call, steps, of=name)
 
     def _constant(self, values):
         return self.step("given", None, values=_double(values), varies=False)
@@ -439,6 +444,7 @@ def _double(values):
     return tf.cast(values, tf.float64) if values.dtype.is_floating else values
 
 
+_TERMS = {"Add": ("sum", _total), "Multiply": ("product", ops.multiply)}
 _LAYERS: Mapping[str, Callable] = {
     **dict.fromkeys(_CONVOLUTIONS, Network._convolution),
     "Dense": Network._dense,
