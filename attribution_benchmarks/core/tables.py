@@ -173,7 +173,6 @@ def wide(
     metrics: Mapping[str, str],
     titles: Mapping[str, str] | None = None,
     markdown: bool = False,
-    lines: Sequence[str] = ("method",),
     decimals: int | Mapping[str, int] = 1,
 ) -> str:
     """Return a table for reading: a line per method, and per metric our figure, its interval, the paper's figure.
@@ -192,40 +191,30 @@ def wide(
         Method -> printed name; by default the method's name.
     markdown
         Markdown instead of aligned text.
-    lines
-        Keys whose values identify a line, for instance ``("method", "pooling")``; a column each.
     decimals
         Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
     """
     titles = titles or {}
     selected = _by_kind(rows, metrics)
-    cells = _by_cell(selected, lines)
+    cells = {(row["method"], row["metric"]): row for row in selected}
+    if len(cells) < len(selected):
+        raise ValueError("several rows have the same metric and method")
     with_paper = {row["metric"] for row in selected if row.get("paper") is not None}
-    header = [*lines]
+    header = ["method"]
     for metric, heading in metrics.items():
         header += [heading, "95 %", *(["paper"] if metric in with_paper else [])]
-    kinds = {place: row.get("kind") for (place, _), row in cells.items()}
+    kinds = {method: row.get("kind") for (method, _), row in cells.items()}
 
-    def line(place: tuple[Any, ...]) -> list[str]:
-        found = [titles.get(value, str(value)) for value in place]
+    def line(method: str) -> list[str]:
+        found = [titles.get(method, method)]
         for metric in metrics:
             digits = decimals[metric] if isinstance(decimals, Mapping) else decimals
-            figures = _figures(cells.get((place, metric), {}), digits)
+            figures = _figures(cells.get((method, metric), {}), digits)
             found += figures if metric in with_paper else figures[:2]
         return found
 
-    body = [line(place) for place in kinds]
+    body = [line(method) for method in kinds]
     return markdown_table(header, body) if markdown else text_table(header, _ruled(body, list(kinds.values())))
-
-
-def _by_cell(
-    rows: Sequence[Mapping[str, Any]], lines: Sequence[str]
-) -> dict[tuple[tuple[Any, ...], str], Mapping[str, Any]]:
-    """Return rows by the values that identify their line and by their metric."""
-    cells = {(tuple(row[key] for key in lines), row["metric"]): row for row in rows}
-    if len(cells) < len(rows):
-        raise ValueError(f"several rows have the same metric and {', '.join(lines)}; name more keys in lines")
-    return cells
 
 
 def _figures(row: Mapping[str, Any], decimals: int) -> list[str]:
