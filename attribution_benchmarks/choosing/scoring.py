@@ -168,10 +168,7 @@ class _Scorer:
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
             for source in section.results[0].sources
         }
-        scores = {
-            metric: {name: verdicts.mean_where_defined(by_metric[metric][name], (0.0, 1.0)) for name in methods}
-            for metric in self._masks
-        }
+        scores = {metric: _means(by_metric[metric], methods) for metric in self._masks}
         missed = {name: _median(np.asarray(by_metric[COMPLETENESS.name][name])) for name in methods}
         found = verdicts.verdict(
             {name: values[MapSource(name)] for name in methods},
@@ -191,6 +188,11 @@ class _Scorer:
             "of a wrong one explains the mistake. targets= (--target=) explains given ones."
         )
         return predicted, [text] if self._model.num_classes > 1 else []
+
+
+def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:
+    """Return the mean score of each method by a metric of masks."""
+    return {name: verdicts.mean_where_defined(values[name], (0.0, 1.0)) for name in methods}
 
 
 def _median(values: np.ndarray) -> float:

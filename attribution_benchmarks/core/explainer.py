@@ -87,7 +87,7 @@ class Explainer:
                 changed: dict[str, Any] = {"maps" if control.maps else "disturb": code.function}
                 self.controls[name] = dataclasses.replace(control, **changed)
         if not isinstance(controlled, Mapping):
-            controlled = dict.fromkeys(self.controls, self.methods if controlled is None else controlled)
+            controlled = dict.fromkeys(self.controls, list(self.methods) if controlled is None else controlled)
         self.sources = (*map(MapSource, self.methods), *_under_controls(self.methods, controls, controlled))
 
     def scores(self, inputs: Inputs) -> np.ndarray:

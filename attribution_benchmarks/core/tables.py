@@ -20,6 +20,7 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,9 +169,9 @@ def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def wide(
     rows: Sequence[Mapping[str, Any]],
     metrics: Mapping[str, str],
-    titles: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] = MappingProxyType({}),
     markdown: bool = False,
-    decimals: int | Mapping[str, int] = 1,
+    decimals: Mapping[str, int] = MappingProxyType({}),
 ) -> str:
     """Return a table for reading: a line per method, and per metric our figure, its interval, the paper's figure.
 
@@ -189,9 +190,8 @@ def wide(
     markdown
         Markdown instead of aligned text.
     decimals
-        Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
+        Decimals of our figures by metric, 1 of others. The paper's keep theirs where they have more.
     """
-    titles = titles or {}
     selected = _by_kind(rows, metrics)
     cells = {(row["method"], row["metric"]): row for row in selected}
     if len(cells) < len(selected):
@@ -205,8 +205,7 @@ def wide(
     def line(method: str) -> list[str]:
         found = [titles.get(method, method)]
         for metric in metrics:
-            digits = decimals[metric] if isinstance(decimals, Mapping) else decimals
-            figures = _figures(cells.get((method, metric), {}), digits)
+            figures = _figures(cells.get((method, metric), {}), decimals.get(metric, 1))
             found += figures if metric in with_paper else figures[:2]
         return found
 

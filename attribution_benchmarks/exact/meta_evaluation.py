@@ -256,10 +256,11 @@ def _by_network(name: str, networks: Sequence[Scored]) -> dict[str, list[float |
 
 def _over_inputs(known: Sequence[Measured]) -> dict[str, Any]:
     """Return the figures of one metric that do not depend on the true errors."""
-    every = np.concatenate([one.of_corruptions[0] for one in known])
+    corruptions = [one.of_corruptions for one in known]
+    every = np.concatenate([first for first, _ in corruptions])
     return {
-        "retest": _mean(np.concatenate([agreement(*one.of_corruptions) for one in known])),
-        "deterministic": all(np.array_equal(*one.of_corruptions, equal_nan=True) for one in known),
+        "retest": _mean(np.concatenate([agreement(*each) for each in corruptions])),
+        "deterministic": all(np.array_equal(first, again, equal_nan=True) for first, again in corruptions),
         **{cost: float(np.mean([getattr(one, cost) for one in known])) for cost in ("passes", "explanations")},
         "truth": float(np.nanmean(every[:, 0])),
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),

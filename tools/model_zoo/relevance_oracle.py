@@ -472,16 +472,7 @@ def _fold(steps: Sequence[Step]) -> None:
             continue
         (x,) = step.inputs
         if x.kind == "layer" and len(x.users) == 1:
-            scale = tf.reshape(step.scale, (-1,))
-            if x.of == "DepthwiseConv2D":
-                scale = tf.reshape(scale, x.kernel.shape[-2:])
-            elif x.of == "Conv2DTranspose":
-                scale = scale[:, tf.newaxis]
-            bias = step.bias if x.bias is None else x.bias * step.scale + step.bias
-            fields = {"kind": "layer", "of": x.of, "function": x.function, "inputs": x.inputs, "padded": x.padded}
-            step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
-            users = x.inputs[0].users
-            users[users.index(x)] = step
+            _fold_back(step, x)
         elif step.users and all(
             user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D", "Conv3D")
             for user in step.users
@@ -491,6 +482,20 @@ def _fold(steps: Sequence[Step]) -> None:
                 user.bias = shift if user.bias is None else shift + user.bias
                 user.kernel *= tf.reshape(step.scale, (-1, 1))
             step.__dict__.update(kind="pass", function=tf.identity, bias=None, values=x.values)
+
+
+def _fold_back(step: Step, x: Step) -> None:
+    """Make batch normalization part of the layer before it."""
+    scale = tf.reshape(step.scale, (-1,))
+    if x.of == "DepthwiseConv2D":
+        scale = tf.reshape(scale, x.kernel.shape[-2:])
+    elif x.of == "Conv2DTranspose":
+        scale = scale[:, tf.newaxis]
+    bias = step.bias if x.bias is None else x.bias * step.scale + step.bias
+    fields = {"kind": "layer", "of": x.of, "function": x.function, "inputs": x.inputs, "padded": x.padded}
+    step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
+    users = x.inputs[0].users
+    users[users.index(x)] = step
 
 
 class Rules:
