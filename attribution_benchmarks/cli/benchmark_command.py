@@ -91,10 +91,10 @@ def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None
     """Evaluate, on Beam first if it precomputes; skip methods that cannot explain the network, and say why."""
     try:
         if precompute:
-            for one in itertools.chain.from_iterable(evaluation.sharded_runs()):
+            groups = list(evaluation.sharded_runs())
+            for one in itertools.chain(*groups):
                 one.check_methods()
-            failed = [precompute(group) for group in evaluation.sharded_runs()]
-            for inputs in filter(None, failed):
+            for inputs in filter(None, map(precompute, groups)):
                 evaluation = evaluation.without(inputs)
         return evaluated(evaluation)
     except Inapplicable as error:

@@ -13,6 +13,7 @@ from tools.docs.document_registries import methods_page
 
 @pytest.mark.parametrize("name", attribution.METHODS)
 def test_every_method_has_a_complete_method_card(name):
+    assert ", " not in attribution.METHODS[name].title  # which separates titles in sentences
     method = attribution.METHODS[name]
     assert method.name == name and method.title
     for part in ("citation", "requirements", "cost", "randomness", "weaknesses"):
