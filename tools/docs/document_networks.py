@@ -1,7 +1,7 @@
 """Explain every family of the zoo by every method, compare with oracles, and write docs/networks.md.
 
-python tools/docs/document_networks.py --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
-python tools/docs/document_networks.py --families=DenseNet121 --writers=jax --methods=gradient,grad_cam --notensorflow
+python -m tools.docs.document_networks --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
+python -m tools.docs.document_networks --families=DenseNet121 --writers=jax --methods=gradient,grad_cam --notensorflow
 
 The second one compares some methods alone, and with what is stored of TensorFlow's file.
 
@@ -25,20 +25,19 @@ import re
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # without it, some processors compute no grouped convolutions
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-import attribution  # noqa: E402
-from attribution import cli  # noqa: E402
-from attribution.errors import BadInput, listed  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core.fingerprint import code_fingerprint  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from tools.model_zoo import comparison, measure, writers  # noqa: E402
-from tools.model_zoo.families import FAMILIES, GROUPS  # noqa: E402
+import attribution
+from attribution import cli
+from attribution.errors import BadInput, listed
+from attribution.files import atomic_write
+from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.tables import markdown_table
+from tools.docs.page_parts import ROOT
+from tools.model_zoo import comparison, measure, writers
+from tools.model_zoo.families import FAMILIES, GROUPS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("families", [], "names of families; all by default", flag_values=FLAGS)

@@ -1,6 +1,6 @@
 """Measure what ``choose`` is worth where the truth is known: attribution_benchmarks/choosing/worth.json.
 
-    python tools/docs/measure_choice.py
+    python -m tools.docs.measure_choice
 
 A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
 exact Shapley values, SVEA's ROE test, BIM's model contrast score or CLEVR-XAI's mass. ``choose`` sees the network and
@@ -18,38 +18,34 @@ import dataclasses
 import functools
 import itertools
 import json
-import pathlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from scipy.stats import rankdata
 
-import numpy as np  # noqa: E402
-from scipy.stats import rankdata  # noqa: E402
-
-import attribution  # noqa: E402
-from attribution.errors import print_line  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks import choose, evaluate  # noqa: E402
-from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
-from attribution_benchmarks.core.batch import Batch  # noqa: E402
-from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
-from bim.attributions import method_named  # noqa: E402
-from bim.classifiers import network_inputs  # noqa: E402
-from bim.dataset import load_set, resolve_data_dir  # noqa: E402
-from bim.scores import sample_rows  # noqa: E402
-from bim.settings import Settings as BimSettings  # noqa: E402
-from clevr_xai.answering import Answering, draw_rows  # noqa: E402
-from clevr_xai.dataset import Dataset  # noqa: E402
-from clevr_xai.methods import TITLES  # noqa: E402
-from clevr_xai.methods import settings as method_settings  # noqa: E402
-from clevr_xai.metrics import HEADING  # noqa: E402
-from clevr_xai.settings import Settings as ClevrXaiSettings  # noqa: E402
-from svea import mnist1d  # noqa: E402
-from svea.settings import Settings as SveaSettings  # noqa: E402
+import attribution
+from attribution.errors import print_line
+from attribution.files import atomic_write
+from attribution_benchmarks import choose, evaluate
+from attribution_benchmarks.choosing.choice import WORTH
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from bim.attributions import method_named
+from bim.classifiers import network_inputs
+from bim.dataset import load_set, resolve_data_dir
+from bim.scores import sample_rows
+from bim.settings import Settings as BimSettings
+from clevr_xai.answering import Answering, draw_rows
+from clevr_xai.dataset import Dataset
+from clevr_xai.methods import TITLES
+from clevr_xai.methods import settings as method_settings
+from clevr_xai.metrics import HEADING
+from clevr_xai.settings import Settings as ClevrXaiSettings
+from svea import mnist1d
+from svea.settings import Settings as SveaSettings
+from tools.docs.page_parts import ROOT
 
 INPUTS = 24  # of a case
 EXACT = ("exact", "xai_units", "xai_tris")

@@ -116,4 +116,4 @@ def test_help_and_checks_of_flags_import_no_tensorflow(imported):
 
 def test_the_page_of_methods_is_up_to_date():
     committed = pathlib.Path(__file__).parents[3] / "docs" / "methods.md"
-    assert committed.read_text() == methods_page(), "run python tools/docs/document_registries.py"
+    assert committed.read_text() == methods_page(), "run python -m tools.docs.document_registries"
