@@ -218,7 +218,7 @@ def _cockpit(canvas: Canvas, rng) -> None:
         canvas.stroke(yoke, 0.036, (15, 15, 18))
 
 
-def _instruments(canvas: Canvas, rng, sill: float) -> None:
+def _instruments(canvas: Canvas, rng: np.random.Generator, sill: float) -> None:
     """Draw two or three rows of instruments, with room for a screen in the middle."""
     rows = rng.integers(2, 4)
     radius = 0.062 if rows == 2 else 0.05
@@ -302,7 +302,7 @@ def _laundromat(canvas: Canvas, rng) -> None:
     _tiles(canvas, floor, _shade(rng, (110, 120, 125), 30))
 
 
-def _tiles(canvas: Canvas, floor: float, tile) -> None:
+def _tiles(canvas: Canvas, floor: float, tile: np.ndarray) -> None:
     """Draw a floor of light and dark tiles."""
     canvas.rectangle(0, floor, 1, 1, (235, 235, 230))
     for row in range(3):
