@@ -80,7 +80,7 @@ def words_of(tokens: np.ndarray, vocabulary: str) -> np.ndarray:
 
 def check_class_names(names: Sequence[str] | None, file: str, model: Model) -> None:
     """Raise ``BadInput`` if a file has another number of names than the model has classes."""
-    if names and len(names) != model.num_classes:
+    if names is not None and len(names) != model.num_classes:
         raise BadInput(f"'{file}' has {len(names)} names, the model {model.num_classes} classes")
 
 
