@@ -29,7 +29,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 74_310,
     "files outside tests": 329,
-    "lines of tests": 46_510,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 46_515,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 104,
     "highest complexity": 21,
     "public names": 1_032,
