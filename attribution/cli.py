@@ -47,7 +47,7 @@ _CLOSED = "error: standard output was closed, perhaps by a method; it must stay 
 _REMEDY = "make room, or name a place that can be used"
 
 
-def listing(model: object) -> str:
+def inspect_hint(model: object) -> str:
     """Return a hint for messages about methods that do not apply to a model."""
     return f"python -m attribution.inspect --model={model} lists the methods that apply"
 

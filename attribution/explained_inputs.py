@@ -78,6 +78,12 @@ def words_of(tokens: np.ndarray, vocabulary: str) -> np.ndarray:
     return np.asarray(words[tokens])
 
 
+def check_class_names(names: Sequence[str] | None, file: str, model: Model) -> None:
+    """Raise ``BadInput`` if a file has another number of names than the model has classes."""
+    if names is not None and len(names) != model.num_classes:
+        raise BadInput(f"'{file}' has {len(names)} names, the model {model.num_classes} classes")
+
+
 def table_of(paths: Sequence[str]) -> pathlib.Path | None:
     """Return the table of all inputs, if one is given; raise ``BadInput`` if there are other files beside it."""
     tables = [pathlib.Path(path) for path in paths if pathlib.Path(path).suffix.lower() in TABLES]

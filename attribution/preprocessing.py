@@ -147,7 +147,7 @@ def read_inputs(
         found = scaled.apply(pixels)
         return np.moveaxis(found, -1, 1) if first else found
 
-    if are_pictures(files):
+    if _are_pictures(files):
         note_limit(len(files), limit, note)
         files = files[:limit]
         pixels = read_pictures(files, [*shape[1:], shape[0]] if first else shape, resize_mode)
@@ -165,7 +165,7 @@ def read_inputs(
     return ReadInputs(labels, as_inputs(pixels, preprocessing), pixels, preprocessing)
 
 
-def are_pictures(files: Sequence[pathlib.Path]) -> bool:
+def _are_pictures(files: Sequence[pathlib.Path]) -> bool:
     """Return whether files are pictures, and not arrays; raise ``BadInput`` where there are both."""
     pictures = sum(path.suffix.lower() in PICTURES for path in files)
     if 0 < pictures < len(files):

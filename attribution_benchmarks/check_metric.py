@@ -13,15 +13,16 @@ Cost: 10 CPU seconds and one for most metrics; half a minute for those that expl
 
 from __future__ import annotations
 
-import pathlib
 import sys
+from collections.abc import Sequence
 
 from absl import flags
 
 from attribution import cli
 from attribution.check_method import FAILED
 from attribution.errors import BadInput, print_line
-from attribution.files import atomic_write
+from attribution.files import atomic_write, check_file
+from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.exact.measure_card import CHANGES, check_metric
 from attribution_benchmarks.metrics.cards import Card, as_json
 from attribution_benchmarks.metrics.registry import select_metrics
@@ -38,27 +39,27 @@ def main(flag_values: flags.FlagValues) -> None:
     """Check each metric; exit with code 1 if one breaks the contract."""
     if not flag_values.metric:
         raise BadInput("no metric is named; write file.py:NAME, module:NAME or a metric's name")
-    output = pathlib.Path(flag_values.output) if flag_values.output else None
-    if output and (output.is_dir() or not output.parent.is_dir()):
-        raise BadInput(f"--output={output} is not a file in a directory that exists")
-    cards, broken = {}, False
-    for name, metric in select_metrics(flag_values.metric, {}).items():
-        findings, card = check_metric(metric, flag_values.allow)
-        for finding in findings:
-            print_line(
-                f"{finding.outcome.ljust(7)}  {finding.on.ljust(33)}  {finding.check.ljust(22)}  {finding.words}"
-            )
-        if card is None:
-            broken = True
-            print_line(f"{name}: {sum(finding.outcome == FAILED for finding in findings)} checks failed; no card")
-        else:
-            cards[name] = card
-            _show(name, card)
-    if output:
-        atomic_write(output, as_json(cards))
-    if broken:
+    check_file("output", flag_values.output)
+    metrics = select_metrics(flag_values.metric, {})
+    found = {name: _checked(name, metric, flag_values.allow) for name, metric in metrics.items()}
+    cards = {name: card for name, card in found.items() if card}
+    if flag_values.output:
+        atomic_write(flag_values.output, as_json(cards))
+    if len(cards) < len(found):
         sys.stdout.flush()
         sys.exit(1)
+
+
+def _checked(name: str, metric: Metric, allow: Sequence[str]) -> Card | None:
+    """Check a metric, and print what was found and its card; return the card, None where a check fails."""
+    findings, card = check_metric(metric, allow)
+    for finding in findings:
+        print_line(f"{finding.outcome.ljust(7)}  {finding.on.ljust(33)}  {finding.check.ljust(22)}  {finding.words}")
+    if card:
+        _show(name, card)
+    else:
+        print_line(f"{name}: {sum(finding.outcome == FAILED for finding in findings)} checks failed; no card")
+    return card
 
 
 def _show(name: str, card: Card) -> None:

@@ -37,15 +37,18 @@ class _Bim(Benchmark):
 
     def check(self, settings: Settings, metrics: Mapping[str, Metric], names: Sequence[str]) -> None:
         """Refuse settings that do not fit together, names of controls, and an empty table."""
-        upstream = settings.compat == "upstream"
-        if settings.precomputed_maps and settings.server:
-            raise BadInput("--precomputed_maps computes no maps; omit --server")
-        if settings.random_networks and (settings.precomputed_maps or settings.server):
-            raise BadInput("--random_networks needs models in files; omit it, or --precomputed_maps and --server")
-        if settings.random_networks and upstream:
-            raise BadInput("--random_networks has no tensors of the authors' names; omit it, or --compat=upstream")
-        if settings.server and upstream:
-            raise BadInput("--compat=upstream addresses files by tensor names, a server has none; omit one of the two")
+        maps, server, upstream = settings.precomputed_maps, settings.server, settings.compat == "upstream"
+        for conflict, why in (
+            (maps and server, "--precomputed_maps computes no maps; omit --server"),
+            (settings.random_networks and (maps or server),
+             "--random_networks needs models in files; omit it, or --precomputed_maps and --server"),
+            (settings.random_networks and upstream,
+             "--random_networks has no tensors of the authors' names; omit it, or --compat=upstream"),
+            (server and upstream,
+             "--compat=upstream addresses files by tensor names, a server has none; omit one of the two"),
+        ):  # fmt: skip
+            if conflict:
+                raise BadInput(why)
         settings.own_models(metrics)
         _check_names(settings, settings.map_folders(names) or names)
 

@@ -137,16 +137,19 @@ class BimEvaluation(Evaluation):
         self.upstream = settings.compat == "upstream"
         self.sets: dict[str, BimSet] = {}
         self._dropped = frozenset(dropped)
-        needed = dict.fromkeys(pair for metric in run.metrics for pair in members(metric))
-        self.models = {name: self._loaded(name) for name, _ in needed}
-        for _, set_name in needed:
-            if set_name != PATCH_SET:
-                self.images(set_name)
+        self.models = {name: self._loaded(name) for name, _ in self._members()}
+        for _, set_name in self._members(made=False):
+            self.images(set_name)
         if self.client is not None:
             from bim.served import check_methods
 
             check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
         self._offer_live_networks()
+
+    def _members(self, made: bool = True) -> list[tuple[str, str]]:
+        """Return the members of the metrics, model and set; without ``made``, those whose set is no set of patches."""
+        pairs = dict.fromkeys(pair for metric in self.run.metrics for pair in members(metric))
+        return [pair for pair in pairs if made or pair[1] != PATCH_SET]
 
     def _offer_live_networks(self) -> None:
         """Give the models their live networks if a method of another library needs them; offer them otherwise."""
@@ -161,6 +164,11 @@ class BimEvaluation(Evaluation):
     def map_folders(self) -> dict[str, pathlib.Path]:
         """Folders of the precomputed maps by method; empty without them."""
         return self.settings.map_folders(self.run.names)
+
+    @property
+    def needs_layer(self) -> bool:
+        """Whether a method is of a layer."""
+        return any("layer" in method.defaults for method, _ in self.run.methods.values())
 
     @property
     def method_names(self) -> list[str]:
@@ -271,8 +279,7 @@ class BimEvaluation(Evaluation):
 
     def describe_models(self) -> list[str]:
         """Return each model's number of correct predictions on images of its sets."""
-        pairs = dict.fromkeys(pair for metric in self.run.metrics for pair in members(metric))
-        return [self._fit(*pair) for pair in pairs if pair[1] != PATCH_SET]
+        return [self._fit(*pair) for pair in self._members(made=False)]
 
     def sections(self) -> Iterator[Section]:
         """Compare the models and sets of each metric; the results of a section are its ``Comparison`` objects."""
@@ -433,12 +440,11 @@ def _client(settings: Settings) -> serving.Client:
 
 def _report_models(evaluation: BimEvaluation) -> None:
     """Print which models are the user's, and which layer replaces the authors' where a model has none of its name."""
-    methods = evaluation.run.methods.values()
     if evaluation.own_models:
         own = ", ".join(f"{name} ({path})" for name, path in evaluation.own_models.items())
         others = ", ".join(name for name in evaluation.models if name not in evaluation.own_models)
         print_line(f"your own: {own}" + (f"; of --models_dir: {others}" if others else ""), file=sys.stderr)
-    if evaluation.client is not None or not any("layer" in method.defaults for method, _ in methods):
+    if evaluation.client is not None or not evaluation.needs_layer:
         return
     for name, model in evaluation.models.items():
         if cam_layer(model, evaluation.settings.layer) is None:

@@ -110,11 +110,6 @@ def _accuracies(pooled: np.ndarray, scores: np.ndarray) -> str:
     return ", ".join(f"{metric} {scores[place]:.2f}" for metric, place in PLACES.items())
 
 
-def _color(label: MapSource) -> str:
-    """Return the color of a box: gray for controls, another for the user's methods."""
-    return _CONTROL if label.control else method_color(label.method, _OURS)
-
-
 def _by_mean(scores: Mapping[MapSource, np.ndarray]) -> list[MapSource]:
     """Return sources of maps by falling mean accuracy, those without one last."""
     return sorted(scores, key=lambda label: -scores[label].mean() if len(scores[label]) else 1.0)
@@ -142,7 +137,7 @@ def _box_plot(measured: Measured, ground_truth: str, metric: str):
         meanprops={"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4.5},
     )  # fmt: skip
     for box, label in zip(boxes["boxes"], shown, strict=True):
-        box.set(facecolor=_color(label), alpha=0.75)
+        box.set(facecolor=_CONTROL if label.control else method_color(label.method, _OURS), alpha=0.75)
     legend = [Line2D([], [], color="black", marker="o", markerfacecolor="white", linestyle="", label="mean")]
     figures = [table.poster_figure(label.method, metric, measured.kind, ground_truth, "all") for label in shown]
     if any(figures):

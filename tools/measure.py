@@ -27,19 +27,19 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_560,
-    "files outside tests": 330,
-    "lines of tests": 46_460,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 123,
+    "lines outside tests": 74_310,
+    "files outside tests": 329,
+    "lines of tests": 46_515,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 104,
     "highest complexity": 21,
-    "public names": 1_033,
+    "public names": 1_032,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
     "imports of a higher layer": 0,
     "library modules with a command line": 0,
     "modules loaded by attribution.explain": 54,  # of --modules
     "modules loaded by bim.metrics": 107,
-    "missing types": 686,  # outside attribution, core, metrics and stats, which mypy checks strictly
+    "missing types": 685,  # outside attribution, core, metrics and stats, which mypy checks strictly
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
 # functions it has called. Calls while a module is imported do not count.

@@ -42,7 +42,14 @@ from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many, with_parameters
-from attribution.explained_inputs import ExplainedInputs, explained_inputs, read_and_explained, table_of, words_of
+from attribution.explained_inputs import (
+    ExplainedInputs,
+    check_class_names,
+    explained_inputs,
+    read_and_explained,
+    table_of,
+    words_of,
+)
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.perturbation import removed_by_default
@@ -158,8 +165,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.list_layers:
         _print_layers(model, explain_input)
         return
-    if names and len(names) != model.num_classes:
-        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
+    check_class_names(names, flag_values.class_names, model)
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
@@ -246,8 +252,8 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    listing = cli.listing(flag_values.model)
-    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, listing=listing)
+    hint = cli.inspect_hint(flag_values.model)
+    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, hint=hint)
     if not flag_values.methods:
         if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
@@ -265,14 +271,14 @@ def _explained(
             kept = applicable(methods)
             if len(kept) == len(methods):  # an input or a parameter is wrong
                 raise
-            _note(listing)
+            _note(hint)
             return kept, *explain(kept)
         from attribution.trial import try_method  # it loads more, and is needed by this error alone
 
         ((method, _),) = methods.values()
         if try_method(method, model, None, inputs.explain_input).applies:
             raise
-        raise BadInput(f"{error}; {listing}") from error
+        raise BadInput(f"{error}; {hint}") from error
 
 
 def _arrays_by_name(
@@ -305,18 +311,20 @@ def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> 
     BadInput
         If no input can be plotted and their maps are written to no file.
     """
-    bars = [name for name, array in shown.items() if array.ndim == 2 or (array.ndim == 1 and len(shown) > 1)]
+    with_bars = (2,) if len(shown) == 1 else (1, 2)
+    bars = [name for name, array in shown.items() if array.ndim in with_bars]
     others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
-    if not bars and not others and not flag_values.maps:
+    if not any((bars, others, flag_values.maps)):
         shapes = listed(array.shape for array in shown.values()).replace("'", "")
         raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
-    path = pathlib.Path(flag_values.output)
     figures = {flag_values.output: bars} if bars else {}
-    for name in others:
-        alone = len(shown) == 1
-        named = re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}")
-        figures[flag_values.output if alone else os.fspath(path.with_name(named))] = [name]
-    return figures
+    if len(shown) == 1 and others:
+        return {flag_values.output: others}
+    path = pathlib.Path(flag_values.output)
+    return figures | {
+        os.fspath(path.with_name(re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}"))): [name]
+        for name in others
+    }
 
 
 def _print_layers(model: Model, explain_input: str) -> None:
@@ -439,10 +447,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, listing: str) -> _Chosen:
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, hint: str) -> _Chosen:
     """Return the methods that apply to the model, and print why others are skipped.
 
-    ``listing`` says what lists those that apply, for the error if there are none.
+    ``hint`` ends the error if there are none.
     """
     first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
     kept: _Chosen = {}
@@ -462,7 +470,7 @@ def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets
             reason = error
             _note(f"'{label}' is skipped: {error}")
     if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {listing}")
+        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {hint}")
     return kept
 
 

@@ -76,7 +76,7 @@ def main(flag_values: flags.FlagValues) -> None:
 def _exported(flag_values: flags.FlagValues, methods: Any) -> dict[str, float]:
     """Write the file, print why methods are skipped, and return how far the others are from the local maps."""
     left_out: dict[str, str] = {}
-    listing = cli.listing(flag_values.model)
+    hint = cli.inspect_hint(flag_values.model)
     try:
         differences = export(
             flag_values.model,
@@ -89,9 +89,9 @@ def _exported(flag_values: flags.FlagValues, methods: Any) -> dict[str, float]:
         )
     except BadInput as error:
         if left_out:
-            raise BadInput(f"{error}; {listing}") from error
+            raise BadInput(f"{error}; {hint}") from error
         raise
-    for reason in [*left_out.values(), *([listing] if left_out else [])]:
+    for reason in [*left_out.values(), *([hint] if left_out else [])]:
         print_line(reason, file=sys.stderr)
     return differences
 

@@ -199,18 +199,13 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
     apply = [name for name, trial in trials.items() if trial.applies]
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
     lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
-    if ranged := list(filter(_needs_range, apply)):
+    if ranged := list(filter(lambda name: {"low", "high"} <= {*METHODS[name].defaults}, apply)):
         lines.append(f"  only to inputs in a range, 0 to 1 unless --parameters=low=0,high=255: {', '.join(ranged)}")
     if refused:
         lines.append("methods that do not:")
         width = max(map(len, refused))
         lines += [f"  {name.ljust(width)}  {reason}" for name, reason in refused.items()]
     return lines
-
-
-def _needs_range(method: str) -> bool:
-    """Return whether a method takes the range of its inputs, and refuses others."""
-    return {"low", "high"} <= {*METHODS[method].defaults}
 
 
 def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:

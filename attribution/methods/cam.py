@@ -266,7 +266,8 @@ def sise(queries: ModelQueries, *, layer: str | None = None, resize: bool = True
     # A mask is (A - low) / (high - low); the divisor cancels when it is divided by its sum. Upsampling is linear.
     mass = total - np.prod(spatial) * low
     weights = np.divide(scores, mass, out=np.zeros_like(mass), where=chosen & (high > low))
-    maps = np.einsum("n...c,nc->n...", values, weights) - _as_maps((weights * low).sum(axis=1), values)
+    maps = np.einsum("n...c,nc->n...", values, weights)
+    maps -= (weights * low).sum(axis=1).reshape(-1, *(1,) * (values.ndim - 2))
     if resize:
         maps = resizing.resize(maps, spatial)
     positive: np.ndarray = np.maximum(maps, 0)
@@ -346,11 +347,6 @@ def _masked(inputs: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """Return inputs times masks that have no axis of channels, unless they have the inputs' shape."""
     masked: np.ndarray = inputs * (masks if masks.ndim == inputs.ndim else masks[..., np.newaxis])
     return masked
-
-
-def _as_maps(numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return one number per input with an axis for each of its positions."""
-    return numbers.reshape(-1, *(1,) * (values.ndim - 2))
 
 
 def _positions(values: np.ndarray) -> tuple[int, ...]:

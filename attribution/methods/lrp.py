@@ -192,7 +192,7 @@ def _refuse_inputs_outside(method: str, queries: ModelQueries, low: float, high:
         raise BadInput(
             f"{method} needs inputs between low={low:g} and high={high:g}; these are between "
             f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can "
-            "have by low= and high= (--parameters=low=0,high=255)"
+            "have by low= and high= (attribution.explain: --parameters=low=0,high=255)"
         )
 
 

@@ -324,7 +324,7 @@ def occlusion_windows(
 def _axis_windows(size: int, patch: int | None, stride: int | None, border: str) -> list[slice]:
     side = -(-size // 8) if patch is None else min(int(patch), size)
     step = side if stride is None else int(stride)
-    if side < 1 or step < 1:
+    if min(side, step) < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
     if step > side and side < size:
         raise BadInput(f"occlusion needs a stride of at most the patch {side}, not {stride}, to cover every position")

@@ -420,7 +420,7 @@ _METHODS = [
     ),
     _cam(
         cam.score_cam_constant_masks,
-        "Score-CAM, constant masks",
+        "Score-CAM with constant masks",
         "Not published: a candidate explanation, unproven, of the Score-CAM row in Table 1 of Sattarzadeh, Sudhakar "
         "and Plataniotis, SVEA, ICCV workshops 2021",
         "A mask does not depend on where a channel is active; weights are the gain in score when the whole input is "

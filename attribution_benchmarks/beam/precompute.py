@@ -14,19 +14,7 @@ from typing import Any
 from attribution.errors import BadInput, print_line, printable
 from attribution.files import is_remote, remove_stale
 from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.work import (
-    Job,
-    Task,
-    Work,
-    WorkFactory,
-    digest_of,
-    join,
-    names_in,
-    plan_fingerprint,
-    plan_tasks,
-    remove,
-    write,
-)
+from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory
 
 MANIFEST = "manifest.json"
 _SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
@@ -50,13 +38,13 @@ class Precompute:
         Returns work's name -> items of its failed blocks; empty if none failed. Raises ``BadInput`` if more blocks
         failed than allowed, or a worker died. Shards remain, so that another run resumes.
         """
-        fingerprint = plan_fingerprint(self.factory.name, works, self.block_size)
-        directory = join(self.directory, fingerprint)
-        tasks = list(plan_tasks(works, self.block_size))
+        fingerprint = work.plan_fingerprint(self.factory.name, works, self.block_size)
+        directory = work.join(self.directory, fingerprint)
+        tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
             return {}
         if not self.resumes:
-            remove(directory, sorted(names_in(directory)))
+            work.remove(directory, sorted(work.names_in(directory)))
         missing = _tasks_without_shard(directory, tasks)
         if missing:
             self._compute(directory, missing, works)
@@ -75,7 +63,7 @@ class Precompute:
                 "tries these blocks again"
             )
         if not self.resumes:
-            remove(directory, sorted(names_in(directory) - {MANIFEST}))
+            work.remove(directory, sorted(work.names_in(directory) - {MANIFEST}))
         dropped: dict[str, list] = {}
         for task, _ in failed:
             dropped.setdefault(task.work, []).extend(task.items)
@@ -86,9 +74,9 @@ class Precompute:
         from attribution_benchmarks.beam import pipeline
 
         text = "".join(f"{task.to_line()}\n" for task in tasks)
-        job = Job(self.factory, directory, join(directory, f"plan-{digest_of(text)[:24]}.jsonl"))
+        job = Job(self.factory, directory, work.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
         _make_directory(directory)
-        write(job.plan, text.encode())
+        work.write(job.plan, text.encode())
         title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
         with pipeline.provide_works(job, works), _progress_bar(directory, tasks, title):
             pipeline.run(job, len(tasks), self.workers, self.options)
@@ -96,7 +84,7 @@ class Precompute:
 
 def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:
     """Save the results of all shards in order and write the manifest; return failed tasks with inputs and reason."""
-    by_name = {work.name: work for work in works}
+    by_name = {one.name: one for one in works}
     failed: list[tuple[Task, Mapping[str, Any]]] = []
     statistics = []
     for task in tasks:
@@ -125,9 +113,9 @@ def _write_manifest(
         "failed": failed,
         "devices": devices,
         **{name: round(number, 3) if "seconds" in name else int(number) for name, number in sums.items()},
-        "works": {work.name: {"key": work.key, "inputs": len(work.items)} for work in works},
+        "works": {one.name: {"key": one.key, "inputs": len(one.items)} for one in works},
     }
-    write(join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
+    work.write(work.join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
     if len(devices) > 1:
         print_line(
             f"blocks were computed on several kinds of devices, so last digits may differ: {devices}", file=sys.stderr
@@ -142,7 +130,7 @@ def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks without a complete shard; remove damaged shards and the files of failures."""
     if not is_remote(directory):
         remove_stale(directory)
-    existing = names_in(directory)
+    existing = work.names_in(directory)
     missing, removed = [], []
     for task in tasks:
         if task.file + work.FAILED in existing:
@@ -157,7 +145,7 @@ def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
                 )
                 removed.append(task.file)
         missing.append(task)
-    remove(directory, removed)
+    work.remove(directory, removed)
     return missing
 
 
@@ -182,7 +170,7 @@ def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator
     with tqdm.tqdm(total=len(tasks), desc=printable(title), unit="block") as bar:
 
         def update() -> None:
-            bar.update(max(0, len(expected & names_in(directory)) - bar.n))
+            bar.update(max(0, len(expected & work.names_in(directory)) - bar.n))
 
         def watch() -> None:
             while not ended.wait(10.0 if is_remote(directory) else 1.0):

@@ -30,6 +30,7 @@ from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line
 from attribution.explained_inputs import (
     ExplainedInputs,
+    check_class_names,
     explained_inputs,
     read_and_explained,
     reads_tokens,
@@ -81,18 +82,12 @@ cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 def main(flag_values: flags.FlagValues) -> None:
     """Read the inputs, score, and write the page after each round."""
-    from attribution_benchmarks.choosing import page, scoring
-
     _check_flags(flag_values)
     table = table_of(flag_values.images)
     targets = _targets(flag_values.target)
     names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     model = load_flagged_model(flag_values)
-    if names is not None and len(names) != model.num_classes:
-        raise BadInput(
-            f"number of names in --class_names={flag_values.class_names}: {len(names)}; of the model's classes: "
-            f"{model.num_classes}"
-        )
+    check_class_names(names, flag_values.class_names, model)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     found_inputs = explained_inputs(
         model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
@@ -101,6 +96,9 @@ def main(flag_values: flags.FlagValues) -> None:
     labels = found_inputs.labels
     masks = _masks(flag_values, found_inputs)
     words = _words(flag_values.tokens, found_inputs)
+
+    from attribution_benchmarks.choosing import page, scoring  # slow, and invalid inputs need neither
+
     directory = pathlib.Path(flag_values.output_dir)
 
     def write(found: Any) -> None:

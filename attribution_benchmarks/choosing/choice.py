@@ -105,7 +105,7 @@ class Choice:
     def title(self, method: str) -> str:
         """Return the printed name of a method or of a reference; of its own maps that by which they differ."""
         if known := known_method(method):
-            return known.title.replace(", ", " with ")  # commas separate titles
+            return known.title
         return _REFERENCES.get(method, method.rpartition(":")[2])
 
     @property
@@ -134,7 +134,9 @@ class Choice:
         for row in rows:
             maps = [self.read_maps(name, [row]) for name in methods]
             places = min(each.ndim for each in maps)
-            values = np.stack([_summed(each, places).ravel() for each in maps]).astype(np.float64)
+            values = np.stack([(each.sum(axis=-1) if each.ndim > places else each).ravel() for each in maps]).astype(
+                np.float64
+            )
             ranks = _unit(rankdata(values, axis=1) - (values.shape[1] + 1) / 2)
             similar += ranks @ ranks.T / len(rows)
             product = values @ values.T
@@ -314,10 +316,6 @@ def _unit(values: np.ndarray) -> np.ndarray:
     """Return rows divided by their length; those of zeros, of a constant map, which resembles none, as they are."""
     length = np.linalg.norm(values, axis=1, keepdims=True)
     return values / np.where(length > 0, length, 1)
-
-
-def _summed(maps: np.ndarray, axes: int) -> np.ndarray:
-    return maps.sum(axis=-1) if maps.ndim > axes else maps
 
 
 def shown(found: Estimate) -> str:

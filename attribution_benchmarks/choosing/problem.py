@@ -39,11 +39,11 @@ class Problem:
 
     @property
     def absent(self) -> np.ndarray | None:
-        """Values of the absent features of vectors, (features,); None for other inputs."""
+        """Values of the absent features of vectors, (1, features); None for other inputs."""
         background = self.examples.truth.get("background")
         if background is None or np.ndim(self.examples.inputs) > 2 or self.has_tokens:
             return None
-        return np.array(background[0], np.float32)
+        return np.array(background[:1], np.float32)
 
     @property
     def has_tokens(self) -> bool:

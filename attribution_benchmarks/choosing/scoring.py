@@ -88,14 +88,10 @@ def rounds(
     examples, explained_model = problem.examples, problem.model
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
     directory = pathlib.Path(held.name if held else str(output_dir))
-    chosen = named(_default_methods() if methods is None else methods)
-    started = {} if problem.absent is None else _started(chosen)
-    chosen |= {name: _starting_at(problem.absent, chosen[name], started[name]) for name in started}
+    chosen, started = _chosen(methods, problem.absent)
     first = examples.without(range(1, len(examples.names)))
     trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
-    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
-    if len(refused) == len(trials):
-        raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
+    refused = _refused(trials)
     controls, notes = references(loaded, problem, seed)
     scorer = _Scorer(
         explained_model, bool(examples.masks), controls, directory, ExampleSettings(batch_size=batch_size, seed=seed)
@@ -121,7 +117,7 @@ def rounds(
             explained=explain_input,
             seed=seed,
             run=_digest(examples, chosen, seed),
-            baseline=None if problem.absent is None else problem.absent[np.newaxis],
+            baseline=problem.absent,
             started={name: started[name] for name in some if name in started},
             _held=held,
         )
@@ -219,21 +215,27 @@ def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.nd
     return {condition: np.mean(each, axis=0) for condition, each in under.items()}
 
 
-def _started(methods: Mapping[str, MethodLike]) -> dict[str, str]:
-    """Return method -> its parameter that takes the values of absent features, of those of a name that have one."""
-    found = {}
-    for name, method in methods.items():
-        known = attribution.resolve_method(method).defaults if isinstance(method, str) else {}
-        if parameter := next((each for each in ARRAYS if each in known), ""):
-            found[name] = parameter
-    return found
+def _chosen(methods: Any, absent: np.ndarray | None) -> tuple[dict[str, MethodLike], dict[str, str]]:
+    """Return methods, those of a name that have a baseline with the values of absent features, (1, features), as it.
+
+    The second mapping is from these to their parameter of the baseline.
+    """
+    chosen, started = named(_default_methods() if methods is None else methods), {}
+    for name, method in chosen.items() if absent is not None else ():
+        known = attribution.resolve_method(method) if isinstance(method, str) else None
+        if known and (parameter := next((each for each in ARRAYS if each in known.defaults), "")):
+            started[name] = parameter
+            function = functools.partial(known.function, **{parameter: absent})
+            chosen[name] = dataclasses.replace(known, function=function)
+    return chosen, started
 
 
-def _starting_at(absent: np.ndarray, name: Any, parameter: str) -> MethodLike:
-    """Return a method with the values of absent features, (features,), as its baseline."""
-    known = attribution.resolve_method(name)
-    value = absent[np.newaxis] if parameter == "references" else absent
-    return dataclasses.replace(known, function=functools.partial(known.function, **{parameter: value}))
+def _refused(trials: Mapping[str, Trial]) -> dict[str, str]:
+    """Return why methods do not apply; raise ``BadInput`` if none does."""
+    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
+    if len(refused) == len(trials):
+        raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
+    return refused
 
 
 def _digest(examples: Examples, methods: Iterable[str], seed: int) -> str:

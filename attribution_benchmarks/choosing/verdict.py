@@ -142,7 +142,7 @@ def verdict(
     proved = better_than_every(*map(list, zip(*claims, strict=True))) if known >= MIN_INPUTS else {}
     standings = [
         Standing(method, estimates[method], references[method], proved.get(method, 1.0) < LEVEL)
-        for method in sorted(methods, key=lambda name: -_sortable(estimates[name].value))
+        for method in sorted(methods, key=lambda name: -np.nan_to_num(estimates[name].value, nan=-np.inf))
     ]
     return Verdict(_with_ties(standings, methods), {name: estimates[name] for name in baselines}, known)
 
@@ -169,7 +169,3 @@ def _claim(difference: float, p_value: float) -> float:
     if math.isnan(p_value):
         return 1.0
     return p_value / 2 if difference > 0 else 1 - p_value / 2
-
-
-def _sortable(value: float) -> float:
-    return -math.inf if math.isnan(value) else value

@@ -76,10 +76,10 @@ def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
         for name in _PRECOMPUTED:
             if name in flag_values and flag_values[name].value:
                 raise BadInput(f"--{name} computes nothing with a local model; omit --runner=beam")
-    return check_beam_flags(flag_values)
+    return _check_beam_flags(flag_values)
 
 
-def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") -> bool:
+def _check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") -> bool:
     """Check the flags of ``define_beam_flags``, as ``check_precompute_flags``; return whether Beam computes.
 
     ``processes_flag`` is the command's flag for the number of processes with ``--runner=local``; empty if there is
@@ -108,12 +108,12 @@ def parallel_map_from_flags(
     """Return a context with the ``ParallelMap`` that a command's flags describe.
 
     ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
-    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``check_beam_flags``,
+    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``_check_beam_flags``,
     or if ``claim`` is on a file system that cannot be mounted.
     """
     from attribution_benchmarks.beam.parallel_map import BeamMap, local_map
 
-    if not check_beam_flags(flag_values, processes_flag):
+    if not _check_beam_flags(flag_values, processes_flag):
         return local_map(flag_values[processes_flag].value or available_cores(), chunk)
     if is_remote(claim):
         raise BadInput(f"{os.path.dirname(claim)} is not a directory; files need one that is mounted on all workers")

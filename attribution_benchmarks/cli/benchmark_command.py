@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
@@ -23,6 +22,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
 from attribution.remote_files import origin
+from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.cli.beam_flags import (
     check_precompute_flags,
     define_precompute_flags,
@@ -61,8 +61,8 @@ class Command:
                 for line in evaluation.describe_models():
                     print_line(line)
                 return
-            failed = [precompute(group) for group in evaluation.sharded_runs()] if precompute else []
-            found = _evaluated(evaluation, bars, failed)
+            found = _evaluated(evaluation, bars, precompute)
+            print_text(found.section.text, flush=True)
             values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
             found.write(**values, formats=getattr(flag_values, "plot_format", ()))
         if run.store.directory and not flag_values.scores_dir:
@@ -87,15 +87,16 @@ class Command:
         )
 
 
-def _evaluated(evaluation: Evaluation, bars: Bars, failed: Sequence[Any] = ()) -> Outcome:
-    """Evaluate and print the tables, without failed inputs; skip methods that cannot explain the network, and say why.
-
-    ``failed`` has inputs that Beam could not score, as ``Evaluation.without`` takes them.
-    """
-    for inputs in filter(None, failed):
-        evaluation = evaluation.without(inputs)
+def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None) -> Outcome:
+    """Evaluate, on Beam first if it precomputes; skip methods that cannot explain the network, and say why."""
     try:
-        return evaluated(evaluation, lambda text: print_text(text, flush=True))
+        if precompute:
+            groups = list(evaluation.sharded_runs())
+            for one in itertools.chain(*groups):
+                one.check_methods()
+            for inputs in filter(None, map(precompute, groups)):
+                evaluation = evaluation.without(inputs)
+        return evaluated(evaluation)
     except Inapplicable as error:
         left = evaluation.run.without(error.refused)
         if not left.methods:
@@ -104,8 +105,10 @@ def _evaluated(evaluation: Evaluation, bars: Bars, failed: Sequence[Any] = ()) -
         for name, reason in error.refused.items():
             print_line(f"note: '{name}' is skipped: {reason}", file=sys.stderr)
         model = next(iter(evaluation.models.values()))
-        print_line(f"note: {cli.listing(origin(model.path))}", file=sys.stderr)
-        return _evaluated(load(left), bars, failed)
+        print_line(f"note: {cli.inspect_hint(origin(model.path))}", file=sys.stderr)
+        if precompute:
+            precompute = dataclasses.replace(precompute, factory=EvaluationFactory.of(left))
+        return _evaluated(load(left), bars, precompute)
 
 
 def _define_flags(benchmark: Benchmark) -> flags.FlagValues:

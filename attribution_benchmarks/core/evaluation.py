@@ -15,7 +15,7 @@ import functools
 import hashlib
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attribution
@@ -97,6 +97,8 @@ class Run:
         Where the benchmark is defined, as ``core.registry.benchmark_named`` takes it; empty where unknown.
     metric_places
         Names of the metrics as they were given, such as ``file.py:NAME``.
+    skipped
+        Method -> why it cannot explain the network; these are not among the methods.
     """
 
     benchmark: Benchmark
@@ -110,16 +112,18 @@ class Run:
     only_describes: bool = False
     place: str = ""
     metric_places: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def shared_metrics(self) -> dict[str, Metric]:
         """Metrics of the run that are not the benchmark's own, by name."""
         return {name: metric for name, metric in self.metrics.items() if metric not in self.benchmark.metrics}
 
-    def without(self, methods: Collection[str]) -> Run:
-        """Return the run without some methods."""
-        left = {name: each for name, each in self.methods.items() if name not in methods}
-        return dataclasses.replace(self, names=tuple(name for name in self.names if name not in methods), methods=left)
+    def without(self, refused: Mapping[str, str]) -> Run:
+        """Return the run without methods that cannot explain the network, name -> reason."""
+        left = {name: each for name, each in self.methods.items() if name not in refused}
+        names = tuple(name for name in self.names if name not in refused)
+        return dataclasses.replace(self, names=names, methods=left, skipped={**self.skipped, **refused})
 
     def command(self) -> str:
         """Return the command that computes the same numbers."""
@@ -173,7 +177,8 @@ def _settings_of(benchmark: Benchmark, settings: RunSettings | None) -> RunSetti
     if settings is None:
         return benchmark.settings()
     if type(settings) is not benchmark.settings:
-        raise BadInput(f"{benchmark.title} has settings of the type {_name_of(benchmark.settings)}, not {settings!r}")
+        kind = f"{benchmark.settings.__module__}.{benchmark.settings.__qualname__}"
+        raise BadInput(f"{benchmark.title} has settings of the type {kind}, not {settings!r}")
     return settings
 
 
@@ -227,11 +232,11 @@ def named(methods: Mapping[str, MethodLike] | Sequence[MethodLike]) -> dict[str,
 
 def _selected(benchmark: Benchmark, metrics: Sequence[str | Metric] | None) -> dict[str, Metric]:
     """Return metrics by name, the benchmark's own where None."""
-    given = [metric for metric in metrics or () if isinstance(metric, Metric)]
-    names = benchmark.default_metrics if metrics is None else [name for name in metrics if isinstance(name, str)]
-    found = dict(benchmark.select_metrics(names)) if names or not given else {}
-    for metric in given:
-        if found.setdefault(metric.name, metric) != metric:
+    chosen = benchmark.default_metrics if metrics is None else metrics
+    names = [metric for metric in chosen if isinstance(metric, str)]
+    found = dict(benchmark.select_metrics(names)) if names or not chosen else {}
+    for metric in chosen:
+        if isinstance(metric, Metric) and found.setdefault(metric.name, metric) != metric:
             raise BadInput(f"metrics has two metrics called '{metric.name}'; give yours another name")
     return found
 
@@ -248,10 +253,6 @@ def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
     for control in controls:
         if control.name in names:
             raise BadInput(f"'{control.name}' is a control, which is scored anyway; omit the method or rename it")
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Evaluation(abc.ABC):
@@ -506,15 +507,16 @@ class Outcome:
         return self.evaluation.titles(self.section.results)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the provenance of the scores."""
+        """Return the provenance of the scores, with the methods that were skipped."""
         run = self.evaluation.run
-        return manifest.describe_run(
+        found = manifest.describe_run(
             run.benchmark.name,
             models={name: model.fingerprint for name, model in self.evaluation.models.items()},
             data=self.evaluation.data_fingerprints(self.section.results),
             seed=run.settings.seed,
             command=run.command(),
         )
+        return {**found, "skipped": dict(run.skipped)} if run.skipped else found
 
     def write(
         self, output: str = "", input_scores: str = "", plot_dir: str = "", formats: Sequence[str] = ("png",)
@@ -534,10 +536,6 @@ def load(run: Run) -> Evaluation:
     return (run.benchmark.evaluation or ExampleEvaluation.load)(run)
 
 
-def evaluated(evaluation: Evaluation, show: Callable[[str], object] = lambda text: None) -> Outcome:
-    """Explain and measure what is loaded; ``show`` gets the text of each section at once."""
-    whole = Section([], "")
-    for section in evaluation.sections():
-        show(section.text)
-        whole = whole.joined(section)
-    return Outcome(evaluation, whole)
+def evaluated(evaluation: Evaluation) -> Outcome:
+    """Explain and measure what is loaded."""
+    return Outcome(evaluation, functools.reduce(Section.joined, evaluation.sections(), Section([], "")))

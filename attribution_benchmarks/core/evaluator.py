@@ -86,14 +86,17 @@ class Evaluator:
         prepared = {**key, "versions": manifest.versions(), "prepared": self._prepared.digest}
         self._series: dict[tuple[MapSource, str], Series] = {}
         for source in explainer.sources:
-            made = explainer.key(source)
-            for measure in filter(lambda each: each.applies_to(source), self.measures):
-                described = [measure.name, self._measured[measure.name].digest]
-                self._series[source, measure.name] = self.store.series(**prepared, **made, measure=described)
-                self._settle(source, measure)
+            self._open_series(source, {**prepared, **explainer.key(source)})
         self.predictions: Series | None = None  # where the records of the filter are stored
         if prediction_filter:
             self.predictions = self.store.series(**prepared, predictions=prediction_filter.name)
+
+    def _open_series(self, source: MapSource, key: Mapping[str, Any]) -> None:
+        """Open where the numbers of a source are stored, for each measure that applies to it."""
+        for measure in filter(lambda each: each.applies_to(source), self.measures):
+            described = [measure.name, self._measured[measure.name].digest]
+            self._series[source, measure.name] = self.store.series(**key, measure=described)
+            self._settle(source, measure)
 
     def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
         """Return where the numbers of a source by a measure are stored."""
@@ -299,6 +302,12 @@ class ShardedRun:
     def evaluate(self, progress: Callable[[int], object] | None = None) -> Results:
         """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
         return self.evaluator.run(self._batches(self.items, self.rows), progress)
+
+    def check_methods(self) -> None:
+        """Raise ``explainer.Inapplicable`` for methods that cannot explain the first input, if it lacks numbers."""
+        if self.missing(self.items[:1]):
+            for part in self._batches(self.items[:1], 1):
+                self.evaluator.explainer.check_methods(part.load())
 
     def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
         """Return the names of some inputs and what exists of their numbers; None where all do."""

@@ -12,7 +12,7 @@ import io
 import json
 import pathlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,16 +86,9 @@ class Explainer:
             if callable(code.function):  # a user's
                 changed: dict[str, Any] = {"maps" if control.maps else "disturb": code.function}
                 self.controls[name] = dataclasses.replace(control, **changed)
-
-        def under(control: Control) -> list[str]:
-            wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
-            return [name for name in self.methods if wanted is None or name in wanted]
-
-        self.sources = (
-            *map(MapSource, self.methods),
-            *(MapSource(name, control.name) for control in controls if control.disturb for name in under(control)),
-            *(MapSource(control=control.name) for control in controls if control.maps),
-        )
+        if not isinstance(controlled, Mapping):
+            controlled = dict.fromkeys(self.controls, list(self.methods) if controlled is None else controlled)
+        self.sources = (*map(MapSource, self.methods), *_under_controls(self.methods, controls, controlled))
 
     def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes)."""
@@ -149,16 +142,22 @@ class Explainer:
             return self._explained_together(model, names, batch)
         except BrokenContract:
             raise
-        except BadInput as error:
-            first, refused = batch.take([0]), {}
-            for name in names:
-                try:
-                    self._explained_together(model, [name], first)
-                except BadInput as of_method:
-                    refused[name] = str(of_method)
-            if refused:
-                raise Inapplicable(str(error), refused) from error
+        except BadInput:
+            self.check_methods(batch.take([0]), model, names)
             raise
+
+    def check_methods(self, batch: Batch, model: Any = None, names: Iterable[str] | None = None) -> None:
+        """Raise ``Inapplicable`` if methods, by default all, cannot explain a batch on a model, by default the own."""
+        refused = {}
+        for name in self.methods if names is None else names:
+            try:
+                self._explained_together(model or self.model, [name], batch)
+            except BrokenContract:
+                raise
+            except BadInput as error:
+                refused[name] = str(error)
+        if refused:
+            raise Inapplicable(next(iter(refused.values())), refused)
 
     def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         with warnings.catch_warnings():
@@ -168,6 +167,15 @@ class Explainer:
                 explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
                 resize=True,
             )  # fmt: skip
+
+
+def _under_controls(
+    methods: Iterable[str], controls: Sequence[Control], controlled: Mapping[str, Any]
+) -> Iterator[MapSource]:
+    """Yield the methods under each control that disturbs them, then the controls that make maps."""
+    for control in filter(lambda each: each.disturb, controls):
+        yield from (MapSource(name, control.name) for name in methods if name in controlled.get(control.name, ()))
+    yield from (MapSource(control=control.name) for control in controls if control.maps)
 
 
 class _ExplainFunction:

@@ -47,6 +47,16 @@ _HARMLESS = re.compile(r"\w+_(NUM_THREADS|VERBOSE)")
 _OPTIMIZER = {"disable_meta_optimizer": False, "disable_model_pruning": False}  # TensorFlow's defaults
 
 
+def _of_tensorflow(config: Any) -> dict[str, tuple[str, str]]:
+    """Return the value and the default of TensorFlow's settings of arithmetic."""
+    options = sorted(config.optimizer.get_experimental_options().items() - _OPTIMIZER.items())
+    return {
+        **{name: (str(value), "") for name, value in options},
+        "jit": (str(config.optimizer.get_jit() or ""), ""),
+        "tensor_float_32": (str(config.experimental.tensor_float_32_execution_enabled()), "True"),
+    }
+
+
 def _of_keras(config: Any) -> dict[str, tuple[str, str]]:
     """Return the value and the default of Keras's settings of arithmetic."""
     return {
@@ -64,15 +74,9 @@ def settings() -> dict[str, str]:
         for name, value in sorted(os.environ.items())
         if _ARITHMETIC.fullmatch(name) and not _HARMLESS.fullmatch(name)
     }
-    if tensorflow := sys.modules.get("tensorflow"):
-        options = tensorflow.config.optimizer.get_experimental_options()
-        found |= {name: str(value) for name, value in sorted(options.items() - _OPTIMIZER.items())}
-        if jit := tensorflow.config.optimizer.get_jit():
-            found["jit"] = str(jit)
-        if not tensorflow.config.experimental.tensor_float_32_execution_enabled():
-            found["tensor_float_32"] = "False"
-    if keras := sys.modules.get("keras"):
-        found |= {name: value for name, (value, default) in _of_keras(keras.config).items() if value != default}
+    for library, of_library in (("tensorflow", _of_tensorflow), ("keras", _of_keras)):
+        if module := sys.modules.get(library):
+            found |= {name: value for name, (value, default) in of_library(module.config).items() if value != default}
     return found
 
 

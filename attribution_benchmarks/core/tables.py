@@ -20,6 +20,7 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,9 @@ def save(
     content = {
         ".json": lambda: to_json(rows, manifest),
         ".csv": lambda: to_csv(rows),
-        ".md": lambda: _with_manifest(_block(text) if markdown is None else markdown, manifest),
+        ".md": lambda: (
+            (_block(text) if markdown is None else markdown) + f"\n```json\n{_json(dict(manifest), indent=1)}\n```\n"
+        ),
         ".txt": lambda: text,
     }[file.suffix]()
     atomic_write(file, content)
@@ -92,11 +95,6 @@ def _block(text: str) -> str:
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
-
-
-def _with_manifest(markdown: str, manifest: Mapping[str, Any]) -> str:
-    """Return Markdown with the manifest below it, as a block of JSON."""
-    return f"{markdown}\n```json\n{_json(dict(manifest), indent=1)}\n```\n"
 
 
 def to_json(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
@@ -171,10 +169,9 @@ def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def wide(
     rows: Sequence[Mapping[str, Any]],
     metrics: Mapping[str, str],
-    titles: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] = MappingProxyType({}),
     markdown: bool = False,
-    lines: Sequence[str] = ("method",),
-    decimals: int | Mapping[str, int] = 1,
+    decimals: Mapping[str, int] = MappingProxyType({}),
 ) -> str:
     """Return a table for reading: a line per method, and per metric our figure, its interval, the paper's figure.
 
@@ -192,40 +189,28 @@ def wide(
         Method -> printed name; by default the method's name.
     markdown
         Markdown instead of aligned text.
-    lines
-        Keys whose values identify a line, for instance ``("method", "pooling")``; a column each.
     decimals
-        Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
+        Decimals of our figures by metric, 1 of others. The paper's keep theirs where they have more.
     """
-    titles = titles or {}
     selected = _by_kind(rows, metrics)
-    cells = _by_cell(selected, lines)
+    cells = {(row["method"], row["metric"]): row for row in selected}
+    if len(cells) < len(selected):
+        raise ValueError("several rows have the same metric and method")
     with_paper = {row["metric"] for row in selected if row.get("paper") is not None}
-    header = [*lines]
+    header = ["method"]
     for metric, heading in metrics.items():
         header += [heading, "95 %", *(["paper"] if metric in with_paper else [])]
-    kinds = {place: row.get("kind") for (place, _), row in cells.items()}
+    kinds = {method: row.get("kind") for (method, _), row in cells.items()}
 
-    def line(place: tuple[Any, ...]) -> list[str]:
-        found = [titles.get(value, str(value)) for value in place]
+    def line(method: str) -> list[str]:
+        found = [titles.get(method, method)]
         for metric in metrics:
-            digits = decimals[metric] if isinstance(decimals, Mapping) else decimals
-            figures = _figures(cells.get((place, metric), {}), digits)
+            figures = _figures(cells.get((method, metric), {}), decimals.get(metric, 1))
             found += figures if metric in with_paper else figures[:2]
         return found
 
-    body = [line(place) for place in kinds]
+    body = [line(method) for method in kinds]
     return markdown_table(header, body) if markdown else text_table(header, _ruled(body, list(kinds.values())))
-
-
-def _by_cell(
-    rows: Sequence[Mapping[str, Any]], lines: Sequence[str]
-) -> dict[tuple[tuple[Any, ...], str], Mapping[str, Any]]:
-    """Return rows by the values that identify their line and by their metric."""
-    cells = {(tuple(row[key] for key in lines), row["metric"]): row for row in rows}
-    if len(cells) < len(rows):
-        raise ValueError(f"several rows have the same metric and {', '.join(lines)}; name more keys in lines")
-    return cells
 
 
 def _figures(row: Mapping[str, Any], decimals: int) -> list[str]:

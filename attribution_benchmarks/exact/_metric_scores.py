@@ -30,6 +30,7 @@ from attribution_benchmarks.stats import correlation
 MAPS = (("noise", 0.0), *((kind, grade) for kind in KINDS for grade in GRADES))  # the first is the truth
 REPEATS = 2  # seeds of a metric
 _DIGITS = 6  # of a score; a smaller difference is rounding in single precision
+_FINE = 100 / np.pi  # parts of the largest value of a map; no simple fraction of it is near the half of one
 
 
 class _KnownMap(NamedTuple):
@@ -232,10 +233,15 @@ class Counted:
         return np.asarray(self.explain(batch, model))
 
 
+def seed_of(values: np.ndarray) -> int:
+    """Return a number of a map: the same on processors that round it in another way."""
+    largest = np.abs(values).max() or 1.0
+    return zlib.crc32(np.round(values / largest * _FINE).astype(np.int64).tobytes())
+
+
 def random_score(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
     """Return a random number for each map, (N,)."""
-    places = [zlib.crc32(np.asarray(one).tobytes()) for one in maps]
-    keys = zip(places, batch.seeds, strict=True)
+    keys = zip(map(seed_of, maps), batch.seeds, strict=True)
     return np.array([batching.generator(place, key, "random score").random() for place, key in keys])
 
 

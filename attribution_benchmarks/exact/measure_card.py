@@ -14,7 +14,6 @@ import io
 import pathlib
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +26,7 @@ from attribution.errors import BadInput, described, listed, shortened
 from attribution.model_paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.exact._metric_scores import Counted, batch_for
+from attribution_benchmarks.exact._metric_scores import Counted, batch_for, seed_of
 from attribution_benchmarks.exact.known_networks import ENDS, KnownNetwork, known_networks
 from attribution_benchmarks.metrics import cards
 from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card
@@ -40,7 +39,6 @@ NETWORKS = (
 )  # fmt: skip
 _INPUTS = 3  # of each network
 _LEVELS = 64  # of a map's values; a power of two, and at least the number of positions of an image
-_FINE = 100 / np.pi  # parts of a map's largest value; no simple fraction of it is near the half of one
 _TIE = 2.0**-20  # what breaks ties: less than a level, exact in single precision
 _EQUAL = 1e-4  # of the spread of scores: rounding
 _NEAR = 1e-3  # the same for ``_TIE``, which moves values, too
@@ -59,22 +57,16 @@ def _levelled(exact: np.ndarray) -> np.ndarray:
     return np.asarray(np.round(ratio(exact, np.broadcast_to(largest, exact.shape), 0.0) * _LEVELS) / _LEVELS)
 
 
-def _seed(exact: np.ndarray) -> int:
-    """Return a number of an exact map: the same on processors that round it in another way."""
-    largest = np.abs(exact).max() or 1.0
-    return zlib.crc32(np.round(exact / largest * _FINE).astype(np.int64).tobytes())
-
-
 def _positive(exact: np.ndarray) -> np.ndarray:
     """Return maps of distinct positive levels in random order, which depends on the exact map."""
     count = exact[0].size
-    drawn = [np.random.default_rng(_seed(one)).permutation(count) + 1 for one in exact]
+    drawn = [np.random.default_rng(seed_of(one)).permutation(count) + 1 for one in exact]
     return np.reshape(drawn, exact.shape) / _LEVELS
 
 
 def _random(exact: np.ndarray) -> np.ndarray:
     """Return ``_positive`` with random signs."""
-    drawn = [np.random.default_rng([1, _seed(one)]).random(one.shape) < 0.5 for one in exact]
+    drawn = [np.random.default_rng([1, seed_of(one)]).random(one.shape) < 0.5 for one in exact]
     return np.where(drawn, 1.0, -1.0) * _positive(exact)
 
 
@@ -254,7 +246,7 @@ def trial_networks() -> tuple[KnownNetwork, ...]:
     for network in found.values():
         path = str(network.model.path)
         if path not in declared:
-            copy = _copies() / str(len(declared))
+            copy = pathlib.Path(_folder().name) / str(len(declared))
             shutil.copytree(path, copy)
             parts = (4, 4) if network.group == "images" else (network.batch.pictures.shape[1],)
             Deletions(parts, 0.0).save(find_saved_model(copy))
@@ -266,10 +258,6 @@ def trial_networks() -> tuple[KnownNetwork, ...]:
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()  # removed when Python ends
-
-
-def _copies() -> pathlib.Path:
-    return pathlib.Path(_folder().name)
 
 
 def measure_card(metric: Metric, parameters: str = "", names: Sequence[str] = NETWORKS) -> Card:

@@ -237,26 +237,34 @@ def _figures(name: str, networks: Sequence[Scored]) -> dict[str, Any]:
     Lists have one entry a network, None where the metric is not defined.
     """
     known = [(one.measured[name], one) for one in networks if name in one.measured]
-    every = np.concatenate([one.of_corruptions[0] for one, _ in known])
-    cells = [_by_cell(one.measured[name], one) if name in one.measured else {} for one in networks]
     kinds = [_by_kind(*each) for each in known]
     of_methods = [agreement(one.of_methods, -each.errors.of_methods[0, : len(one.of_methods)]) for one, each in known]
     return {
-        "agreement": {", ".join(cell): [each.get(", ".join(cell)) for each in cells] for cell in CELLS},
-        "by_kind": {kind: _mean([np.nan if each[kind] is None else each[kind] for each in kinds]) for kind in KINDS},
+        "agreement": _by_network(name, networks),
+        "by_kind": {kind: _mean([each[kind] for each in kinds]) for kind in KINDS},
         "methods": [_mean(each) for each in of_methods],
-        "retest": _mean(np.concatenate([agreement(*one.of_corruptions) for one, _ in known])),
-        "deterministic": not any(_differ(*one.of_corruptions) for one, _ in known),
-        "passes": float(np.mean([one.passes for one, _ in known])),
-        "explanations": float(np.mean([one.explanations for one, _ in known])),
-        "truth": float(np.nanmean(every[:, 0])),
-        "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
+        **_over_inputs([one for one, _ in known]),
         **(_beside_ours(name, networks) if name in QUANTUS else {}),
     }
 
 
-def _differ(first: np.ndarray, second: np.ndarray) -> bool:
-    return not np.array_equal(first, second, equal_nan=True)
+def _by_network(name: str, networks: Sequence[Scored]) -> dict[str, list[float | None]]:
+    """Return the mean agreement of one metric with each truth and error on each network."""
+    cells = [_by_cell(one.measured[name], one) if name in one.measured else {} for one in networks]
+    return {", ".join(cell): [each.get(", ".join(cell)) for each in cells] for cell in CELLS}
+
+
+def _over_inputs(known: Sequence[Measured]) -> dict[str, Any]:
+    """Return the figures of one metric that do not depend on the true errors."""
+    corruptions = [one.of_corruptions for one in known]
+    every = np.concatenate([first for first, _ in corruptions])
+    return {
+        "retest": _mean(np.concatenate([agreement(*each) for each in corruptions])),
+        "deterministic": all(np.array_equal(first, again, equal_nan=True) for first, again in corruptions),
+        **{cost: float(np.mean([getattr(one, cost) for one in known])) for cost in ("passes", "explanations")},
+        "truth": float(np.nanmean(every[:, 0])),
+        "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
+    }
 
 
 def _beside_ours(name: str, networks: Sequence[Scored]) -> dict[str, Any]:
@@ -281,27 +289,24 @@ def halves(networks: Sequence[Scored], names: Iterable[str], seed: int = 0) -> d
     have neither generators nor corruptions in common, but for the exact maps.
     """
     names = [name for name in ranked(names) if all(name in one.measured for one in networks)]
-    if len(names) < _FEWEST or len({generator_of(one.name) for one in networks}) < 2:
+    origin = np.repeat([generator_of(one.name) for one in networks], [len(one.truths) for one in networks])
+    if len(names) < _FEWEST or len(np.unique(origin)) < 2:
         return {}
     scores = np.stack([np.concatenate([one.measured[name].of_corruptions[0] for one in networks]) for name in names])
     errors = np.concatenate([one.errors.of_corruptions for one in networks], axis=1)
-    origin = np.repeat([generator_of(one.name) for one in networks], [len(one.truths) for one in networks])
     kinds, draw = np.array([kind for kind, _ in MAPS]), np.random.default_rng(seed)
-    found: dict[str, list] = {"generators": [], "corruptions": [], "both": []}
     every = _by_input(scores, errors, kinds == kinds)
+    found = []
     for _ in range(SPLITS):
         rows, columns = (np.isin(each, draw.permutation(np.unique(each))[::2]) for each in (origin, kinds))
         half, other = (_by_input(scores, errors, each) for each in (columns, ~columns))
-        for split, first, second in (
-            ("generators", every[..., rows], every[..., ~rows]),
-            ("corruptions", half, other),
-            ("both", half[..., rows], other[..., ~rows]),
-        ):
-            found[split].append(correlation.spearman(*(np.nanmean(each, axis=2) for each in (first, second))))
+        pairs = (every[..., rows], every[..., ~rows]), (half, other), (half[..., rows], other[..., ~rows])
+        found.append([correlation.spearman(*(np.nanmean(each, axis=2) for each in pair)) for pair in pairs])
+    columns = np.array(found).transpose(1, 2, 0)
     return {
-        split: {error: [round(float(each), 3) for each in (column.mean(), *np.quantile(column, (0.025, 0.975)))]
-                for error, column in zip(ERRORS, np.array(values).T, strict=True)}
-        for split, values in found.items()
+        split: {error: [round(float(each), 3) for each in (values.mean(), *np.quantile(values, (0.025, 0.975)))]
+                for error, values in zip(ERRORS, by_error, strict=True)}
+        for split, by_error in zip(("generators", "corruptions", "both"), columns, strict=True)
     }  # fmt: skip
 
 
@@ -341,7 +346,9 @@ def verdicts(differences: np.ndarray) -> np.ndarray:
 def compared(record: Mapping[str, Any]) -> dict[tuple[str, str], np.ndarray]:
     """Return the verdicts of the first minus the second metric by truth and error, (cells,), of all ranked pairs."""
     names = ranked(record["metrics"])
-    values, pairs = agreements(record, names), np.array(list(itertools.permutations(range(len(names)), 2)))
+    values, pairs = agreements(record, names), np.array([*itertools.permutations(range(len(names)), 2)], int)
+    if len(names) < 2:
+        return {}
     found = verdicts(values[pairs[:, 0]] - values[pairs[:, 1]])
     return {(names[first], names[second]): each for (first, second), each in zip(pairs, found, strict=True)}
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 import multiprocessing
+import operator
 import os
 import resource
 import signal
@@ -157,11 +158,7 @@ class _Inherited:
         self._descriptor = descriptor
 
     def __reduce__(self):
-        return _detach, (reduction.DupFd(self._descriptor),)
-
-
-def _detach(duplicate: Any) -> int:
-    return duplicate.detach()
+        return operator.methodcaller("detach"), (reduction.DupFd(self._descriptor),)
 
 
 @contextlib.contextmanager

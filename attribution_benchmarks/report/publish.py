@@ -114,15 +114,13 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
             {"kind": one.kind, "share": _finite(one.share), "low": _finite(one.low), "high": _finite(one.high)}
             for one in tests.against(name)
         ]
-    if math.isfinite(share := matrix.headroom_share(name, column)):
-        row["headroom_share"] = share
-    if source.get("networks"):
-        row["networks"] = source["networks"]
-    if name in column.excluded:
-        row["aside"] = column.excluded[name]
-    if place in matrix.blanks:
-        row["reason"] = matrix.blanks[place]
-    return row
+    more = {
+        "headroom_share": _finite(matrix.headroom_share(name, column)),
+        "networks": source.get("networks") or None,
+        "aside": column.excluded.get(name),
+        "reason": matrix.blanks.get(place),
+    }
+    return row | {key: value for key, value in more.items() if value is not None}
 
 
 def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:

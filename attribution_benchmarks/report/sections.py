@@ -9,7 +9,7 @@ from typing import Any
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.report_text import Trend
 from attribution_benchmarks.core.tables import ALONG, curve_name
-from attribution_benchmarks.metrics.cards import card_of
+from attribution_benchmarks.metrics.cards import Card, card_of
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
@@ -129,11 +129,7 @@ def _baseline(one: Baseline, names: Names) -> str:
     """Return "“Random map” reaches 43 % (41 to 46)" of a method's score."""
     if not math.isfinite(one.share):
         return f"“{names(one.kind)}”: no share, because the score is not positive"
-    return f"“{names(one.kind)}” reaches {_share(one)}"
-
-
-def _share(one: Baseline) -> str:
-    return f"{100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"
+    return f"“{names(one.kind)}” reaches {100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"
 
 
 def kept_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[dict]:
@@ -335,8 +331,7 @@ def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
 def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
     rows = _ranked_rows(column, matrix)
-    own = any(metric.name == column.metric for metric in definition.metrics)
-    card = card_of(column.metric, definition.name) or (None if own else card_of(column.metric))
+    card = _card(column.metric, definition)
     scale = charts.scale_of(list(rows.values()), column.percent)
     reference = _strongest(column, rows)
     lines = []
@@ -351,7 +346,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
         "card": None if card is None else {"phrase": card.phrase, "cautions": card.cautions()},
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",
-        "shows": _where(column),
+        "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),
         "lines": lines,
         "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
@@ -361,17 +356,18 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Na
     }
 
 
+def _card(metric: str, definition: Benchmark) -> Card | None:
+    """Return the card of a benchmark's own metric, or of one that all share."""
+    own = any(one.name == metric for one in definition.metrics)
+    return card_of(metric, definition.name) or (None if own else card_of(metric))
+
+
 def _ranked_rows(column: Column, matrix: Matrix) -> dict[str, Mapping]:
     """Return the rows of a column: methods by rank, then controls."""
     ranked = [name for name in matrix.methods if (name, column.key) in matrix.ranks]
     ranked.sort(key=lambda name: matrix.ranks[name, column.key])
     names = (*ranked, *matrix.controls)
     return {name: matrix.cells[name, column.key] for name in names if (name, column.key) in matrix.cells}
-
-
-def _where(column: Column) -> str:
-    """Return the keys and values that select the rows of a column."""
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items())
 
 
 def _strongest(column: Column, rows: Mapping[str, Mapping]) -> float | None:

@@ -425,7 +425,8 @@ def _decoded(status: int, content: bytes) -> dict:
     text = content.decode("utf-8", "replace")
     if status != 200:
         message = reply.get("error") if isinstance(reply, Mapping) else text
-        raise ServerError(_code_of(status), str(message or f"HTTP status {status}"))
+        code = _CODES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+        raise ServerError(code, str(message or f"HTTP status {status}"))
     if not isinstance(reply, Mapping):
         raise ServerError("INVALID_REPLY", f"expected a JSON object, not {text[:60]!r}")
     return dict(reply)
@@ -479,11 +480,6 @@ def _from_json(value: Any, dtype: np.dtype | None) -> np.ndarray:
 
 def _bytes_of(value: Any) -> bytes:
     return base64.b64decode(value["b64"]) if isinstance(value, Mapping) else value.encode()
-
-
-def _code_of(http_status: int) -> str:
-    """Return the status code of gRPC for an HTTP status."""
-    return _CODES.get(http_status, "INTERNAL" if http_status >= 500 else "INVALID_ARGUMENT")
 
 
 def _signature_of(plain: Mapping) -> Signature:

@@ -128,7 +128,8 @@ def _base_paths(
 ) -> dict[str, pathlib.Path]:
     """Return from where each model is served; raise ``BadInput`` if one that is wanted is none of them, nor there."""
     served = {
-        name: saved.parent if _has_explanations(saved) else models / _SERVED / name for name, saved in found.items()
+        name: saved.parent if SHEET.encode() in (saved / "saved_model.pb").read_bytes() else models / _SERVED / name
+        for name, saved in found.items()
     }
     if missing := [path for path in wanted if path not in served.values() and not _versions(path)]:
         known = listed(_mounted(models, each) for each in served.values()) or "none"
@@ -179,7 +180,7 @@ def _export(
         export(saved, target, methods, score=score, left_out=left_out)
     except BadInput as error:
         left_out = {"": f"it is skipped: {error}"}
-    for reason in [*left_out.values(), *([cli.listing(saved)] if left_out else [])]:
+    for reason in [*left_out.values(), *([cli.inspect_hint(saved)] if left_out else [])]:
         print_line(f"{name}: {reason}", file=sys.stderr)
 
 
@@ -212,10 +213,6 @@ def _versions(directory: pathlib.Path) -> list[pathlib.Path]:
     """Return the versions of a model, the latest last; none if the directory is not a model."""
     files = directory.glob("*/saved_model.pb")
     return sorted((file.parent for file in files if file.parent.name.isdecimal()), key=lambda path: int(path.name))
-
-
-def _has_explanations(saved: pathlib.Path) -> bool:
-    return SHEET.encode() in (saved / "saved_model.pb").read_bytes()
 
 
 def _listed(models: pathlib.Path, config: pathlib.Path) -> list[pathlib.Path]:

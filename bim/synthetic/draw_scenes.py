@@ -202,14 +202,7 @@ def _cockpit(canvas: Canvas, rng) -> None:
         [(-0.05, sill + 0.06), (0.5, sill - 0.05), (1.05, sill + 0.06), (1.05, 1.05), (-0.05, 1.05)], frame * 0.85
     )
     canvas.polygon([(0.02, sill + 0.1), (0.5, sill + 0.0), (0.98, sill + 0.1), (0.98, 0.86), (0.02, 0.86)], frame * 1.3)
-    rows = rng.integers(2, 4)
-    radius = 0.062 if rows == 2 else 0.05
-    for row in range(rows):
-        for column in range(7):
-            if column == 3 and row < 2:
-                continue
-            y = sill + 0.15 + row * (radius * 2.25) + 0.07 * abs(column - 3) / 3 - 0.03
-            _instrument(canvas, rng, 0.08 + column * 0.14, y, radius)
+    _instruments(canvas, rng, sill)
     canvas.rectangle(0.43, sill + 0.06, 0.57, sill + 0.3, (30, 34, 38))
     for y in np.arange(sill + 0.09, sill + 0.28, 0.04):
         for x in (0.455, 0.485, 0.515, 0.545):
@@ -223,6 +216,18 @@ def _cockpit(canvas: Canvas, rng) -> None:
         canvas.line([(x, 1.05), (x, 0.88)], 0.04, (15, 15, 18))
         yoke = [(x - 0.13, 0.74), (x - 0.12, 0.87), (x, 0.9), (x + 0.12, 0.87), (x + 0.13, 0.74)]
         canvas.stroke(yoke, 0.036, (15, 15, 18))
+
+
+def _instruments(canvas: Canvas, rng: np.random.Generator, sill: float) -> None:
+    """Draw two or three rows of instruments, with room for a screen in the middle."""
+    rows = rng.integers(2, 4)
+    radius = 0.062 if rows == 2 else 0.05
+    for row in range(rows):
+        for column in range(7):
+            if column == 3 and row < 2:
+                continue
+            y = sill + 0.15 + row * (radius * 2.25) + 0.07 * abs(column - 3) / 3 - 0.03
+            _instrument(canvas, rng, 0.08 + column * 0.14, y, radius)
 
 
 def _instrument(canvas: Canvas, rng, x: float, y: float, radius: float) -> None:
@@ -294,8 +299,12 @@ def _laundromat(canvas: Canvas, rng) -> None:
         bottom = top + 0.38 if two else floor + 0.01
         for number in range(columns + 1):
             _washing_machine(canvas, rng, shift + number * wide, top, bottom, wide, body, strip)
+    _tiles(canvas, floor, _shade(rng, (110, 120, 125), 30))
+
+
+def _tiles(canvas: Canvas, floor: float, tile: np.ndarray) -> None:
+    """Draw a floor of light and dark tiles."""
     canvas.rectangle(0, floor, 1, 1, (235, 235, 230))
-    tile = _shade(rng, (110, 120, 125), 30)
     for row in range(3):
         y0, y1 = floor + (1 - floor) * np.array([row, row + 1]) / 3
         for column in range(-1, 12):

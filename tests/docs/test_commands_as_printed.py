@@ -82,7 +82,7 @@ LEFT_OUT = {
         "python -m attribution.inspect --model=torch_network",
     ],
     "20 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
-    "25 networks: half a CPU hour": ["python tools/docs/exact_truth.py --measure"],
+    "25 networks: half a CPU hour": ["python -m tools.docs.exact_truth --measure"],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",

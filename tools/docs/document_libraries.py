@@ -2,25 +2,21 @@ r"""Write the generated part of docs/libraries.md from ``attribution/methods/pre
 
 Command::
 
-    python tools/docs/document_libraries.py
+    python -m tools.docs.document_libraries
 
 Cost: 5 CPU seconds.
 """
 
 import json
-import pathlib
-import sys
 from collections.abc import Mapping
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from attribution import METHODS  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution.methods import map_steps  # noqa: E402
-from attribution.methods.libraries import ABSENT, DISTRIBUTION, EXACT, MARK, OPEN, Library, Preset, libraries  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.metrics.like import metric_libraries  # noqa: E402
+from attribution import METHODS
+from attribution.files import atomic_write
+from attribution.methods import map_steps
+from attribution.methods.libraries import ABSENT, DISTRIBUTION, EXACT, MARK, OPEN, Library, Preset, libraries
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.metrics.like import metric_libraries
+from tools.docs.page_parts import ROOT
 
 MEASURED = ROOT / "tools" / "libraries" / "measured.json"  # written by tools/libraries/compare.py
 PAGE = ROOT / "docs" / "libraries.md"

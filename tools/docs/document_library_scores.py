@@ -1,6 +1,6 @@
 """Write the section on libraries of docs/results.md, and docs/pictures/libraries.png, from docs/library_scores.json.
 
-    python tools/docs/document_library_scores.py
+    python -m tools.docs.document_library_scores
 
 Intervals are percentiles of a bootstrap over networks (at least two different ones) and, within each, over inputs.
 
@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import pathlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "docs")]
+import numpy as np
 
-import numpy as np  # noqa: E402
-from measure_libraries import OWN, SCORES, cells  # noqa: E402
-from page_parts import replace_parts  # noqa: E402
-
-from attribution import METHODS  # noqa: E402
-from attribution.methods.libraries import MARK, libraries  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.stats.variance_components import COMPONENTS, variance_components  # noqa: E402
+from attribution import METHODS
+from attribution.methods.libraries import MARK, libraries
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.stats.variance_components import COMPONENTS, variance_components
+from tools.docs.measure_libraries import OWN, SCORES, cells
+from tools.docs.page_parts import ROOT, replace_parts
 
 PAGE, PICTURE = ROOT / "docs" / "results.md", ROOT / "docs" / "pictures" / "libraries.png"
 TITLES = {
@@ -267,13 +262,18 @@ def _markers() -> dict[str, dict[str, str]]:
     return {OWN: own, **others}
 
 
-def main() -> None:
-    """Write both."""
+def measured_tables() -> dict[str, Table]:
+    """Return the stored scores of each benchmark under the definitions that there are."""
     record, defined = json.loads(SCORES.read_text("utf-8"))["scores"], set(cells())
     for columns in itertools.chain.from_iterable(of_place.values() for of_place in record.values()):
         for cell in columns.keys() - defined:  # no longer a definition
             del columns[cell]
-    tables = {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
+    return {place: Table(record[place]) for place in TITLES if len(record.get(place, ())) > 1}
+
+
+def main() -> None:
+    """Write both."""
+    tables = measured_tables()
     samples = {place: np.array(list(table.resampled())) for place, table in tables.items()}
     head = ["scores", "methods", "definitions", "networks", *(f"{name} %" for name in COMPONENTS)]
     head += [f"{name} %, equal ones once" for name in COMPONENTS[:2]]

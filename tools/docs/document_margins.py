@@ -1,6 +1,6 @@
 """Draw how many scores of docs/results.md have each margin, docs/pictures/margins.png, and write the table beside it.
 
-    python tools/docs/document_margins.py
+    python -m tools.docs.document_margins
 
 A score has a margin where every baseline that it was compared with reaches less than that share of it. The shares and
 their intervals are those of the tables in docs/results.md; the table is a part of docs/statistics.md.
@@ -10,19 +10,14 @@ Cost: seconds.
 
 from __future__ import annotations
 
-import pathlib
 import re
-import sys
 from collections.abc import Mapping
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from attribution_benchmarks.core.figures import save_figure  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from tools.docs.page_parts import replace_parts  # noqa: E402
+from attribution_benchmarks.core.figures import save_figure
+from attribution_benchmarks.core.tables import markdown_table
+from tools.docs.page_parts import ROOT, replace_parts
 
 MARGINS = range(60, 101, 10)  # percent
 KINDS = ("random weights", "wrong class", "no network")  # of baselines, as the parts of docs/results.md
@@ -49,15 +44,11 @@ def shares(text: str) -> dict[_Score, np.ndarray]:
 
     Scores that were not compared with every baseline are skipped, and columns that have no marks.
     """
-    tables = [cells(text, kind) for kind in KINDS]
-    known = [
-        score for score, cell in cells(text, "method").items() if "n/a" not in cell and score[1] not in WITHOUT_MARKS
-    ]
-    found = {}
-    for score in known:
-        numbers = [re.fullmatch(r"(\d+) \(\d+–(\d+)\)", table[score]) for table in tables if score in table]
-        if numbers:
-            found[score] = np.array([[int(each[1]), int(each[2])] for each in numbers if each])
+    tables, found = [cells(text, kind) for kind in KINDS], {}
+    for score, cell in cells(text, "method").items():
+        shown = "\n".join(table[score] for table in tables if score in table)
+        if shown and "n/a" not in cell and score[1] not in WITHOUT_MARKS:
+            found[score] = np.array(re.findall(r"(?m)^(\d+) \(\d+–(\d+)\)$", shown)).astype(int)
     return found
 
 

@@ -1,7 +1,7 @@
 """Explain every family of the zoo by every method, compare with oracles, and write docs/networks.md.
 
-python tools/docs/document_networks.py --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
-python tools/docs/document_networks.py --families=DenseNet121 --writers=jax --methods=gradient,grad_cam --notensorflow
+python -m tools.docs.document_networks --families=residual,prelu --writers=jax,torch --torch_python=PYTHON
+python -m tools.docs.document_networks --families=DenseNet121 --writers=jax --methods=gradient,grad_cam --notensorflow
 
 The second one compares some methods alone, and with what is stored of TensorFlow's file.
 
@@ -25,20 +25,19 @@ import re
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # without it, some processors compute no grouped convolutions
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-import attribution  # noqa: E402
-from attribution import cli  # noqa: E402
-from attribution.errors import BadInput, listed  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core.fingerprint import code_fingerprint  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from tools.model_zoo import comparison, measure, writers  # noqa: E402
-from tools.model_zoo.families import FAMILIES, GROUPS  # noqa: E402
+import attribution
+from attribution import cli
+from attribution.errors import BadInput, listed
+from attribution.files import atomic_write
+from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.tables import markdown_table
+from tools.docs.page_parts import ROOT
+from tools.model_zoo import comparison, measure, writers
+from tools.model_zoo.families import FAMILIES, GROUPS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("families", [], "names of families; all by default", flag_values=FLAGS)
@@ -82,20 +81,25 @@ def results(names, folder: pathlib.Path, writer: str = "", python: str = "", exa
     ``exact`` has the methods to compare by family: those whose maps are exact on TensorFlow's file.
     """
     _check_known(names, FAMILIES, "family", "families")
-    _check_known([writer] if writer else [], writers.WRITERS, "writer", "writers")
+    _check_known(filter(None, [writer]), writers.WRITERS, "writer", "writers")
     kept = folder / writer
     kept.mkdir(parents=True, exist_ok=True)
     methods = {name: measure.METHODS if exact is None else exact.get(name, ()) for name in FAMILIES}
-    families = {name: one for name, one in FAMILIES.items() if not writer or (writers.writable(one) and methods[name])}
-    for name in names or families:
-        if name in families and _known(kept / f"{name}.json", methods[name]) is None:
-            _print_progress(f"{name}{writer and ' of '}{writer}:", end="")
+    families = _written(methods) if writer else FAMILIES
+    for name in filter(families.__contains__, names or families):
+        if _known(kept / f"{name}.json", methods[name]) is None:
+            _print_progress(f"{name}{' of ' * bool(writer)}{writer}:", end="")
             started = time.monotonic()
             found = _measured(families[name], folder, writer, python, methods[name])
             _print_progress(f" ({time.monotonic() - started:.0f} s)")
             atomic_write(kept / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
-    known = {name: _known(kept / f"{name}.json", methods[name]) for name in families}
-    return {name: found for name, found in known.items() if found is not None}
+    known = ((name, _known(kept / f"{name}.json", methods[name])) for name in families)
+    return {name: found for name, found in known if found is not None}
+
+
+def _written(methods) -> dict:
+    """Return the families that other writers can write, of which some methods are compared."""
+    return {name: one for name, one in FAMILIES.items() if methods[name] and writers.writable(one)}
 
 
 def _check_known(names, known, what: str, plural: str) -> None:
@@ -164,14 +168,14 @@ def _short(found) -> dict:
     rest = {key: value for key, value in found.items() if key not in ("methods", "code")}
     kept = ("status", "difference", "in_double", "of_oracle", "note")
     cells = {
-        name: {key: _rounded(cell[key]) for key in kept if cell[key] not in (None, "")}
+        name: {
+            key: float(f"{cell[key]:.2e}") if isinstance(cell[key], float) else cell[key]
+            for key in kept
+            if cell[key] not in (None, "")
+        }
         for name, cell in found["methods"].items()
     }
     return rest | {"methods": cells}
-
-
-def _rounded(value):
-    return float(f"{value:.2e}") if isinstance(value, float) else value
 
 
 @functools.cache
@@ -308,7 +312,7 @@ def _families(results, by_writer) -> str:
 def _table(title, methods, results) -> list[str]:
     """Return a table of every measured family by some methods, and the numbered reasons below it."""
     with_layer = title == "Class activation maps"
-    heads = ["family", *(["default layer"] if with_layer else []), *(attribution.METHODS[m].title for m in methods)]
+    heads = ["family", *["default layer"] * with_layer, *(attribution.METHODS[m].title for m in methods)]
     body = []
     reasons: dict[str, int] = {}  # reason -> its number below the table
     for group, families in GROUPS.items():

@@ -1,6 +1,6 @@
 """Write docs/methods.md and docs/metrics.md from the registries of methods and metrics, and their templates.
 
-    python tools/docs/document_registries.py
+    python -m tools.docs.document_registries
 
 The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``; the cards are those of
 ``measure_cards.py``.
@@ -12,26 +12,22 @@ from __future__ import annotations
 
 import inspect
 import json
-import pathlib
 import re
-import sys
 from collections.abc import Iterable, Mapping
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from attribution.files import atomic_write  # noqa: E402
-from attribution.methods.method import Method  # noqa: E402
-from attribution.methods.registry import METHODS  # noqa: E402
-from attribution_benchmarks import metrics  # noqa: E402
-from attribution_benchmarks.core.metric import Metric  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.exact.measure_card import CHANGES  # noqa: E402
-from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
-from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card, cards  # noqa: E402
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
+from attribution.files import atomic_write
+from attribution.methods.method import Method
+from attribution.methods.registry import METHODS
+from attribution_benchmarks import metrics
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.exact.measure_card import CHANGES
+from attribution_benchmarks.exact.meta_evaluation import retest
+from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card, cards
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from tools.docs.page_parts import ROOT
 
 RELIABILITY = ROOT / "docs" / "which_metric.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
@@ -166,10 +162,6 @@ def _range(metric: Metric) -> str:
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def _sheet(metric: Metric) -> str:
     card = cards()[metric.name]
     return f"""<a id="{metric.name}"></a>
@@ -183,7 +175,7 @@ def _sheet(metric: Metric) -> str:
 - **Cost.** {metric.cost}
 - **A random map gets** {metric.chance}
 - **Limitations.** {metric.criticism}
-- **Card.** {_sentence(card.phrase)} {" ".join(card.cautions())}"""
+- **Card.** {card.phrase[0].upper()}{card.phrase[1:]}. {" ".join(card.cautions())}"""
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Write the matrix and the shares of docs/results.md from a complete report, and its tables of more networks.
 
     python scripts/reproduce_tables.py --output_dir=report --exhaustive
-    python tools/docs/document_results.py report
+    python -m tools.docs.document_results report
     python scripts/reproduce_tables.py --output_dir=twenty --benchmarks=svea --networks=20 --quick --random_networks=1
-    python tools/docs/document_results.py twenty
+    python -m tools.docs.document_results twenty
     python scripts/reproduce_tables.py --output_dir=ten --benchmarks=bim --networks=10 --exhaustive
-    python tools/docs/document_results.py ten
+    python -m tools.docs.document_results ten
     python scripts/reproduce_tables.py --output_dir=tetrominoes --benchmarks=xai_tris --networks=20
-    python tools/docs/document_results.py tetrominoes
+    python -m tools.docs.document_results tetrominoes
 
 The sentences about the tables, and README's extract, are written by hand; tests/docs/test_readme.py compares them with
 the tables.
@@ -24,16 +24,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.report.presets import TRAINED
+from attribution_benchmarks.report.reproduce import titles
+from tools.docs.page_parts import ROOT, replace_parts
+
 PAGE = ROOT / "docs" / "results.md"
-sys.path.insert(0, str(ROOT))
-
-from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.report.presets import TRAINED  # noqa: E402
-from attribution_benchmarks.report.reproduce import titles  # noqa: E402
-from tools.docs.page_parts import replace_parts  # noqa: E402
-
 COLUMNS = ("ROE %", "Drop %", "Incr. %", "MCS", "IDR", "IIR", "mass, s.", "rank, s.", "mass, c.", "rank, c.")
 MORE = {  # part of the page, and its columns
     "svea": ("twenty networks", COLUMNS[:3]),

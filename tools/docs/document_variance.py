@@ -1,7 +1,7 @@
 """Write the shares of variance, and how many networks a mark needs, into docs/statistics.md.
 
     python scripts/reproduce_tables.py --output_dir=report --networks=20
-    python tools/docs/document_variance.py report
+    python -m tools.docs.document_variance report
 
 Several reports can be given; of a benchmark that is in several, the last counts. The components of each score are in
 docs/variance.json, which keeps those of benchmarks that no report has; without a report the tables are written from it.
@@ -26,19 +26,16 @@ import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core import input_scores  # noqa: E402
-from attribution_benchmarks.core.input_scores import InputScores  # noqa: E402
-from attribution_benchmarks.core.registry import REPORTED, benchmark_named  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.report.significance import MARGIN, networks_for_mark  # noqa: E402
-from attribution_benchmarks.stats.variance import Components, components  # noqa: E402
-from tools.docs.page_parts import replace_parts  # noqa: E402
+from attribution.files import atomic_write
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.report.significance import MARGIN, networks_for_mark
+from attribution_benchmarks.stats.variance import Components, components
+from tools.docs.page_parts import ROOT, replace_parts
 
 FILE, PAGE = ROOT / "docs" / "variance.json", ROOT / "docs" / "statistics.md"
 METHODS = 16  # of a family

@@ -4,7 +4,7 @@
     python -m attribution_benchmarks.exact.meta_evaluation --seed=1 --networks=3 --inputs=1 --output_dir=other_seeds
     cp meta/which_metric.json docs/ && cp meta/which_metric.png docs/pictures/
     cp other_seeds/which_metric.json docs/which_metric_other_seeds.json
-    python tools/docs/document_which_metric.py
+    python -m tools.docs.document_which_metric
 
 A statement on the page is a comparison that is evaluated on the figures of both runs. One that holds for every truth
 and every error, in both, is a finding; what others depend on is printed.
@@ -16,22 +16,17 @@ from __future__ import annotations
 
 import json
 import math
-import pathlib
-import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
-from attribution_benchmarks.exact.known_networks import GRADES, KINDS  # noqa: E402
-from attribution_benchmarks.exact.meta_evaluation import (  # noqa: E402
+from attribution.files import atomic_write
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.exact.definition import METHODS
+from attribution_benchmarks.exact.known_networks import GRADES, KINDS
+from attribution_benchmarks.exact.meta_evaluation import (
     CELLS,
     CONTROLS,
     ERRORS,
@@ -48,9 +43,10 @@ from attribution_benchmarks.exact.meta_evaluation import (  # noqa: E402
     table,
     verdicts,
 )
-from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of  # noqa: E402
-from attribution_benchmarks.metrics.cards import SAME, cards  # noqa: E402
-from attribution_benchmarks.stats import correlation  # noqa: E402
+from attribution_benchmarks.exact.sampled_networks import GENERATORS, generator_of
+from attribution_benchmarks.metrics.cards import SAME, cards
+from attribution_benchmarks.stats import correlation
+from tools.docs.page_parts import ROOT
 
 RECORDS = tuple(ROOT / "docs" / f"which_metric{part}.json" for part in ("", "_other_seeds"))
 TEMPLATE = ROOT / "tools" / "docs" / "which_metric_template.md"

@@ -1,7 +1,7 @@
 """Write the tables of docs/results.md about parts and sequences, and compare their order of methods with that by masks.
 
-    python tools/docs/exact_truth.py --measure
-    python tools/docs/exact_truth.py
+    python -m tools.docs.exact_truth --measure
+    python -m tools.docs.exact_truth
 
 The first command scores all methods on every trained network of both benchmarks into docs/exact_truth.json. Both write
 the tables from this file and from the table of methods in docs/results.md.
@@ -12,29 +12,24 @@ Cost: half a CPU hour with --measure, seconds without.
 from __future__ import annotations
 
 import json
-import pathlib
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from absl import flags
 
-import numpy as np  # noqa: E402
-from absl import flags  # noqa: E402
-
-import attribution_benchmarks  # noqa: E402
-from attribution import METHODS, cli  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core.settings import ExampleSettings  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table, number  # noqa: E402
-from attribution_benchmarks.exact import sequences  # noqa: E402
-from attribution_benchmarks.parts import definition as parts  # noqa: E402
-from attribution_benchmarks.report.reproduce import titles  # noqa: E402
-from attribution_benchmarks.stats.correlation import agreement_by_chance, kendall_tau  # noqa: E402
-from tools.docs.document_margins import cells  # noqa: E402
-from tools.docs.page_parts import replace_parts  # noqa: E402
+import attribution_benchmarks
+from attribution import METHODS, cli
+from attribution.files import atomic_write
+from attribution_benchmarks.core.settings import ExampleSettings
+from attribution_benchmarks.core.tables import markdown_table, number
+from attribution_benchmarks.exact import sequences
+from attribution_benchmarks.parts import definition as parts
+from attribution_benchmarks.report.reproduce import titles
+from attribution_benchmarks.stats.correlation import agreement_by_chance, kendall_tau
+from tools.docs.document_margins import cells
+from tools.docs.page_parts import ROOT, replace_parts
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_bool("measure", False, "score all methods first", flag_values=FLAGS)

@@ -1,6 +1,6 @@
 """Draw the exact values of parts of images and of tokens of texts, beside the maps of some methods.
 
-    python tools/docs/exact_truth_pictures.py
+    python -m tools.docs.exact_truth_pictures
 
 Writes docs/pictures/parts.png and docs/pictures/sequences.png.
 
@@ -9,21 +9,17 @@ Cost: a CPU minute.
 
 from __future__ import annotations
 
-import pathlib
-import sys
 from collections.abc import Sequence
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-import attribution  # noqa: E402
-from attribution_benchmarks.core.evaluation import load, prepare  # noqa: E402
-from attribution_benchmarks.core.figures import save_figure  # noqa: E402
-from attribution_benchmarks.exact import sequences  # noqa: E402
-from attribution_benchmarks.parts import definition, metrics, truth  # noqa: E402
-from attribution_benchmarks.parts.classes import PARTS  # noqa: E402
+import attribution
+from attribution_benchmarks.core.evaluation import load, prepare
+from attribution_benchmarks.core.figures import save_figure
+from attribution_benchmarks.exact import sequences
+from attribution_benchmarks.parts import definition, metrics, truth
+from attribution_benchmarks.parts.classes import PARTS
+from tools.docs.page_parts import ROOT
 
 IMAGES = (0, 12, 3, 5, 19)  # of five kinds of classes
 OF_IMAGES = ("integrated_gradients", "lrp_alpha1beta0", "grad_cam", "guided_backprop")

@@ -1,8 +1,8 @@
 """Measure the evaluation cards of all metrics that are offered: attribution_benchmarks/metrics/cards.json.
 
-    python tools/docs/measure_cards.py                     # all that are missing; needs Quantus and Xplique
-    python tools/docs/measure_cards.py deletion quantus:AUC
-    python tools/docs/document_registries.py               # then writes docs/metrics.md
+    python -m tools.docs.measure_cards                     # all that are missing; needs Quantus and Xplique
+    python -m tools.docs.measure_cards deletion quantus:AUC
+    python -m tools.docs.document_registries               # then writes docs/metrics.md
 
 The metrics of SVEA, BIM and CLEVR-XAI read their networks; here their functions read the known ones. The second
 network of BIM's model contrast reads another place: its maps are shifted by half the image. Input dependence is of a
@@ -15,30 +15,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import pathlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-import clevr_xai.metrics  # noqa: E402
-import svea.metrics  # noqa: E402
-from attribution.errors import BadInput, print_line  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution.reading import read_json  # noqa: E402
-from attribution_benchmarks.core.batch import Batch, originals  # noqa: E402
-from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of  # noqa: E402
-from attribution_benchmarks.exact import metrics as exact_metrics  # noqa: E402
-from attribution_benchmarks.exact.measure_card import NETWORKS, measure_card  # noqa: E402
-from attribution_benchmarks.metrics.cards import FILE, Card, as_json  # noqa: E402
-from attribution_benchmarks.metrics.imputation import probabilities  # noqa: E402
-from attribution_benchmarks.metrics.of_libraries import QUANTUS_NAMES, XPLIQUE_NAMES  # noqa: E402
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics  # noqa: E402
-from bim import scores as bim_scores  # noqa: E402
+import clevr_xai.metrics
+import svea.metrics
+from attribution.errors import BadInput, print_line
+from attribution.files import atomic_write
+from attribution.reading import read_json
+from attribution_benchmarks.core.batch import Batch, originals
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
+from attribution_benchmarks.exact import metrics as exact_metrics
+from attribution_benchmarks.exact.measure_card import NETWORKS, measure_card
+from attribution_benchmarks.metrics.cards import FILE, Card, as_json
+from attribution_benchmarks.metrics.imputation import probabilities
+from attribution_benchmarks.metrics.of_libraries import QUANTUS_NAMES, XPLIQUE_NAMES
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
+from bim import scores as bim_scores
 
 # Sizes that fit inputs of 12 and of 64 positions, where the library's own do not or take hours.
 PARAMETERS = {

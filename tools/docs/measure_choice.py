@@ -1,6 +1,6 @@
 """Measure what ``choose`` is worth where the truth is known: attribution_benchmarks/choosing/worth.json.
 
-    python tools/docs/measure_choice.py
+    python -m tools.docs.measure_choice
 
 A case is a network, its inputs, and the score of each method by a benchmark that knows the truth: 1 - distance to the
 exact Shapley values, SVEA's ROE test, BIM's model contrast score or CLEVR-XAI's mass. ``choose`` sees the network and
@@ -16,39 +16,36 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
-import pathlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from scipy.stats import rankdata
 
-import numpy as np  # noqa: E402
-from scipy.stats import rankdata  # noqa: E402
-
-import attribution  # noqa: E402
-from attribution.errors import print_line  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks import choose, evaluate  # noqa: E402
-from attribution_benchmarks.choosing.choice import WORTH  # noqa: E402
-from attribution_benchmarks.core.batch import Batch  # noqa: E402
-from attribution_benchmarks.core.registry import benchmark_named  # noqa: E402
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
-from bim.attributions import method_named  # noqa: E402
-from bim.classifiers import network_inputs  # noqa: E402
-from bim.dataset import load_set, resolve_data_dir  # noqa: E402
-from bim.scores import sample_rows  # noqa: E402
-from bim.settings import Settings as BimSettings  # noqa: E402
-from clevr_xai.answering import Answering, draw_rows  # noqa: E402
-from clevr_xai.dataset import Dataset  # noqa: E402
-from clevr_xai.methods import TITLES  # noqa: E402
-from clevr_xai.methods import settings as method_settings  # noqa: E402
-from clevr_xai.metrics import HEADING  # noqa: E402
-from clevr_xai.settings import Settings as ClevrXaiSettings  # noqa: E402
-from svea import mnist1d  # noqa: E402
-from svea.settings import Settings as SveaSettings  # noqa: E402
+import attribution
+from attribution.errors import print_line
+from attribution.files import atomic_write
+from attribution_benchmarks import choose, evaluate
+from attribution_benchmarks.choosing.choice import WORTH
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from bim.attributions import method_named
+from bim.classifiers import network_inputs
+from bim.dataset import load_set, resolve_data_dir
+from bim.scores import sample_rows
+from bim.settings import Settings as BimSettings
+from clevr_xai.answering import Answering, draw_rows
+from clevr_xai.dataset import Dataset
+from clevr_xai.methods import TITLES
+from clevr_xai.methods import settings as method_settings
+from clevr_xai.metrics import HEADING
+from clevr_xai.settings import Settings as ClevrXaiSettings
+from svea import mnist1d
+from svea.settings import Settings as SveaSettings
+from tools.docs.page_parts import ROOT
 
 INPUTS = 24  # of a case
 EXACT = ("exact", "xai_units", "xai_tris")
@@ -210,33 +207,32 @@ def _column(results: Any, methods: Sequence[str], **where: str) -> dict[str, flo
 
 def measured(cases: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the shares of the way from the mean to the best method, means over cases."""
-    ranks = {name: _ranks(case["truth"]) for name, case in cases.items()}
-    shares: dict[str, list[float]] = {"chosen": [], "fixed": []}
-    masked: dict[str, list[float]] = {}
-    for name, case in cases.items():
-        truth, place = case["truth"], name.split()[0]
-        others = [ranks[other] for other in cases if other.split()[0] != place]
-        known = [method for method in truth if any(method in each for each in others)]
-        means = {method: np.mean([each[method] for each in others if method in each]) for method in known}
-        fixed = min(means, key=means.__getitem__, default="")
-        mean, best = np.mean(list(truth.values())), max(truth.values())
-        taken = {"chosen": truth.get(case["best"], mean), "fixed": truth.get(fixed, mean)}
-        for what, value in taken.items():
-            shares[what].append(float((value - mean) / (best - mean)))
-        if masses := case.get("mass"):
-            value = truth[max(masses, key=masses.__getitem__)]
-            masked.setdefault(place, []).append(float((value - mean) / (best - mean)))
+    places = {name: name.split()[0] for name in cases}
+    shares: dict[str, dict[str, list[float]]] = {}  # way of choosing -> benchmark -> cases
+    for name, place in places.items():
+        others = [_ranks(case["truth"]) for other, case in cases.items() if places[other] != place]
+        for way, share in _shares(cases[name], others).items():
+            shares.setdefault(way, {}).setdefault(place, []).append(share)
+    means = {way: {place: float(np.mean(each)) for place, each in found.items()} for way, found in shares.items()}
     return {
-        **{what: float(np.mean(values)) for what, values in shares.items()},
-        "by_masks": {place: float(np.mean(values)) for place, values in masked.items()},
+        **{way: float(np.mean([*itertools.chain(*shares[way].values())])) for way in ("chosen", "fixed")},
+        "by_masks": means.get("masks", {}),
         "by_benchmark": {
-            place: {
-                what: float(np.mean([v for v, name in zip(values, cases, strict=True) if name.split()[0] == place]))
-                for what, values in shares.items()
-            }
-            for place in dict.fromkeys(name.split()[0] for name in cases)
+            place: {"chosen": share, "fixed": means["fixed"][place]} for place, share in means["chosen"].items()
         },
     }
+
+
+def _shares(case: Mapping[str, Any], others: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the share of the way by way of choosing, of which one takes what is best in the ranks of ``others``."""
+    truth = case["truth"]
+    known = {method: [each[method] for each in others if method in each] for method in truth}
+    means = {method: np.mean(each) for method, each in known.items() if each}
+    taken = {"chosen": case["best"], "fixed": min(means, key=means.__getitem__, default="")}
+    if masses := case.get("mass"):
+        taken["masks"] = max(masses, key=masses.__getitem__)
+    mean, best = np.mean(list(truth.values())), max(truth.values())
+    return {way: float((truth.get(method, mean) - mean) / (best - mean)) for way, method in taken.items()}
 
 
 def _ranks(truth: Mapping[str, float]) -> dict[str, float]:

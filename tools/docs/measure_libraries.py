@@ -1,6 +1,6 @@
 """Score methods under the definitions of several libraries: docs/library_scores.json.
 
-    python tools/docs/measure_libraries.py
+    python -m tools.docs.measure_libraries
 
 A cell is ``METHOD@LIBRARY``, or a method of this project with its defaults. Only methods with at least two definitions
 are scored. The scores of each input are kept, so that a stopped run resumes and new presets are added.
@@ -14,19 +14,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import pathlib
-import sys
 from collections.abc import Callable, Container, Sequence
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-import attribution  # noqa: E402
-from attribution.errors import BadInput, print_line  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution.methods.libraries import MARK, libraries  # noqa: E402
+import attribution
+from attribution.errors import BadInput, print_line
+from attribution.files import atomic_write
+from attribution.methods.libraries import MARK, libraries
+from tools.docs.page_parts import ROOT
 
 SCORES = ROOT / "docs" / "library_scores.json"
 OWN = "attribution"  # this project's definition

@@ -1,6 +1,6 @@
 """Compare the orders of methods when only the definition of a metric changes: a table of docs/libraries.md.
 
-    python tools/docs/measure_metric_definitions.py
+    python -m tools.docs.measure_metric_definitions
 
 Twelve methods are ranked by each metric with a definition of a library and by this project's, on inputs of SVEA, BIM
 and CLEVR-XAI. docs/metric_definitions.json keeps the number of each input, so that a stopped run resumes.
@@ -12,24 +12,19 @@ from __future__ import annotations
 
 import itertools
 import json
-import pathlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "docs")]
+import numpy as np
+from scipy.stats import kendalltau
 
-import numpy as np  # noqa: E402
-from page_parts import replace_parts  # noqa: E402
-from scipy.stats import kendalltau  # noqa: E402
-
-import attribution  # noqa: E402
-from attribution.files import atomic_write  # noqa: E402
-from attribution_benchmarks.core.batch import Batch  # noqa: E402
-from attribution_benchmarks.core.metric import Metric  # noqa: E402
-from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
-from attribution_benchmarks.metrics.registry import select_metrics  # noqa: E402
+import attribution
+from attribution.files import atomic_write
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.tables import markdown_table
+from attribution_benchmarks.metrics.registry import select_metrics
+from tools.docs.page_parts import ROOT, replace_parts
 
 NUMBERS = ROOT / "docs" / "metric_definitions.json"
 METHODS = ("gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "guided_backprop",

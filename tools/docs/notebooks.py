@@ -86,7 +86,7 @@ def as_markdown(path: pathlib.Path) -> str:
     parts = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        parts.append(_fenced(source, "python") if cell["cell_type"] == "code" else source)
+        parts.append(f"{_WIDEST_FENCE}python\n{source}\n{_WIDEST_FENCE}" if cell["cell_type"] == "code" else source)
         parts += [part for output in cell.get("outputs", []) if (part := _output(output))]
     first, *others = parts
     return "\n\n".join([first, f'<a href="../{path.name}" download>Download this notebook</a>', *others, ""])
@@ -99,10 +99,6 @@ def _output(output: dict) -> str:
             return f'<img alt="Output of the cell above" src="data:{kind};base64,{"".join(data[kind]).strip()}">'
     text = "".join(output.get("text") or data.get("text/plain", ""))
     return f'<pre class="output"><code>{html.escape(text)}</code></pre>' if text.strip() else ""
-
-
-def _fenced(text: str, language: str) -> str:
-    return f"{_WIDEST_FENCE}{language}\n{text}\n{_WIDEST_FENCE}"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from attribution.files import atomic_write
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 def replace_parts(page: pathlib.Path, parts: Mapping[str, str]) -> None:
     """Write parts by name between ``<!-- NAME: written by PROGRAM -->`` and ``<!-- /NAME -->``.

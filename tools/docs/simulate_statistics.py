@@ -1,6 +1,6 @@
 """Simulate how often intervals cover the truth and tests claim what is not true; write the table of docs/statistics.md.
 
-    python tools/docs/simulate_statistics.py
+    python -m tools.docs.simulate_statistics
 
 Cost: 4 CPU minutes, and 4 for the marks, which alone are simulated again with ``--marks``.
 """

@@ -221,24 +221,29 @@ class Network:
         if isinstance(layer, keras.Model):
             return self.run(layer, steps)
         if name in (*_MEANS, *_REARRANGED, *_SELECTED):
-
-            def call(*values):
-                refilled, others = _refilled((arguments, options), values)
-                return layer(*refilled, **others)
-
-            is_mean = name in _MEANS or getattr(layer, "interpolation", "nearest") != "nearest"
-            return self.step("mean" if is_mean else "move", call, steps, of=name)
+            return self._moved(layer, steps, arguments, options)
         if name in _ACTIVATIONS:
             return self.step("pass", layer, steps)
         if name in ("Activation", "Softmax"):
             return self._activated(steps[0], getattr(layer, "activation", ops.softmax))
-        if name in ("Add", "Multiply"):
-            terms = [leaf if isinstance(leaf, Step) else self._constant(leaf) for leaf in leaves]
-            kind, function = ("sum", _total) if name == "Add" else ("product", ops.multiply)
-            return self.step(kind, function, terms)
+        if name in _TERMS:
+            return self.step(
+                *_TERMS[name], [leaf if isinstance(leaf, Step) else self._constant(leaf) for leaf in leaves]
+            )
         if name not in _LAYERS:
             raise UnknownLayer(name)
         return _LAYERS[name](self, layer, *arguments, **options)
+
+    def _moved(self, layer, steps, arguments, options):
+        """Append a layer that only moves values, or takes means of them."""
+
+        def call(*values):
+            refilled, others = _refilled((arguments, options), values)
+            return layer(*refilled, **others)
+
+        name = type(layer).__name__
+        is_mean = name in _MEANS or getattr(layer, "interpolation", "nearest") != "nearest"
+        return self.step("mean" if is_mean else "move", call, steps, of=name)
 
     def _constant(self, values):
         return self.step("given", None, values=_double(values), varies=False)
@@ -439,6 +444,7 @@ def _double(values):
     return tf.cast(values, tf.float64) if values.dtype.is_floating else values
 
 
+_TERMS = {"Add": ("sum", _total), "Multiply": ("product", ops.multiply)}
 _LAYERS: Mapping[str, Callable] = {
     **dict.fromkeys(_CONVOLUTIONS, Network._convolution),
     "Dense": Network._dense,
@@ -466,16 +472,7 @@ def _fold(steps: Sequence[Step]) -> None:
             continue
         (x,) = step.inputs
         if x.kind == "layer" and len(x.users) == 1:
-            scale = tf.reshape(step.scale, (-1,))
-            if x.of == "DepthwiseConv2D":
-                scale = tf.reshape(scale, x.kernel.shape[-2:])
-            elif x.of == "Conv2DTranspose":
-                scale = scale[:, tf.newaxis]
-            bias = step.bias if x.bias is None else x.bias * step.scale + step.bias
-            fields = {"kind": "layer", "of": x.of, "function": x.function, "inputs": x.inputs, "padded": x.padded}
-            step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
-            users = x.inputs[0].users
-            users[users.index(x)] = step
+            _fold_back(step, x)
         elif step.users and all(
             user.kind == "layer" and not user.padded and user.of in ("", "Conv1D", "Conv2D", "Conv3D")
             for user in step.users
@@ -485,6 +482,20 @@ def _fold(steps: Sequence[Step]) -> None:
                 user.bias = shift if user.bias is None else shift + user.bias
                 user.kernel *= tf.reshape(step.scale, (-1, 1))
             step.__dict__.update(kind="pass", function=tf.identity, bias=None, values=x.values)
+
+
+def _fold_back(step: Step, x: Step) -> None:
+    """Make batch normalization part of the layer before it."""
+    scale = tf.reshape(step.scale, (-1,))
+    if x.of == "DepthwiseConv2D":
+        scale = tf.reshape(scale, x.kernel.shape[-2:])
+    elif x.of == "Conv2DTranspose":
+        scale = scale[:, tf.newaxis]
+    bias = step.bias if x.bias is None else x.bias * step.scale + step.bias
+    fields = {"kind": "layer", "of": x.of, "function": x.function, "inputs": x.inputs, "padded": x.padded}
+    step.__dict__.update(fields, kernel=x.kernel * scale, bias=bias)
+    users = x.inputs[0].users
+    users[users.index(x)] = step
 
 
 class Rules:

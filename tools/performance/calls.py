@@ -1,18 +1,14 @@
 """CPU time around the passes: single calls, first calls, recurrent networks, and methods of many passes.
 
-    git worktree add ../before COMMIT
-    .venv-benchmarks/bin/python tools/performance/calls.py --before=../before
+    .venv-benchmarks/bin/python tools/performance/calls.py
 
 writes five parts of RESULTS.md, or those of ``--parts``. The environment is that of ``speed.py``. Every ratio is the
-median over rounds in one process on one thread, in which all contenders take turns. ``before`` is this library as it is
-in another directory, imported beside this one; without it its columns are blank. ``captum`` and ``zennit`` compute the
-same on the same architecture in PyTorch.
+median over rounds in one process on one thread, in which all contenders take turns. ``captum`` and ``zennit`` compute
+the same on the same architecture in PyTorch.
 """
 
-import contextlib
 import functools
 import gc
-import importlib
 import os
 import pathlib
 import statistics
@@ -27,15 +23,14 @@ import networks  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl import flags  # noqa: E402
-from tensorflow.python.framework import ops  # noqa: E402
 
+import attribution  # noqa: E402
 from attribution import cli  # noqa: E402
 from attribution_benchmarks.core.tables import markdown_table  # noqa: E402
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=32, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 5, "rounds", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_string("before", "", "directory of another version of the project", flag_values=FLAGS)
 flags.DEFINE_list(
     "parts", ["passes", "single", "first", "precision", "commands"], "tables to measure", flag_values=FLAGS
 )
@@ -67,44 +62,14 @@ COMMANDS = (
 )
 
 
-class Version:
-    """A version of the library, imported under its usual name beside others."""
-
-    def __init__(self, directory):
-        self._modules = {}
-        for name in [name for name in ops.gradient_registry._registry if name.startswith("Attribution")]:
-            del ops.gradient_registry._registry[name]  # a name can be registered once
-        sys.path.insert(0, str(directory))
-        with self.active():
-            for name in ("attribution.model.model", "attribution.model._registered_gradients"):
-                importlib.import_module(name)
-        sys.path.remove(str(directory))
-
-    @contextlib.contextmanager
-    def active(self):
-        """Make imports find this version during the block."""
-        others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "attribution"}
-        sys.modules.update(self._modules)
-        try:
-            yield importlib.import_module("attribution")
-        finally:
-            ours = [name for name in sys.modules if name.split(".")[0] == "attribution"]
-            self._modules = {name: sys.modules.pop(name) for name in ours}
-            sys.modules.update(others)
-
-    def load(self, directory):
-        with self.active() as attribution:
-            return attribution.load_model(directory)
-
-    def seconds(self, method, model, inputs, **options):
-        """Return the CPU time of a call."""
-        with self.active() as attribution:
-            return networks.seconds_of(functools.partial(attribution.explain, method, model, inputs, 0, **options))
-
-
 def timed(run, *arguments):
     """Return a contender that runs a function."""
     return functools.partial(networks.seconds_of, run, *arguments)
+
+
+def explained(method, model, inputs, **options):
+    """Return a contender that explains by a method."""
+    return timed(functools.partial(attribution.explain, method, model, inputs, 0, **options))
 
 
 def in_turns(contenders, repeats):
@@ -156,12 +121,11 @@ def inputs_of(network, count=1):
     return np.random.default_rng(0).random((count, *network.input_shape[1:]), dtype=np.float32)
 
 
-def passes_table(versions, values):
+def passes_table(values):
     """Return methods of many passes beside their passes, on one array and on as many arrays as passes."""
     body = []
     for saved, count, method, options in PASSES:
-        models = {name: one.load(ROOT / "saved_models" / saved) for name, one in versions.items()}
-        model = models["after"]
+        model = attribution.load_model(ROOT / "saved_models" / saved)
         ((name, spec),) = model.inputs.items()
         x = np.random.default_rng(0).normal(size=(count, *spec.shape[1:])).astype(np.float32)
         rows = count * (options.get("masks") or options["samples"] + 1)
@@ -172,51 +136,48 @@ def passes_table(versions, values):
             for number in range(passes):
                 model.forward({name: chosen[number % len(chosen)]})
 
+        batch_size = max(count, values.batch_size)
         runs = {
-            one: functools.partial(
-                version.seconds, method, models[one], x, batch_size=max(count, values.batch_size), **options
-            )
-            for one, version in versions.items()
+            "ours": explained(method, model, x, batch_size=batch_size, **options),
+            "one": timed(forward, arrays[:1]),
+            "many": timed(forward, arrays),
         }
-        runs |= {"one": timed(forward, arrays[:1]), "many": timed(forward, arrays)}
         in_turns(runs, 1)
         found = in_turns(runs, values.repeats)
         body.append(
             [f"`{method}`, {', '.join(f'{key}={value}' for key, value in options.items())}", saved, str(count),
-             ratio(found, "before", "one"), ratio(found, "after", "one"), ratio(found, "after", "many")]
+             ratio(found, "ours", "one"), ratio(found, "ours", "many")]
         )  # fmt: skip
         print(body[-1], file=sys.stderr, flush=True)
-    header = ["method", "network", "inputs", "before / passes", "after / passes", "after / passes on changing arrays"]
+    header = ["method", "network", "inputs", "by its passes", "by its passes on changing arrays"]
     how = HOW.format(values.repeats)
     return f"# RISE and KernelSHAP beside their passes\n\n{how}\n\n{markdown_table(header, body)}"
 
 
-def single_table(versions, values):
+def single_table(values):
     """Return calls of one input, after the first."""
     body = []
     for name, methods in SINGLE.items():
         network = getattr(networks, name)()
         with tempfile.TemporaryDirectory() as directory:
             network.export(directory, verbose=False)
-            models = {one: version.load(directory) for one, version in versions.items()}
+            model = attribution.load_model(directory)
         x, theirs = inputs_of(network), peers(network)
         for method in methods:
             options = GRADIENTS.get(method, {})
-            runs = {one: functools.partial(v.seconds, method, models[one], x, **options) for one, v in versions.items()}
-            runs["gradient"] = functools.partial(versions["after"].seconds, "gradient", models["after"], x)
+            runs = {"ours": explained(method, model, x, **options), "gradient": explained("gradient", model, x)}
             runs |= {"captum": timed(theirs[method], x)} if method in theirs else {}
             in_turns(runs, 2)
             found = in_turns(runs, 8 * values.repeats)
-            own = f"{1000 * statistics.median(found['after']):.2f}"
-            pairs = (("after", "before"), ("after", "gradient"), ("after", "captum"))
-            body.append([name, f"`{method}`", own, *(ratio(found, *pair) for pair in pairs)])
+            own = f"{1000 * statistics.median(found['ours']):.2f}"
+            body.append([name, f"`{method}`", own, *(ratio(found, "ours", other) for other in ("gradient", "captum"))])
             print(body[-1], file=sys.stderr, flush=True)
-    header = ["network", "method", "CPU ms", "after / before", "after / gradient", "after / captum"]
+    header = ["network", "method", "CPU ms", "by the gradient", "by captum"]
     how = f"{HOW.format(8 * values.repeats)} {SAMPLES} samples or points."
     return f"# Calls of one input\n\n{how}\n\n{markdown_table(header, body)}"
 
 
-def first_table(versions, values):
+def first_table(values):
     """Return the first call of a method on a network that is loaded for it."""
     body = []
     for name, methods in FIRST.items():
@@ -225,12 +186,12 @@ def first_table(versions, values):
         with tempfile.TemporaryDirectory() as directory:
             network.export(directory, verbose=False)
             for method in methods:
-                found = first_calls(versions, directory, network, method, x, values.repeats)
-                own = f"{statistics.median(found['after']):.2f}"
-                ratios = [ratio(found, "after", other) for other in ("before", "live", "peer")]
+                found = first_calls(directory, network, method, x, values.repeats)
+                own = f"{statistics.median(found['ours']):.2f}"
+                ratios = [ratio(found, "ours", other) for other in ("live", "peer")]
                 body.append([name, f"`{method}`", own, *ratios])
                 print(body[-1], file=sys.stderr, flush=True)
-    header = ["network", "method", "CPU s", "after / before", "after / live gradient", "after / captum or zennit"]
+    header = ["network", "method", "CPU s", "by the live gradient", "by captum or zennit"]
     how = (
         f"{HOW.format(values.repeats)} Without loading; zennit's is that of LRP. The live gradient is a compiled one "
         "of the Keras network, the least that TensorFlow takes to trace, compile and run two passes."
@@ -238,22 +199,19 @@ def first_table(versions, values):
     return f"# First calls\n\n{how}\n\n{markdown_table(header, body)}"
 
 
-def first_calls(versions, directory, network, method, x, repeats):
+def first_calls(directory, network, method, x, repeats):
     """Return the CPU seconds of each contender's first call, a list over rounds."""
     found = {}
     for _ in range(repeats):
-        for one, version in versions.items():
-            gc.collect()  # networks of equal graphs share what is compiled while one of them lives
-            model = version.load(directory)
-            found.setdefault(one, []).append(version.seconds(method, model, x))
-            del model
+        gc.collect()  # networks of equal graphs share what is compiled while one of them lives
+        found.setdefault("ours", []).append(explained(method, attribution.load_model(directory), x)())
         found.setdefault("live", []).append(networks.seconds_of(networks.compiled_gradient(network), tf.constant(x)))
         if method in (theirs := peers(network)):
             found.setdefault("peer", []).append(networks.seconds_of(theirs[method], x))
     return found
 
 
-def precision_table(versions, values):
+def precision_table(values):
     """Return what bfloat16 saves and what it does to the maps."""
     body = []
     for name, methods in PRECISION.items():
@@ -261,14 +219,13 @@ def precision_table(versions, values):
         x = inputs_of(network)
         with tempfile.TemporaryDirectory() as directory:
             network.export(directory, verbose=False)
-            model = versions["after"].load(directory)
+            model = attribution.load_model(directory)
         for method in methods:
             maps = {}
 
             def run(half, model=model, method=method, x=x, maps=maps):
                 tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": half})
-                with versions["after"].active() as attribution:
-                    maps[half] = attribution.explain(method, model, x, 0)
+                maps[half] = attribution.explain(method, model, x, 0)
 
             runs = {half: timed(run, half) for half in (False, True)}
             in_turns(runs, 1)
@@ -285,30 +242,16 @@ def precision_table(versions, values):
     return f"# Reduced precision\n\n{HOW.format(values.repeats)}\n\n{markdown_table(header, body)}"
 
 
-def commands_table(versions, values):
-    """Return commands as processes of their own, which take turns, with an empty cache."""
-    directories = {"before": values.before, "after": ROOT} if values.before else {"after": ROOT}
+def commands_table(values):
+    """Return commands as processes of their own, with an empty cache."""
     body = []
     for command in COMMANDS:
-        seconds, peaks = ({name: [] for name in directories} for _ in range(2))
-        for _ in range(values.repeats):
-            for name, directory in directories.items():
-                used, peak = process_cost(command, directory)
-                seconds[name].append(used)
-                peaks[name].append(peak)
-        own = f"{statistics.median(seconds['after']):.1f}", f"{statistics.median(peaks['after']):.0f}"
-        body.append(
-            [
-                f"`{command.split(' --output')[0]}`",
-                *own,
-                ratio(seconds, "after", "before"),
-                ratio(peaks, "after", "before"),
-            ]
-        )
+        costs = [process_cost(command) for _ in range(values.repeats)]
+        seconds, peak = map(statistics.median, zip(*costs, strict=True))
+        body.append([f"`{command.split(' --output')[0]}`", f"{seconds:.1f}", f"{peak:.0f}"])
         print(body[-1], file=sys.stderr, flush=True)
-    header = ["command", "CPU s", "MB", "CPU, after / before", "memory, after / before"]
-    how = f"One thread, an empty cache; medians of {values.repeats} processes of each version, which take turns."
-    return f"# Commands\n\n{how}\n\n{markdown_table(header, body)}"
+    how = f"One thread, an empty cache; medians of {values.repeats} processes."
+    return f"# Commands\n\n{how}\n\n{markdown_table(['command', 'CPU s', 'MB'], body)}"
 
 
 # A process that starts another one from a large process would report that one's memory.
@@ -321,12 +264,12 @@ sys.exit(bool(status))
 """
 
 
-def process_cost(command, directory):
+def process_cost(command):
     """Return the CPU seconds of a command's process and its peak in MB."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"PYTHONPATH": str(directory), "XDG_CACHE_HOME": cache}
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": cache}
         arguments = [sys.executable, "-c", STARTER, sys.executable, "-m", *command.format(cache=cache).split()]
-        done = subprocess.run(arguments, cwd=directory, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(arguments, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     seconds, peak = map(float, done.stdout.split())
     return seconds, peak
 
@@ -334,8 +277,6 @@ def process_cost(command, directory):
 def main(values):
     """Measure and write the parts."""
     networks.use_one_thread()
-    versions = {"before": Version(values.before)} if values.before else {}
-    versions["after"] = Version(ROOT)
     tables = {
         "passes": passes_table,
         "single": single_table,
@@ -344,7 +285,7 @@ def main(values):
         "commands": commands_table,
     }
     for part in values.parts:
-        text = tables[part](versions, values)
+        text = tables[part](values)
         print(text)
         networks.write_part(pathlib.Path(values.output), text)
 

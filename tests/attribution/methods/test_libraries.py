@@ -132,7 +132,7 @@ def test_patches_at_the_border_are_shifted_clipped_or_dropped(from_function):
 
 def test_the_page_is_up_to_date():
     text = PAGE.read_text("utf-8")
-    assert page(text) == text, "run python tools/docs/document_libraries.py"
+    assert page(text) == text, "run python -m tools.docs.document_libraries"
 
 
 @pytest.mark.parametrize(("size", "new_size"), [(4, 16), (7, 20), (5, 12), (3, 3)])

@@ -13,6 +13,7 @@ from tools.docs.document_registries import methods_page
 
 @pytest.mark.parametrize("name", attribution.METHODS)
 def test_every_method_has_a_complete_method_card(name):
+    assert ", " not in attribution.METHODS[name].title  # which separates titles in sentences
     method = attribution.METHODS[name]
     assert method.name == name and method.title
     for part in ("citation", "requirements", "cost", "randomness", "weaknesses"):
@@ -115,4 +116,4 @@ def test_help_and_checks_of_flags_import_no_tensorflow(imported):
 
 def test_the_page_of_methods_is_up_to_date():
     committed = pathlib.Path(__file__).parents[3] / "docs" / "methods.md"
-    assert committed.read_text() == methods_page(), "run python tools/docs/document_registries.py"
+    assert committed.read_text() == methods_page(), "run python -m tools.docs.document_registries"

@@ -548,8 +548,8 @@ def test_a_command_that_is_stopped_prints_what_is_known(network, pictures, tmp_p
         (["--images={inputs}", "--target=cat"], "--target=cat is not a class"),
         (["--images={inputs}", "--methods=gradients"], "no method 'gradients'; did you mean 'gradient'"),
         (["--images={inputs}", "--class_names=missing.txt"], "no missing.txt"),
-        (["--images={inputs}", "--class_names={names}"], "1; of the model's classes: 3"),
-        (["--images={inputs}", "--class_names={empty}"], "0; of the model's classes: 3"),
+        (["--images={inputs}", "--class_names={names}"], "has 1 names, the model 3 classes"),
+        (["--images={inputs}", "--class_names={empty}"], "has 0 names, the model 3 classes"),
         (["--images={inputs}", "--masks={few}"], "--masks has 2 masks for 12 inputs"),
     ],
 )

@@ -25,7 +25,7 @@ from attribution.plugins import loaded_object
 from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation, prepare
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, Section, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.core.settings import ExampleSettings, Settings, setting
@@ -54,16 +54,34 @@ def test_scores_of_known_value(toy, tmp_path, capsys):
 
 def test_methods_that_do_not_apply_are_skipped_with_a_line_each(toy, tmp_path, capsys):
     stored = f"--scores_dir={tmp_path / 'scores'}"
-    for methods in (
-        "gradient,grad_cam,gradient_x_input",
-        "gradient,gradient_x_input,grad_cam",
+    for methods, *runner in (
+        ("gradient,grad_cam,gradient_x_input", "--runner=beam"),
+        ("gradient,gradient_x_input,grad_cam",),
+        ("gradient,grad_cam,gradient_x_input",),
     ):  # the first time and stored
-        assert {"gradient", "gradient_x_input"} <= {*run(toy, tmp_path, f"--methods={methods}", stored)}
+        assert {"gradient", "gradient_x_input"} <= {*run(toy, tmp_path, f"--methods={methods}", stored, *runner)}
         notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
         assert len(notes) == 2 and notes[0].startswith("note: 'grad_cam' is skipped: the model has no convolution")
         assert "attribution.inspect --model=" in notes[1]
+        skipped = json.loads((tmp_path / "out.json").read_text())["manifest"]["skipped"]
+        assert list(skipped) == ["grad_cam"] and f"'grad_cam' is skipped: {skipped['grad_cam']}" in notes[0]
     run(toy, tmp_path, "--methods=grad_cam,attention_rollout", code=2)
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: the model has no convolution")
+
+
+class _TwoSections(ExampleEvaluation):
+    """Prints a heading before it explains."""
+
+    def sections(self):
+        yield Section([], "first section\n")
+        yield from super().sections()
+
+
+def test_sections_are_printed_once_where_a_later_one_skips_a_method(toy, capsys):
+    benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
+    command = Command(dataclasses.replace(benchmark, evaluation=_TwoSections.load))
+    assert cli.execute(command.main, command.flags, "", ["evaluate", "--methods=grad_cam,gradient"]) == 0
+    assert capsys.readouterr().out.count("first section") == 1
 
 
 class _Identity:

@@ -110,12 +110,9 @@ def test_the_wide_table_in_markdown_is_one_table():
     assert {line.replace(r"\|", "").count("|") for line in lines} == {5}
 
 
-def test_lines_can_be_told_apart_by_more_than_the_method():
-    rows = [{**ROWS[1], "pooling": pooling, "value": value} for pooling, value in (("sum", 0.25), ("max", 0.125))]
-    text = tables.wide(rows, {"drop": "Drop"}, lines=("method", "pooling"), decimals=3)
-    assert [line.split()[:3] for line in text.splitlines()[2:]] == [["rise", "sum", "0.250"], ["rise", "max", "0.125"]]
-    with pytest.raises(ValueError, match="name more keys in lines"):
-        tables.wide(rows, {"drop": "Drop"})
+def test_two_rows_of_one_cell_are_refused():
+    with pytest.raises(ValueError, match="the same metric and method"):
+        tables.wide([ROWS[1], ROWS[1]], {"drop": "Drop"})
 
 
 @pytest.mark.parametrize("suffix", tables.SUFFIXES)

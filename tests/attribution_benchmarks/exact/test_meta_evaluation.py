@@ -47,6 +47,11 @@ def test_the_error_itself_has_agreement_1_by_every_truth_and_a_random_score_none
     assert meta_evaluation.ranks(record)["opposite"].tolist() == [5] * 12
 
 
+def test_one_metric_alone_has_a_table(record):
+    alone = {name: record["metrics"][name] for name in ("insertion", "random_score")}
+    assert "| 1 (1–1) | `insertion` | 0 |" in meta_evaluation.table(record | {"metrics": alone})
+
+
 def test_a_metric_that_ignores_a_constant_does_not_see_an_offset(record):
     rows = record["metrics"]
     for name in ("sensitivity_n", "faithfulness_correlation", "insertion"):

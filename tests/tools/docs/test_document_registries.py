@@ -14,7 +14,7 @@ PAGE = document_registries.ROOT / "docs" / "metrics.md"
 
 def test_the_page_is_up_to_date():
     assert PAGE.read_text() == document_registries.metrics_page(MEASURED), (
-        "run python tools/docs/document_registries.py"
+        "run python -m tools.docs.document_registries"
     )
 
 

@@ -18,7 +18,7 @@ ROWS = json.loads(document_variance.FILE.read_text("utf-8"))
 def test_the_page_has_the_tables_of_what_was_measured():
     page = document_variance.PAGE.read_text("utf-8")
     for table in (document_variance.share_table(ROWS), document_variance.needed_table()):
-        assert table.strip() in page, "run python tools/docs/document_variance.py"
+        assert table.strip() in page, "run python -m tools.docs.document_variance"
 
 
 def test_every_benchmark_with_several_networks_was_measured():

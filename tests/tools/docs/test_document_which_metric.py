@@ -17,7 +17,7 @@ PAGE = document_which_metric.ROOT / "docs" / "which_metric.md"
 
 def test_the_page_is_up_to_date():
     assert PAGE.read_text() == document_which_metric.page(RECORD, OTHER), (
-        "run python tools/docs/document_which_metric.py"
+        "run python -m tools.docs.document_which_metric"
     )
 
 
