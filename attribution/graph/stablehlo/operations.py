@@ -65,8 +65,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "asinh": tf.asinh, "acosh": tf.acosh, "atanh": tf.atanh, "select": tf.where, "clamp": _between,
     "and": _by_type(tf.logical_and, tf.bitwise.bitwise_and), "or": _by_type(tf.logical_or, tf.bitwise.bitwise_or),
     "xor": _by_type(tf.math.logical_xor, tf.bitwise.bitwise_xor), "not": _by_type(tf.logical_not, tf.bitwise.invert),
-    "shift_left": tf.bitwise.left_shift, "shift_right_logical": tf.bitwise.right_shift, "real": tf.math.real,
-    "imag": tf.math.imag, "complex": tf.complex,
+    "shift_left": tf.bitwise.left_shift, "shift_right_logical": tf.bitwise.right_shift,
 }  # fmt: skip
 
 
@@ -118,7 +117,7 @@ def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
 def _constant(operation: Operation, _: list[Value]) -> Value:
     kind = operation.types[0]
     found = array(operation.text, kind)
-    if kind.dtype.is_floating or kind.dtype.is_complex or found.ndim > 1 or found.size > counting.MOST_ITEMS:
+    if kind.dtype.is_floating or found.ndim > 1 or found.size > counting.MOST_ITEMS:
         if found.size > 1 and not any(found.strides):  # one number everywhere
             return Value(kind, np.asarray(found.flat[0]), frozenset(range(found.ndim)))
         return Value(kind, found)
@@ -232,14 +231,22 @@ def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
 
 
 def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
-    """Return a slice of fixed sizes whose start is a value, moved to where it fits."""
-    parts = []
-    for axis, (start, size) in enumerate(zip(operands[1:], operation.integers("sizes"), strict=True)):
-        item = start.items[0] if start.items is not None else start.full()
-        item = counting.clamped(0, item, counting.combined("subtract", operands[0].size(axis), size))
-        whole = isinstance(item, int) and operands[0].sizes[axis] == size
-        parts.append(slice(None) if whole else slice(item, counting.combined("add", item, size)))
-    return _cut(operation.types[0], operands[0], parts)
+    """Return a slice of fixed sizes whose start is a value."""
+    starts = [start.full() if start.items is None else start.items[0] for start in operands[1:]]
+    return _part(operands[0], dict(enumerate(starts)), operation.integers("sizes"), operation.types[0])
+
+
+def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
+    """Return one part of an array, such as a loop's last step; places by axis are moved to where the part fits."""
+    parts, sizes = [], []
+    for axis, size in enumerate(taken):
+        is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
+        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
+        start = counting.clamped(0, places.get(axis, 0), last)
+        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
+        sizes.append(table.type.sizes[axis] if is_whole else size)
+    part = _cut(Type(tuple(sizes), kind.dtype), table, parts)
+    return part if part.type == kind else reshaped(kind, part)
 
 
 def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
@@ -468,18 +475,6 @@ def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
     for _ in range(count):
         places = run(tf.expand_dims, places, -2)
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
-
-
-def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
-    """Return one part of a table, such as a loop's last step; places by axis are moved to where the part fits."""
-    parts, sizes = [], []
-    for axis, size in enumerate(taken):
-        is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
-        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
-        start = counting.clamped(0, places.get(axis, 0), last)
-        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
-        sizes.append(table.type.sizes[axis] if is_whole else size)
-    return reshaped(kind, _cut(Type(tuple(sizes), kind.dtype), table, parts))
 
 
 def _within(places: Any, last: Sequence[int]) -> Any:
