@@ -90,7 +90,7 @@ def _at_each_place(kind: Type, operands: list[Value], function: Callable[..., An
 
 
 def _compare(operation: Operation, operands: list[Value]) -> Value:
-    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction][1])
+    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction])
 
 
 def _convert(operation: Operation, operands: list[Value]) -> Value:
@@ -444,28 +444,24 @@ def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) 
 def _gather(operation: Operation, operands: list[Value]) -> Value:
     """Return rows of a table, or windows of it: slices of full size but on the axes that indices choose from."""
     table, indices, kind = operands[0], operands[1], operation.types[0]
-    offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
-    last = operation.integers("index_vector_dim", (0,))[0]
+    axes, last = operation.integers("start_index_map"), operation.integers("index_vector_dim", (0,))[0]
     taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
     if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
         return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
-    collapsed = operation.integers("collapsed_slice_dims")
     _check_gather(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
-    whole, windows = ([axis for axis in range(table.rank) if axis not in some] for some in (axes, collapsed))
-    windows = [axis for axis in windows if axis in axes]
-    places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    places = _within(places, [table.type.sizes[axis] - taken[axis] for axis in axes])
+    windows = sorted({*axes}.difference(operation.integers("collapsed_slice_dims")))
+    whole = [axis for axis in range(table.rank) if axis not in axes]
+    places = _within(indices, last, [table.type.sizes[axis] - taken[axis] for axis in axes])
     if windows:
         places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
-    found = run(
-        _rows if len(axes) == 1 else tf.gather_nd, ordered(table.full(), range(table.rank), [*axes, *whole]), places
-    )
+    found = run(_rows, ordered(table.full(), range(table.rank), [*axes, *whole]), places)
+    offsets = operation.integers("offset_dims")
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
     known = dict(zip(batch, indices.sizes[:last] + indices.sizes[last + 1 :], strict=True))
-    sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
     place_of = dict(zip(sorted(windows + whole), offsets, strict=True))
-    axes_found = [*batch, *(place_of[axis] for axis in windows + whole)]
-    return Value(kind, ordered(found, axes_found, range(len(kind.sizes))), sizes=sizes)
+    axes_found = [*batch, *map(place_of.get, windows + whole)]
+    sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
+    return Value(kind, ordered(found, axes_found, range(len(sizes))), sizes=sizes)
 
 
 def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
@@ -477,8 +473,9 @@ def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
-def _within(places: Any, last: Sequence[int]) -> Any:
-    """Return places in a table, moved to where it has rows, as XLA does."""
+def _within(indices: Value, axis: int, last: Sequence[int]) -> Any:
+    """Return indices along an axis, which becomes the last, moved to where a table has rows, as XLA does."""
+    places = indices.full() if axis < indices.rank else run(tf.expand_dims, indices.full(), -1)
     if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
         places = run(tf.cast, places, tf.int64)
     bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
@@ -486,7 +483,7 @@ def _within(places: Any, last: Sequence[int]) -> Any:
 
 
 def _rows(table: Any, places: Any) -> Any:
-    return tf.gather(table, places[..., 0])
+    return tf.gather(table, places[..., 0]) if places.shape[-1] == 1 else tf.gather_nd(table, places)
 
 
 def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
