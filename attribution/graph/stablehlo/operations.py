@@ -297,14 +297,14 @@ def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior
             x = _spread(x, value, axis, gap)
     paddings = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
     if any(map(any, paddings)):
-        is_zero = isinstance(value, np.ndarray) and not value.any()
-        x = run(tf.pad, x, paddings) if is_zero else run(_padded_with, x, value, paddings)
+        x = run(_padded_with, x, value, paddings)
     parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
     return run(lambda a: a[parts], x) if any(part != slice(0, None) for part in parts) else x
 
 
 def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
-    return tf.pad(x, paddings, constant_values=value)
+    is_zero = isinstance(value, np.ndarray) and not value.any()
+    return tf.pad(x, paddings, constant_values=0 if is_zero else value)
 
 
 def _spread(x: Any, value: Any, axis: int, gap: int) -> Any:
@@ -488,13 +488,10 @@ def _rows(table: Any, places: Any) -> Any:
 
 def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
     """Refuse what is neither rows nor windows."""
-    collapsed = operation.integers("collapsed_slice_dims")
-    is_known = all(
-        taken[axis] == 1 if axis in collapsed else isinstance(taken[axis], int) and isinstance(table.sizes[axis], int)
-        for axis in axes
-    )
+    is_known = all(isinstance(size, int) for axis in axes for size in (taken[axis], table.type.sizes[axis]))
     is_whole = all(axis in axes or taken[axis] == table.sizes[axis] for axis in range(table.rank))
-    if "batching" in operation.text or not last or not set(collapsed) <= set(axes) or not (is_known and is_whole):
+    is_inside = {*operation.integers("collapsed_slice_dims")} <= {*axes}
+    if "batching" in operation.text or not (last and is_known and is_whole and is_inside):
         raise Untranslatable("stablehlo.gather of other things than rows and windows")
 
 
@@ -520,22 +517,14 @@ def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value
     scale, offset = (operand.constant() for operand in operands[1:])
     if scale is None or offset is None or (scale != 1).any() or offset.any():
         raise Untranslatable("stablehlo.batch_norm_training with weights")
-    before = x.origin
-    if before is not None and x.rank == 3 and axis == 1 and before.type.sizes[-1] == x.type.sizes[-1]:
-        normal, mean, variance = _standardized(before.full(), [before.rank - 1], _epsilon(operation))
-        result = reshaped(x.type, Value(before.type, normal, sizes=list(before.sizes)))
-    else:
-        axes = [place for place in range(x.rank) if place != axis]
-        normal, mean, variance = _standardized(x.full(), axes, _epsilon(operation))
-        result = Value(x.type, normal, sizes=list(x.sizes))
+    source, axes = x, [place for place in range(x.rank) if place != axis]
+    if x.origin is not None and (x.rank, axis) == (3, 1) and x.origin.type.sizes[-1] == x.type.sizes[-1]:
+        source, axes = x.origin, [x.origin.rank - 1]
+    mean, variance = tf.nn.moments(source.full(), axes, keepdims=True)
+    normal = tf.nn.batch_normalization(source.full(), mean, variance, None, None, _epsilon(operation))
+    result = reshaped(x.type, Value(source.type, normal, sizes=list(source.sizes)))
     moments = [run(tf.reshape, moment, [-1]) for moment in (mean, variance)]
     return [result, *(Value(kind, moment) for kind, moment in zip(operation.types[1:], moments, strict=True))]
-
-
-def _standardized(x: Any, axes: list[int], epsilon: float) -> tuple[Any, Any, Any]:
-    """Return values of mean 0 and variance 1 over some axes, and what mean and variance were."""
-    mean, variance = tf.nn.moments(x, axes, keepdims=True)
-    return tf.nn.batch_normalization(x, mean, variance, None, None, epsilon), mean, variance
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
