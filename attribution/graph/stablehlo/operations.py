@@ -455,13 +455,16 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     if windows:
         places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
     found = run(_rows, ordered(table.full(), range(table.rank), [*axes, *whole]), places)
+    return _gathered(kind, found, indices.sizes[:last] + indices.sizes[last + 1 :], windows + whole, operation)
+
+
+def _gathered(kind: Type, found: Any, before: Sequence[Any], sliced: Sequence[int], operation: Operation) -> Value:
+    """Return what was found, first its axes of these sizes, then the table's axes ``sliced``, with its axes in order."""
     offsets = operation.integers("offset_dims")
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
-    known = dict(zip(batch, indices.sizes[:last] + indices.sizes[last + 1 :], strict=True))
-    place_of = dict(zip(sorted(windows + whole), offsets, strict=True))
-    axes_found = [*batch, *map(place_of.get, windows + whole)]
+    known, place_of = dict(zip(batch, before, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
     sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
-    return Value(kind, ordered(found, axes_found, range(len(sizes))), sizes=sizes)
+    return Value(kind, ordered(found, [*batch, *map(place_of.get, sliced)], range(len(sizes))), sizes=sizes)
 
 
 def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
@@ -514,8 +517,7 @@ def _normalized(operation: Operation, operands: list[Value]) -> Value:
 def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value]:
     """Return normalization by averages of the values themselves, as PyTorch writes that of a layer or of groups."""
     x, axis = operands[0], operation.integers("feature_index")[0]
-    scale, offset = (operand.constant() for operand in operands[1:])
-    if scale is None or offset is None or (scale != 1).any() or offset.any():
+    if not (_is_everywhere(operands[1], 1) and _is_everywhere(operands[2], 0)):
         raise Untranslatable("stablehlo.batch_norm_training with weights")
     source, axes = x, [place for place in range(x.rank) if place != axis]
     if x.origin is not None and (x.rank, axis) == (3, 1) and x.origin.type.sizes[-1] == x.type.sizes[-1]:
@@ -525,6 +527,11 @@ def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value
     result = reshaped(x.type, Value(source.type, normal, sizes=list(source.sizes)))
     moments = [run(tf.reshape, moment, [-1]) for moment in (mean, variance)]
     return [result, *(Value(kind, moment) for kind, moment in zip(operation.types[1:], moments, strict=True))]
+
+
+def _is_everywhere(value: Value, number: float) -> bool:
+    known = value.constant()
+    return known is not None and bool((known == number).all())
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {

@@ -207,9 +207,8 @@ def _operation(line: str, lines: Iterator[str], scopes: _Scopes, depth: int) -> 
         head, types, regions = _with_regions(kind, plain, lines, scopes, depth)
         scope = scope or scopes.split(scopes.closing)[1]
     else:
-        before, _, types = plain.rpartition(" : ")
-        head, regions = before or plain, []
-    found = _types(types) if match["results"] and types else []
+        (head, _, types), regions = plain.rpartition(" : "), []
+    found = _types(types) if match["results"] else []
     if "->" not in types and not kind.endswith(".while"):
         found = found[-1:]
     operands = _NAME.findall(head.partition("<{")[0])
