@@ -376,27 +376,13 @@ def _is_neutral(start: np.ndarray | None, neutral: float) -> bool:
     return bool(start == neutral)
 
 
-def _reduce(operation: Operation, operands: list[Value]) -> Value | list[Value]:
+def _reduce(operation: Operation, operands: list[Value]) -> Value:
     axes = operation.integers("dimensions")
-    if len(operands) == 4:
-        return _extreme_with_place(operation, operands, axes)
     if len(operands) != 2:
         raise Untranslatable("stablehlo.reduce of several values")
     function, _ = REDUCTIONS[joining(operation, operands[1])]
     sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
     return Value(operation.types[0], run(function, operands[0].full(), list(axes)), sizes=sizes)
-
-
-def _extreme_with_place(operation: Operation, operands: list[Value], axes: Sequence[int]) -> list[Value]:
-    """Return the largest or least values and their places, if that is what a reduction of pairs finds."""
-    comparisons = [one.direction for one in operation.regions[0].operations if one.name == "compare"]
-    directions = {"GT", "GE", "LT", "LE"}.intersection(comparisons)
-    if len(axes) != 1 or len(directions) != 1:
-        raise Untranslatable("stablehlo.reduce of several values")
-    functions = (tf.reduce_max, tf.argmax) if directions.pop() in ("GT", "GE") else (tf.reduce_min, tf.argmin)
-    sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
-    found = [run(function, operands[0].full(), axes[0]) for function in functions]
-    return [Value(kind, cast(x, kind), sizes=list(sizes)) for kind, x in zip(operation.types, found, strict=True)]
 
 
 def _dot_general(operation: Operation, operands: list[Value]) -> Value:
@@ -459,7 +445,7 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
 
 
 def _gathered(kind: Type, found: Any, before: Sequence[Any], sliced: Sequence[int], operation: Operation) -> Value:
-    """Return what was found, first its axes of these sizes, then the table's axes ``sliced``, with its axes in order."""
+    """Return what was found, which has axes of the sizes ``before``, then those ``sliced``, with its axes in order."""
     offsets = operation.integers("offset_dims")
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
     known, place_of = dict(zip(batch, before, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))

@@ -228,10 +228,6 @@ def _with_regions(
         head, names = _loop(head)
         next(lines)  # cond {
         return head, types, [region(names), region(names)]
-    if " reducer(" in line:
-        head, _, arguments = line.partition(" reducer(")
-        names = [name for name, _ in _signature(arguments)]
-        return head, head.partition(" : ")[2], [region(names)]
     regions = [region([])]
     while scopes.closing.startswith("}, {"):
         regions.append(region([]))

@@ -162,8 +162,8 @@ def _reduce_window(operation: Operation, operands: list[Value]) -> Value:
 
 
 def _pooled(operand: Value, window: _Window, joined: str) -> Any:
-    if joined == "add" and operand.constant() is not None:
-        return _sums(operand.full(), window)
+    if joined == "add" and isinstance(known := operand.full(), np.ndarray):
+        return _sums(known, window)
     x, inner, back = _in_the_middle(operand, window)
     padding = inner.padding(x.shape[1:-1])
     if not padding or (joined == "add" and padding == "SAME"):  # where TensorFlow averages fewer values

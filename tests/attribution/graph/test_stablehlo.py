@@ -349,6 +349,19 @@ def test_sums_divided_by_how_many_they_are_are_average_pooling(name):
     assert ("RealDiv" in kinds) == (name == "uneven")
 
 
+def test_sums_of_a_constant_for_a_batch_of_any_size():
+    x, size, stride, padding, result = WINDOWS["uneven"]
+    body = f"""%s = stablehlo.constant dense<0.0> : tensor<f32>
+      %o = stablehlo.constant dense<1.0> : tensor<f32>
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<{x}xf32>) -> tensor<i32>
+      %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %f = stablehlo.constant dense<[7, 8, 3]> : tensor<3xi32>
+      %d = stablehlo.concatenate %r, %f, dim = 0 : (tensor<1xi32>, tensor<3xi32>) -> tensor<4xi32>
+      %y_x = stablehlo.dynamic_broadcast_in_dim %o, %d, dims = [] : (tensor<f32>, tensor<4xi32>) -> tensor<{x}xf32>
+      {pooled("y", "add", x, result, size, stride, padding)}"""
+    compare({"x": f"{x}xf32"}, [f"{result}xf32"], body)
+
+
 @pytest.mark.parametrize(
     ("table", "indices", "offsets", "axes", "last", "sizes", "result"),
     [
@@ -473,6 +486,12 @@ def test_calls_are_part_of_what_calls_them():
         ('%y = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
          "%c = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
          "stablehlo.return %c : tensor<i1> }) : (tensor<4xf32>) -> tensor<4xf32>", "stablehlo.sort"),
+        ("%s = stablehlo.constant dense<0xFF800000> : tensor<f32>\n"
+         "%v:2 = stablehlo.reduce(%x init: %s), (%x init: %s) across dimensions = [0] : "
+         "(tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)\n"
+         "reducer(%a: tensor<f32>, %c: tensor<f32>) (%b: tensor<f32>, %d: tensor<f32>) {\n"
+         "%g = stablehlo.maximum %a, %d : tensor<f32>\n stablehlo.return %g, %b : tensor<f32>, tensor<f32> }\n"
+         "%y = stablehlo.broadcast_in_dim %v#0, dims = [] : (tensor<f32>) -> tensor<4xf32>", "of several values"),
     ],
 )  # fmt: skip
 def test_what_has_no_translation_is_named(body, message):
