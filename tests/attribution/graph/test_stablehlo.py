@@ -17,13 +17,12 @@ TYPES = {
 
 
 def module(arguments, results, body):
-    """Return a serialized module with one function."""
+    """Return a module with one function."""
     given = ", ".join(f"%{name}: tensor<{kind}>" for name, kind in arguments.items())
     kinds = ", ".join(f"tensor<{kind}>" for kind in results)
     lines = body if "\n      return " in body else f"{body}\n  return %y : {kinds}"
     main = f"func.func public @main({given}) -> ({kinds}) {{\n  {lines}\n}}"
-    text = f"module attributes {{jax.uses_shape_polymorphism = true}} {{\n {main} }}"
-    return portable.serialize_portable_artifact_str(text.encode(), portable.get_current_version())
+    return f"module attributes {{jax.uses_shape_polymorphism = true}} {{\n {main} }}"
 
 
 def parts(kind):
@@ -32,9 +31,10 @@ def parts(kind):
     return [None if size == "?" else int(size) for size in sizes], TYPES[dtype]
 
 
-def called(arguments, results, body):
-    """Return a function from arrays that runs a module, with a signature of its sizes."""
-    program = module(arguments, results, body)
+def called(arguments, results, body="", whole=""):
+    """Return a function from arrays that runs a module, by default of a body, with a signature of its sizes."""
+    text = whole or module(arguments, results, body)
+    program = portable.serialize_portable_artifact_str(text.encode(), portable.get_current_version())
     specs = [tf.TensorSpec(*parts(kind)) for kind in arguments.values()]
     sizes, dtypes = zip(*map(parts, results), strict=True)
 
@@ -469,14 +469,8 @@ def test_calls_are_part_of_what_calls_them():
       func.func private @inner(%x: tensor<2xf32>) -> tensor<2xf32> {
         %y = stablehlo.sine %x : tensor<2xf32>
         return %y : tensor<2xf32> } }"""
-    program = portable.serialize_portable_artifact_str(text.encode(), portable.get_current_version())
-
-    @tf.function(input_signature=[tf.TensorSpec([2])], autograph=False)
-    def function(x):
-        return xla.call_module([x], version=9, module=program, Sout=[(2,)], Tout=[tf.float32], platforms=["CPU"])
-
-    concrete = function.get_concrete_function()
-    np.testing.assert_allclose(lowered(concrete)[0](tf.constant([1.0, 2.0])), [np.sin([1.0, 2.0])], 1e-6)
+    translated, _ = lowered(called({"x": "2xf32"}, ["2xf32"], whole=text))
+    np.testing.assert_allclose(translated(tf.constant([1.0, 2.0])), [np.sin([1.0, 2.0])], 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -504,13 +498,7 @@ def test_the_places_of_the_program_become_names():
         %y = stablehlo.sine %x : tensor<2xf32> loc(#loc1)
         return %y : tensor<2xf32> } }
       #loc1 = loc("jit(f)/block/dense/sin")"""
-    program = portable.serialize_portable_artifact_str(text.encode(), portable.get_current_version())
-
-    @tf.function(input_signature=[tf.TensorSpec([2])], autograph=False)
-    def function(x):
-        return xla.call_module([x], version=9, module=program, Sout=[(2,)], Tout=[tf.float32], platforms=["CPU"])
-
-    _, graph_def = lowered(function.get_concrete_function())
+    _, graph_def = lowered(called({"x": "2xf32"}, ["2xf32"], whole=text))
     assert any(node.name.endswith("/block/dense/Sin") for node in graph_def.node)
 
 
