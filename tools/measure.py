@@ -27,10 +27,10 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_560,
+    "lines outside tests": 74_480,
     "files outside tests": 330,
     "lines of tests": 46_460,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 123,
+    "functions of complexity > 10": 117,
     "highest complexity": 21,
     "public names": 1_033,
     "imports of attribution_benchmarks by attribution": 0,
