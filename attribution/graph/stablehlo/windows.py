@@ -221,7 +221,7 @@ def _averaged(summed: tuple[Any, ...], counts: np.ndarray) -> Any:
     if padding == "SAME" and None not in x.shape[1:-1]:
         moves = zip(operand.type.sizes, window.size, window.low, window.high, strict=True)
         ones = np.ones([length if tuple(move) != (1, 0, 0) else 1 for length, *move in moves])
-        if np.array_equal(*np.broadcast_arrays(_sums(ones, window), counts)):
+        if np.equal(_sums(ones, window), counts).all():
             return back(_average(x, inner, padding))
     if not (counts == math.prod(inner.size)).all():
         return None
