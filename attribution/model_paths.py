@@ -74,7 +74,9 @@ def content_of(directory: pathlib.Path) -> str:
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
             if path.is_file():
                 digest.update((part / path.relative_to(top)).as_posix().encode() + b"\0")
-                digest.update(path.read_bytes())
+                with path.open("rb") as file:
+                    while block := file.read(1 << 18):
+                        digest.update(block)
     return digest.hexdigest()
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.compiler.mlir.stablehlo import stablehlo
 from tensorflow.python import _pywrap_mlir
 from tensorflow.python.checkpoint import checkpoint, checkpoint_options, graph_view
+from tensorflow.python.eager.context import FunctionCallOptions, context
 from tensorflow.python.eager.context import eager_mode as eagerly
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
 from tensorflow.python.ops.op_selector import UnliftableError
@@ -21,7 +22,7 @@ from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, pat
 __all__ = [
     "UnliftableError", "convert_to_constants", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
     "load_message", "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
-    "with_captures", "without_collection",
+    "unoptimized", "with_captures", "without_collection",
 ]  # fmt: skip
 
 
@@ -40,6 +41,19 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def unoptimized() -> Iterator[None]:
+    """Run functions as they are traced: to rewrite a graph takes longer than a faster single run saves."""
+    before = context().function_call_options
+    config = tf.compat.v1.ConfigProto.FromString(before.config_proto_serialized)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    context().function_call_options = FunctionCallOptions(before.executor_type, config)
+    try:
+        yield
+    finally:
+        context().function_call_options = before
 
 
 def load_message(message: Any, directory: str, has_objects: bool) -> Any:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput
 from attribution.files import atomic_write, cache_directory
+from attribution.graph._tf_internals import unoptimized
 from attribution.graph.view import GraphView
 from attribution.model._loading_checks import random_arrays
 from attribution.model_paths import content_of
@@ -29,6 +30,7 @@ _ROWS, _SIZE = 2, 16  # where the file leaves sizes open
 _SIGNS = 4093  # random ones, repeated: weights are many
 
 
+@unoptimized()
 def difference(
     graph: GraphView,
     inputs: Sequence[str],

@@ -208,12 +208,9 @@ def _row(graph: Graph, node: Any) -> bool:
     if lookup.op != "GatherV2":
         return False
     table, places, axis = graph.inputs(lookup)
-    rows = graph.shape(table)[0] if graph.value(axis) == 0 else None
-    sizes, flat = graph.shape(node), [-1 if size is None else size for size in graph.shape(places)]
-    found = [
-        one for one in _whole_numbers_above(graph, places) if [*graph.shape(one), *graph.shape(table)[1:]] == sizes
-    ]
-    if not found or rows is None or flat.count(-1) > 1:
+    (rows, *row), flat = graph.shape(table), [-1 if size is None else size for size in graph.shape(places)]
+    found = [one for one in _whole_numbers_above(graph, places) if [*graph.shape(one), *row] == graph.shape(node)]
+    if not found or not rows or graph.value(axis) != 0 or flat.count(-1) > 1:
         return False
     if not graph.is_equal(found[-1], found[-1], places, lambda at: tf.reshape(at, flat), whole=rows):
         return False
@@ -249,13 +246,12 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     if not graph.is_constant(kernel) or weights[:1] != given[-1:] or output != [*given[:-1], *weights[1:]]:
         return False
     sizes = [*graph.shape(node)[:-1], graph.shape(x)[-1]]
-
     bounds = [graph.value(graph.up(tensor)) for tensor in sliced.input[1:]]
 
     def cell(x: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
         return tf.matmul(with_sizes(again(sliced, [x, *map(tf.constant, bounds)]), sizes), kernel) + recurrent + bias
 
-    return all(bound is not None for bound in bounds) and graph.replace(node, cell, [x, kernel, recurrent, bias])
+    return graph.replace(node, cell, [x, kernel, recurrent, bias])
 
 
 PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -126,18 +127,17 @@ def _layer_norm(graph: Graph, node: Any) -> bool:
     """Write (x r + n r) s + b with constants s and b as x (r s) + (n (r s) + b), as Keras does."""
     product, shift = _with_constant(graph, node, "AddV2")
     total, scale = _with_constant(graph, product, "Mul")
-    if total.op != "AddV2":
-        return False
     parts = [graph.inputs(one) for one in graph.inputs(total) if one.op == "Mul"]
-    shared = [one for one in parts[0] if any(one is other for other in parts[-1])] if len(parts) == 2 else []
-    if len(shared) != 1 or graph.is_constant(shared[0]):
+    if total.op != "AddV2" or len(parts) != 2:
         return False
-    (x,), (mean,) = ([one for one in part if one is not shared[0]] for part in parts)
 
     def normalized(x: Any, mean: Any, r: Any, s: Any, b: Any) -> Any:
         return x * (r * s) + (mean * (r * s) + b)
 
-    return graph.replace(node, normalized, [x, mean, shared[0], scale, shift])
+    for (x, root), (mean, other) in itertools.product(*map(itertools.permutations, parts)):
+        if root is other and not graph.is_constant(root):
+            return graph.replace(node, normalized, [x, mean, root, scale, shift])
+    return False
 
 
 def _softmax(graph: Graph, node: Any) -> bool:

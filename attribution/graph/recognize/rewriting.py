@@ -42,10 +42,8 @@ class Graph:
         for node in self.nodes.values():
             for place, tensor in enumerate(node.input):
                 node.input[place] = self._past_identities(tensor)
-        changed = tf.compat.v1.GraphDef()
-        changed.versions.CopyFrom(self._view.graph_def.versions)
-        changed.library.CopyFrom(self._view.graph_def.library)
-        changed.node.extend(self.nodes.values())
+        before = self._view.graph_def
+        changed = tf.compat.v1.GraphDef(node=self.nodes.values(), versions=before.versions, library=before.library)
         return pure_subgraph(changed, self._outputs, keep=self._inputs)
 
     def apply(self, rules: Rules) -> bool:
@@ -184,19 +182,11 @@ class Graph:
         return bool(np.all(close))
 
     def _run(self, source: Any, target: Any, given: tf.Tensor) -> Any:
-        part, stack = {source.name}, [target.name]
-        while stack:
-            name = stack.pop()
-            if name not in part:
-                part.add(name)
-                stack.extend(node_of(tensor) for tensor in self.nodes[name].input)
-        cut = tf.compat.v1.GraphDef()
-        cut.versions.CopyFrom(self._view.graph_def.versions)
-        cut.node.extend(self.nodes[name] for name in part)
+        cut = tf.compat.v1.GraphDef(node=self.nodes.values(), versions=self._view.graph_def.versions)
         for node in cut.node:
             if node.name == source.name:
                 set_placeholder(node, given.dtype, given.shape)
-        view = GraphView(cut, self._weights)
+        view = GraphView(pure_subgraph(cut, [target.name]), self._weights)
         return tf.function(lambda x: view.import_on({source.name: x}, [f"{target.name}:0"])[0][0], autograph=False)(
             given
         )

@@ -93,7 +93,7 @@ def _translated(call: Any) -> tuple[tf.compat.v1.GraphDef, list[str]]:
         raise
     except Unreadable as error:
         raise Untranslatable(str(error)) from error
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
     return graph.as_graph_def(), [output.name for output in outputs]
 

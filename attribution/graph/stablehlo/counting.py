@@ -6,33 +6,24 @@ A vector of them is a list, each of them a number or, where it depends on the si
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from attribution.graph.stablehlo.text import Operation
-from attribution.graph.stablehlo.values import Value
+from attribution.graph.stablehlo.values import Value, run
 
 MOST_ITEMS = 64  # numbers in a vector
 
 
-def _toward_zero(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-# Of two numbers, and of two tensors.
-_BINARY: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
-    "add": (operator.add, tf.add), "subtract": (operator.sub, tf.subtract), "multiply": (operator.mul, tf.multiply),
-    "maximum": (max, tf.maximum), "minimum": (min, tf.minimum), "divide": (_toward_zero, tf.truncatediv),
-    "remainder": (math.fmod, tf.truncatemod), "and": (operator.and_, tf.bitwise.bitwise_and),
-    "or": (operator.or_, tf.bitwise.bitwise_or),
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": tf.add, "subtract": tf.subtract, "multiply": tf.multiply, "maximum": tf.maximum, "minimum": tf.minimum,
+    "divide": tf.truncatediv, "remainder": tf.truncatemod, "and": tf.bitwise.bitwise_and, "or": tf.bitwise.bitwise_or,
 }  # fmt: skip
-# Of two numbers, and of two tensors.
-COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
-    "EQ": (operator.eq, tf.equal), "NE": (operator.ne, tf.not_equal), "LT": (operator.lt, tf.less),
-    "LE": (operator.le, tf.less_equal), "GT": (operator.gt, tf.greater), "GE": (operator.ge, tf.greater_equal),
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": tf.equal, "NE": tf.not_equal, "LT": tf.less, "LE": tf.less_equal, "GT": tf.greater, "GE": tf.greater_equal,
 }  # fmt: skip
 _OF_EQUALS: dict[str, Callable[[Any], Any]] = {"subtract": lambda a: 0, "maximum": lambda a: a, "minimum": lambda a: a}
 _LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second number that changes nothing
@@ -49,7 +40,7 @@ def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
 def combined(kind: str, a: Any, b: Any) -> Any:
     """Return a sum, a product and so on of two numbers, known or not."""
     if isinstance(a, int) and isinstance(b, int):
-        return int(_BINARY[kind][0](a, b))
+        return _of_known(_BINARY[kind], a, b)
     if a is b and kind in _OF_EQUALS:
         return _OF_EQUALS[kind](a)
     if isinstance(a, int) and kind in ("add", "multiply"):
@@ -57,7 +48,11 @@ def combined(kind: str, a: Any, b: Any) -> Any:
     if isinstance(b, int) and _LEAVES.get(kind) == b:
         return a
     dtype = a.dtype if tf.is_tensor(a) else b.dtype
-    return _BINARY[kind][1](tf.cast(a, dtype), tf.cast(b, dtype))
+    return _BINARY[kind](tf.cast(a, dtype), tf.cast(b, dtype))
+
+
+def _of_known(function: Callable[[Any, Any], Any], a: int, b: int) -> int:
+    return int(run(function, np.int64(a), np.int64(b)))
 
 
 def clamped(low: Any, item: Any, high: Any) -> Any:
@@ -81,10 +76,9 @@ def _clamp(_: Operation, items: list[Any]) -> list[Any] | None:
 
 
 def _compare(operation: Operation, items: list[Any]) -> list[Any] | None:
-    compare, _ = COMPARISONS[operation.direction]
     if not _all_known(items[0] + items[1]):
         return None
-    return [int(compare(a, b)) for a, b in zip(*items, strict=True)]
+    return [_of_known(COMPARISONS[operation.direction], a, b) for a, b in zip(*items, strict=True)]
 
 
 def _select(_: Operation, items: list[Any]) -> list[Any] | None:

@@ -65,8 +65,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "asinh": tf.asinh, "acosh": tf.acosh, "atanh": tf.atanh, "select": tf.where, "clamp": _between,
     "and": _by_type(tf.logical_and, tf.bitwise.bitwise_and), "or": _by_type(tf.logical_or, tf.bitwise.bitwise_or),
     "xor": _by_type(tf.math.logical_xor, tf.bitwise.bitwise_xor), "not": _by_type(tf.logical_not, tf.bitwise.invert),
-    "shift_left": tf.bitwise.left_shift, "shift_right_logical": tf.bitwise.right_shift, "real": tf.math.real,
-    "imag": tf.math.imag, "complex": tf.complex,
+    "shift_left": tf.bitwise.left_shift, "shift_right_logical": tf.bitwise.right_shift,
 }  # fmt: skip
 
 
@@ -91,7 +90,7 @@ def _at_each_place(kind: Type, operands: list[Value], function: Callable[..., An
 
 
 def _compare(operation: Operation, operands: list[Value]) -> Value:
-    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction][1])
+    return _at_each_place(operation.types[0], operands, counting.COMPARISONS[operation.direction])
 
 
 def _convert(operation: Operation, operands: list[Value]) -> Value:
@@ -118,7 +117,7 @@ def _custom_call(operation: Operation, operands: list[Value]) -> list[Value]:
 def _constant(operation: Operation, _: list[Value]) -> Value:
     kind = operation.types[0]
     found = array(operation.text, kind)
-    if kind.dtype.is_floating or kind.dtype.is_complex or found.ndim > 1 or found.size > counting.MOST_ITEMS:
+    if kind.dtype.is_floating or found.ndim > 1 or found.size > counting.MOST_ITEMS:
         if found.size > 1 and not any(found.strides):  # one number everywhere
             return Value(kind, np.asarray(found.flat[0]), frozenset(range(found.ndim)))
         return Value(kind, found)
@@ -232,14 +231,22 @@ def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
 
 
 def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
-    """Return a slice of fixed sizes whose start is a value, moved to where it fits."""
-    parts = []
-    for axis, (start, size) in enumerate(zip(operands[1:], operation.integers("sizes"), strict=True)):
-        item = start.items[0] if start.items is not None else start.full()
-        item = counting.clamped(0, item, counting.combined("subtract", operands[0].size(axis), size))
-        whole = isinstance(item, int) and operands[0].sizes[axis] == size
-        parts.append(slice(None) if whole else slice(item, counting.combined("add", item, size)))
-    return _cut(operation.types[0], operands[0], parts)
+    """Return a slice of fixed sizes whose start is a value."""
+    starts = [start.full() if start.items is None else start.items[0] for start in operands[1:]]
+    return _part(operands[0], dict(enumerate(starts)), operation.integers("sizes"), operation.types[0])
+
+
+def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
+    """Return one part of an array, such as a loop's last step; places by axis are moved to where the part fits."""
+    parts, sizes = [], []
+    for axis, size in enumerate(taken):
+        is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
+        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
+        start = counting.clamped(0, places.get(axis, 0), last)
+        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
+        sizes.append(table.type.sizes[axis] if is_whole else size)
+    part = _cut(Type(tuple(sizes), kind.dtype), table, parts)
+    return part if part.type == kind else reshaped(kind, part)
 
 
 def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
@@ -290,14 +297,14 @@ def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior
             x = _spread(x, value, axis, gap)
     paddings = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
     if any(map(any, paddings)):
-        is_zero = isinstance(value, np.ndarray) and not value.any()
-        x = run(tf.pad, x, paddings) if is_zero else run(_padded_with, x, value, paddings)
+        x = run(_padded_with, x, value, paddings)
     parts = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in zip(low, high, strict=True))
     return run(lambda a: a[parts], x) if any(part != slice(0, None) for part in parts) else x
 
 
 def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
-    return tf.pad(x, paddings, constant_values=value)
+    is_zero = isinstance(value, np.ndarray) and not value.any()
+    return tf.pad(x, paddings, constant_values=0 if is_zero else value)
 
 
 def _spread(x: Any, value: Any, axis: int, gap: int) -> Any:
@@ -369,27 +376,13 @@ def _is_neutral(start: np.ndarray | None, neutral: float) -> bool:
     return bool(start == neutral)
 
 
-def _reduce(operation: Operation, operands: list[Value]) -> Value | list[Value]:
+def _reduce(operation: Operation, operands: list[Value]) -> Value:
     axes = operation.integers("dimensions")
-    if len(operands) == 4:
-        return _extreme_with_place(operation, operands, axes)
     if len(operands) != 2:
         raise Untranslatable("stablehlo.reduce of several values")
     function, _ = REDUCTIONS[joining(operation, operands[1])]
     sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
     return Value(operation.types[0], run(function, operands[0].full(), list(axes)), sizes=sizes)
-
-
-def _extreme_with_place(operation: Operation, operands: list[Value], axes: Sequence[int]) -> list[Value]:
-    """Return the largest or least values and their places, if that is what a reduction of pairs finds."""
-    comparisons = [one.direction for one in operation.regions[0].operations if one.name == "compare"]
-    directions = {"GT", "GE", "LT", "LE"}.intersection(comparisons)
-    if len(axes) != 1 or len(directions) != 1:
-        raise Untranslatable("stablehlo.reduce of several values")
-    functions = (tf.reduce_max, tf.argmax) if directions.pop() in ("GT", "GE") else (tf.reduce_min, tf.argmin)
-    sizes = [size for axis, size in enumerate(operands[0].sizes) if axis not in axes]
-    found = [run(function, operands[0].full(), axes[0]) for function in functions]
-    return [Value(kind, cast(x, kind), sizes=list(sizes)) for kind, x in zip(operation.types, found, strict=True)]
 
 
 def _dot_general(operation: Operation, operands: list[Value]) -> Value:
@@ -437,28 +430,27 @@ def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) 
 def _gather(operation: Operation, operands: list[Value]) -> Value:
     """Return rows of a table, or windows of it: slices of full size but on the axes that indices choose from."""
     table, indices, kind = operands[0], operands[1], operation.types[0]
-    offsets, axes = operation.integers("offset_dims"), operation.integers("start_index_map")
-    last = operation.integers("index_vector_dim", (0,))[0]
+    axes, last = operation.integers("start_index_map"), operation.integers("index_vector_dim", (0,))[0]
     taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
     if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
         return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
-    collapsed = operation.integers("collapsed_slice_dims")
     _check_gather(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
-    whole, windows = ([axis for axis in range(table.rank) if axis not in some] for some in (axes, collapsed))
-    windows = [axis for axis in windows if axis in axes]
-    places = indices.full() if last < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    places = _within(places, [table.type.sizes[axis] - taken[axis] for axis in axes])
+    windows = sorted({*axes}.difference(operation.integers("collapsed_slice_dims")))
+    whole = [axis for axis in range(table.rank) if axis not in axes]
+    places = _within(indices, last, [table.type.sizes[axis] - taken[axis] for axis in axes])
     if windows:
         places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
-    found = run(
-        _rows if len(axes) == 1 else tf.gather_nd, ordered(table.full(), range(table.rank), [*axes, *whole]), places
-    )
+    found = run(_rows, ordered(table.full(), range(table.rank), [*axes, *whole]), places)
+    return _gathered(kind, found, indices.sizes[:last] + indices.sizes[last + 1 :], windows + whole, operation)
+
+
+def _gathered(kind: Type, found: Any, before: Sequence[Any], sliced: Sequence[int], operation: Operation) -> Value:
+    """Return what was found, which has axes of the sizes ``before``, then those ``sliced``, with its axes in order."""
+    offsets = operation.integers("offset_dims")
     batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
-    known = dict(zip(batch, indices.sizes[:last] + indices.sizes[last + 1 :], strict=True))
+    known, place_of = dict(zip(batch, before, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
     sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
-    place_of = dict(zip(sorted(windows + whole), offsets, strict=True))
-    axes_found = [*batch, *(place_of[axis] for axis in windows + whole)]
-    return Value(kind, ordered(found, axes_found, range(len(kind.sizes))), sizes=sizes)
+    return Value(kind, ordered(found, [*batch, *map(place_of.get, sliced)], range(len(sizes))), sizes=sizes)
 
 
 def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
@@ -470,20 +462,9 @@ def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
-def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
-    """Return one part of a table, such as a loop's last step; places by axis are moved to where the part fits."""
-    parts, sizes = [], []
-    for axis, size in enumerate(taken):
-        is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
-        last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
-        start = counting.clamped(0, places.get(axis, 0), last)
-        parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
-        sizes.append(table.type.sizes[axis] if is_whole else size)
-    return reshaped(kind, _cut(Type(tuple(sizes), kind.dtype), table, parts))
-
-
-def _within(places: Any, last: Sequence[int]) -> Any:
-    """Return places in a table, moved to where it has rows, as XLA does."""
+def _within(indices: Value, axis: int, last: Sequence[int]) -> Any:
+    """Return indices along an axis, which becomes the last, moved to where a table has rows, as XLA does."""
+    places = indices.full() if axis < indices.rank else run(tf.expand_dims, indices.full(), -1)
     if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
         places = run(tf.cast, places, tf.int64)
     bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
@@ -491,18 +472,15 @@ def _within(places: Any, last: Sequence[int]) -> Any:
 
 
 def _rows(table: Any, places: Any) -> Any:
-    return tf.gather(table, places[..., 0])
+    return tf.gather(table, places[..., 0]) if places.shape[-1] == 1 else tf.gather_nd(table, places)
 
 
 def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
     """Refuse what is neither rows nor windows."""
-    collapsed = operation.integers("collapsed_slice_dims")
-    is_known = all(
-        taken[axis] == 1 if axis in collapsed else isinstance(taken[axis], int) and isinstance(table.sizes[axis], int)
-        for axis in axes
-    )
+    is_known = all(isinstance(size, int) for axis in axes for size in (taken[axis], table.type.sizes[axis]))
     is_whole = all(axis in axes or taken[axis] == table.sizes[axis] for axis in range(table.rank))
-    if "batching" in operation.text or not last or not set(collapsed) <= set(axes) or not (is_known and is_whole):
+    is_inside = {*operation.integers("collapsed_slice_dims")} <= {*axes}
+    if "batching" in operation.text or not (last and is_known and is_whole and is_inside):
         raise Untranslatable("stablehlo.gather of other things than rows and windows")
 
 
@@ -525,25 +503,21 @@ def _normalized(operation: Operation, operands: list[Value]) -> Value:
 def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value]:
     """Return normalization by averages of the values themselves, as PyTorch writes that of a layer or of groups."""
     x, axis = operands[0], operation.integers("feature_index")[0]
-    scale, offset = (operand.constant() for operand in operands[1:])
-    if scale is None or offset is None or (scale != 1).any() or offset.any():
+    if not (_is_everywhere(operands[1], 1) and _is_everywhere(operands[2], 0)):
         raise Untranslatable("stablehlo.batch_norm_training with weights")
-    before = x.origin
-    if before is not None and x.rank == 3 and axis == 1 and before.type.sizes[-1] == x.type.sizes[-1]:
-        normal, mean, variance = _standardized(before.full(), [before.rank - 1], _epsilon(operation))
-        result = reshaped(x.type, Value(before.type, normal, sizes=list(before.sizes)))
-    else:
-        axes = [place for place in range(x.rank) if place != axis]
-        normal, mean, variance = _standardized(x.full(), axes, _epsilon(operation))
-        result = Value(x.type, normal, sizes=list(x.sizes))
+    source, axes = x, [place for place in range(x.rank) if place != axis]
+    if x.origin is not None and (x.rank, axis) == (3, 1) and x.origin.type.sizes[-1] == x.type.sizes[-1]:
+        source, axes = x.origin, [x.origin.rank - 1]
+    mean, variance = tf.nn.moments(source.full(), axes, keepdims=True)
+    normal = tf.nn.batch_normalization(source.full(), mean, variance, None, None, _epsilon(operation))
+    result = reshaped(x.type, Value(source.type, normal, sizes=list(source.sizes)))
     moments = [run(tf.reshape, moment, [-1]) for moment in (mean, variance)]
     return [result, *(Value(kind, moment) for kind, moment in zip(operation.types[1:], moments, strict=True))]
 
 
-def _standardized(x: Any, axes: list[int], epsilon: float) -> tuple[Any, Any, Any]:
-    """Return values of mean 0 and variance 1 over some axes, and what mean and variance were."""
-    mean, variance = tf.nn.moments(x, axes, keepdims=True)
-    return tf.nn.batch_normalization(x, mean, variance, None, None, epsilon), mean, variance
+def _is_everywhere(value: Value, number: float) -> bool:
+    known = value.constant()
+    return known is not None and bool((known == number).all())
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {

@@ -6,7 +6,6 @@ reads that text: one operation a line, regions in braces, types after the last c
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ _TYPES = {
     "f64": tf.float64, "f32": tf.float32, "f16": tf.float16, "bf16": tf.bfloat16, "i1": tf.bool,
     "i8": tf.int8, "i16": tf.int16, "i32": tf.int32, "i64": tf.int64,
     "ui8": tf.uint8, "ui16": tf.uint16, "ui32": tf.uint32, "ui64": tf.uint64,
-    "complex<f32>": tf.complex64, "complex<f64>": tf.complex128,
 }  # fmt: skip
 _LINE = re.compile(r"(?:(?P<results>%[\w, %:]+?) = )?(?P<kind>\"[\w.]+\"|[\w.]+)(?P<rest>.*)", re.DOTALL)
 _NAME = re.compile(r"%\w+(?:#\d+)?")
@@ -98,16 +96,8 @@ class Operation:
 
     def integers(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return an attribute that is a list of integers, or one integer, flat."""
-        found = re.search(rf"\b{name} = (?:array<i64(?:: )?|dense<)?([^a-zA-Z<>{{}}]*)", self.text)
-        if not found:
-            return default
-        # A list ends at its own bracket, a number at the next comma.
-        depth = 0
-        for place, character in enumerate(found[1]):
-            depth += (character == "[") - (character == "]")
-            if depth <= 0 and (character == "]" or (character == "," and "array" not in found[0])):
-                return _integers(found[1][: place + 1])
-        return _integers(found[1])
+        found = re.search(rf"\b{name} = (?:array<i64(?:: )?|dense<)?(\[[-\d, \[\]]*\]|[-\d, ]*)", self.text)
+        return _integers(found[1]) if found else default
 
     def pairs(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return an attribute such as ``contracting_dims = [1] x [0]``."""
@@ -151,30 +141,14 @@ def array(text: str, kind: Type) -> np.ndarray:
     content, dtype = found[1], kind.dtype.as_numpy_dtype
     if content.startswith('"0x'):
         data = bytes.fromhex(content[3:-1])
-        if kind.dtype == tf.bool:
-            return np.frombuffer(data, np.uint8).astype(bool).reshape(kind.sizes)
-        values = np.frombuffer(data, np.dtype(dtype).newbyteorder("<") if kind.dtype != tf.bfloat16 else dtype)
-        return np.broadcast_to(values.astype(dtype), kind.sizes) if values.size == 1 else values.reshape(kind.sizes)
-    return np.broadcast_to(_numbers(content, kind.dtype), kind.sizes)
-
-
-def _numbers(content: str, dtype: tf.DType) -> np.ndarray:
-    """Return numbers in decimal or, floating point, as their bits."""
-    as_numpy = dtype.as_numpy_dtype
-    if dtype.is_complex:
-        content = re.sub(r"\(([^,()]+), ?([^,()]+)\)", r"complex(\1, \2)", content)
-        values = np.array([complex(float(a), float(b)) for a, b in re.findall(r"complex\(([^,]+), ([^)]+)\)", content)])
-        return values.astype(as_numpy).reshape(
-            np.shape(ast.literal_eval(re.sub(r"complex\([^)]*\)", "0", content) or "[]"))
-        )
-    if not content:
-        return np.zeros(0, as_numpy)
-    words = re.findall(r"[^\s,\[\]]+", content)
-    shape = np.shape(ast.literal_eval(re.sub(r"[^\s,\[\]]+", "0", content)))
-    return np.array([_number(word, dtype) for word in words]).astype(as_numpy).reshape(shape)
+        values = np.frombuffer(data, np.uint8).astype(bool) if dtype is np.bool_ else np.frombuffer(data, dtype)
+    else:
+        values = np.array([_number(word, kind.dtype) for word in re.findall(r"[^\s,\[\]]+", content)]).astype(dtype)
+    return np.broadcast_to(values[0], kind.sizes) if values.size == 1 else values.reshape(kind.sizes)
 
 
 def _number(word: str, dtype: tf.DType) -> object:
+    """Return a number in decimal or, of floating point, as its bits."""
     if word in ("true", "false"):
         return word == "true"
     if word.startswith("0x") and dtype.is_floating:
@@ -233,13 +207,12 @@ def _operation(line: str, lines: Iterator[str], scopes: _Scopes, depth: int) -> 
         head, types, regions = _with_regions(kind, plain, lines, scopes, depth)
         scope = scope or scopes.split(scopes.closing)[1]
     else:
-        before, _, types = plain.rpartition(" : ")
-        head, regions = before or plain, []
-    found = _types(types) if match["results"] and types else []
+        (head, _, types), regions = plain.rpartition(" : "), []
+    found = _types(types) if match["results"] else []
     if "->" not in types and not kind.endswith(".while"):
         found = found[-1:]
     operands = _NAME.findall(head.partition("<{")[0])
-    return Operation(kind, _results(match["results"] or "", found), operands, head, found, regions, scope)
+    return Operation(kind, _results(match["results"] or ""), operands, head, found, regions, scope)
 
 
 def _with_regions(
@@ -255,10 +228,6 @@ def _with_regions(
         head, names = _loop(head)
         next(lines)  # cond {
         return head, types, [region(names), region(names)]
-    if " reducer(" in line:
-        head, _, arguments = line.partition(" reducer(")
-        names = [name for name, _ in _signature(arguments)]
-        return head, head.partition(" : ")[2], [region(names)]
     regions = [region([])]
     while scopes.closing.startswith("}, {"):
         regions.append(region([]))
@@ -271,13 +240,11 @@ def _loop(head: str) -> tuple[str, list[str]]:
     return ", ".join(operand for _, operand in pairs), [name for name, _ in pairs]
 
 
-def _results(text: str, types: list[Type]) -> list[str]:
-    if not text:
-        return []
+def _results(text: str) -> list[str]:
     name, _, count = text.strip().partition(":")
     if count:
         return [f"{name}#{number}" for number in range(int(count))]
-    return name.split(", ")[: len(types) or 1]
+    return name.split(", ") if name else []
 
 
 class _Scopes:

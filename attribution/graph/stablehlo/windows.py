@@ -162,8 +162,8 @@ def _reduce_window(operation: Operation, operands: list[Value]) -> Value:
 
 
 def _pooled(operand: Value, window: _Window, joined: str) -> Any:
-    if joined == "add" and operand.constant() is not None:
-        return _sums(operand.full(), window)
+    if joined == "add" and isinstance(known := operand.full(), np.ndarray):
+        return _sums(known, window)
     x, inner, back = _in_the_middle(operand, window)
     padding = inner.padding(x.shape[1:-1])
     if not padding or (joined == "add" and padding == "SAME"):  # where TensorFlow averages fewer values
@@ -221,16 +221,11 @@ def _averaged(summed: tuple[Any, ...], counts: np.ndarray) -> Any:
     if padding == "SAME" and None not in x.shape[1:-1]:
         moves = zip(operand.type.sizes, window.size, window.low, window.high, strict=True)
         ones = np.ones([length if tuple(move) != (1, 0, 0) else 1 for length, *move in moves])
-        if _equal(_sums(ones, window), counts):
+        if np.equal(_sums(ones, window), counts).all():
             return back(_average(x, inner, padding))
     if not (counts == math.prod(inner.size)).all():
         return None
     return back(_average(x if padding == "VALID" else inner.padded(x), inner, "VALID"))
-
-
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    shape = np.broadcast_shapes(one.shape, other.shape)
-    return np.array_equal(np.broadcast_to(one, shape), np.broadcast_to(other, shape))
 
 
 TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
