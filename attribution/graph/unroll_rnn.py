@@ -49,7 +49,7 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         known.add(loop)
         try:
             graph = _Unrolling(graph, loop).run()
-        except _UnknownError:
+        except UnknownError:
             continue
 
 
@@ -67,7 +67,7 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
         if graph.nodes[name].op in LOOPS:
             try:
                 _Unrolling(graph, name).run()
-            except _UnknownError as error:
+            except UnknownError as error:
                 return f"of a loop {error}"
     return ""
 
@@ -76,7 +76,7 @@ class _Unrolling:
     """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
     def __init__(self, graph: GraphView, loop: str) -> None:
-        self.graph = graph = _with_declared_sizes(graph)
+        self.graph = graph = with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
@@ -88,7 +88,7 @@ class _Unrolling:
         self.unpacked: dict[str, list[str]] = {}  # tensor -> its parts along the first axis
 
     def run(self) -> GraphView:
-        """Return the graph without the loop; ``_UnknownError`` if its length or its lists are not known."""
+        """Return the graph without the loop; ``UnknownError`` if its length or its lists are not known."""
         renamed = {}
         for name, node in self.graph.nodes.items():
             if name == self.loop:
@@ -107,8 +107,8 @@ class _Unrolling:
 
     def _unroll(self, loop: Any) -> list[str]:
         functions = {function.signature.name: function for function in self.graph.graph_def.library.function}
-        body = _Body(functions[loop.attr["body"].func.name])
-        condition = _Body(functions[loop.attr["cond"].func.name])
+        body = Body(functions[loop.attr["body"].func.name])
+        condition = Body(functions[loop.attr["cond"].func.name])
         state = list(loop.input)
         counters = self._counters(body, state)
         for step in range(_MOST_STEPS + 1):
@@ -117,9 +117,9 @@ class _Unrolling:
             following = body.evaluate(counters, sorted(counters))
             state = self._step(body, f"{loop.name}/step_{step}", state, counters)
             counters = dict(zip(sorted(counters), following, strict=True))
-        raise _UnknownError(_LONG)
+        raise UnknownError(_LONG)
 
-    def _counters(self, body: _Body, state: Sequence[str]) -> dict[int, np.ndarray]:
+    def _counters(self, body: Body, state: Sequence[str]) -> dict[int, np.ndarray]:
         """Return the whole numbers among a loop's values that follow from themselves alone, by their place."""
         known = {}
         for place, (tensor, dtype) in enumerate(zip(state, body.types, strict=True)):
@@ -133,7 +133,7 @@ class _Unrolling:
                 return kept
             known = kept
 
-    def _step(self, body: _Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
+    def _step(self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
         """Copy a loop's body once; return the names of what it gives."""
         given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
@@ -168,7 +168,7 @@ class _Unrolling:
         elif node.op == "Identity" and inputs[0] in self.lists:
             self.lists[name] = self.lists[inputs[0]]
         elif node.op not in LOOPS and any(tensor in self.lists for tensor in inputs):
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         else:
             self._copy_as_it_is(node, name, inputs)
         if name in self.lists and all(node_of(tensor) in self.made for tensor in inputs):
@@ -176,7 +176,7 @@ class _Unrolling:
 
     def _copy_as_it_is(self, node: Any, name: str, inputs: list[str]) -> None:
         if any(tensor in self.lists and tensor not in self.made for tensor in inputs):
-            raise _UnknownError(_LISTS)  # another loop goes on with a list of this one
+            raise UnknownError(_LISTS)  # another loop goes on with a list of this one
         copy = tf.compat.v1.NodeDef()
         copy.CopyFrom(node)
         copy.name = name
@@ -196,7 +196,7 @@ class _Unrolling:
     def _items(self, handle: str) -> list[str | None]:
         items = self.lists.get(handle)
         if not isinstance(items, list):
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         return items
 
     def _with_item(self, node: Any, handle: str, place: str, value: str) -> list[str | None]:
@@ -204,7 +204,7 @@ class _Unrolling:
         if node.attr["resize_if_index_out_of_bounds"].b:
             items += [None] * (index + 1 - len(items))
         if not 0 <= index < len(items):
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         items[index] = value
         return items
 
@@ -212,21 +212,21 @@ class _Unrolling:
         items = self.lists.get(handle)
         if isinstance(items, list):
             if not 0 <= index < len(items) or items[index] is None:
-                raise _UnknownError(_LISTS)
+                raise UnknownError(_LISTS)
             return str(items[index])
         if items is None:
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         if items not in self.unpacked:
             self.unpacked[items] = self._unpack(items, f"{self.loop}/{node_of(handle)}/unpacked", dtype)
         if not 0 <= index < len(self.unpacked[items]):
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         return self.unpacked[items][index]
 
     def _unpack(self, tensor: str, name: str, dtype: int) -> list[str]:
         """Split a tensor along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
-            raise _UnknownError(_OPEN)
+            raise UnknownError(_OPEN)
         node = tf.compat.v1.NodeDef(name=name, op="Unpack", input=[tensor])
         node.attr["num"].i, node.attr["axis"].i = shape[0], 0
         node.attr["T"].type = dtype
@@ -239,7 +239,7 @@ class _Unrolling:
             self._identity(name, items, dtype)
             return
         if not items or None in items:
-            raise _UnknownError(_LISTS)
+            raise UnknownError(_LISTS)
         node = tf.compat.v1.NodeDef(name=name, op="Pack", input=items)
         node.attr["N"].i, node.attr["axis"].i, node.attr["T"].type = len(items), 0, dtype
         self._put(node)
@@ -247,7 +247,7 @@ class _Unrolling:
     def _known(self, tensor: str) -> np.ndarray:
         value = self._value(tensor)
         if value is None:
-            raise _UnknownError(_OPEN)
+            raise UnknownError(_OPEN)
         return value
 
     def _value(self, tensor: str) -> np.ndarray | None:
@@ -255,15 +255,10 @@ class _Unrolling:
         node = self.made.get(node_of(tensor))
         if node is not None and node.op == "Const":
             return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
-        if node is None:
-            return None
-        alone = pure_subgraph(self.nodes, [tensor])
-        if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
-            return None
-        return _function(alone, [], [tensor])([])[0]
+        return None if node is None else value_of(self.nodes, tensor)
 
 
-class _Body:
+class Body:
     """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
 
     def __init__(self, function: Any) -> None:
@@ -271,7 +266,7 @@ class _Body:
         self.arguments = [argument.name for argument in function.signature.input_arg]
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
-        self.graph = _with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
+        self.graph = with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
         self._functions: dict[Any, Callable[[Iterable[np.ndarray]], list[np.ndarray]]] = {}
 
     def needs(self, place: int) -> set[int]:
@@ -284,18 +279,26 @@ class _Body:
         key = tuple(arguments), tuple(places)
         if key not in self._functions:  # one session for all steps
             if not all(self.needs(place) <= set(arguments) for place in places):
-                raise _UnknownError(_OPEN)
+                raise UnknownError(_OPEN)
             wanted = [self.results[place] for place in places]
             given = [self.arguments[place] for place in arguments]
             self._functions[key] = _function(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
         return self._functions[key](arguments.values())
 
 
-class _UnknownError(Exception):
+class UnknownError(Exception):
     """A loop is not of the kind that can be unrolled; the text says why."""
 
 
-def _with_declared_sizes(graph: GraphView) -> GraphView:
+def value_of(graph_def: tf.compat.v1.GraphDef, tensor: str) -> np.ndarray | None:
+    """Return the value of a tensor that depends on no input and no weight, or ``None``."""
+    alone = pure_subgraph(graph_def, [tensor])
+    if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
+        return None
+    return _function(alone, [], [tensor])([])[0]
+
+
+def with_declared_sizes(graph: GraphView) -> GraphView:
     """Return a graph in which nodes that read axes of declared size from a shape are constants."""
     sizes = {name: _declared_sizes(graph, node) for name, node in graph.nodes.items()}
     graph_def = tf.compat.v1.GraphDef()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import fold_batch_norm
+from attribution.graph import fold_batch_norm, fuse_lstm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
@@ -115,13 +115,21 @@ class CompiledGraph:
             return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
 
     @functools.cached_property
+    def _fused(self) -> GraphView:
+        """The folded graph whose LSTM layers are single operations, which XLA does not have."""
+        if self._jit_compile:
+            return self.folded
+        with tf.init_scope():
+            return fuse_lstm.fuse_lstm(self.folded)
+
+    @functools.cached_property
     def _folded_below_too(self) -> GraphView:
         with tf.init_scope():
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
     def folds_away(self, layer: str) -> bool:
         """Return whether a layer's original values need a separate pass."""
-        return self._loaded is None and layer in self.folded.altered
+        return self._loaded is None and layer in self._fused.altered
 
     def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
@@ -338,7 +346,7 @@ class CompiledGraph:
 
     def _view(self) -> GraphView:
         """Return the graph that passes compute with."""
-        return self.graph if self._loaded is not None else self.folded
+        return self.graph if self._loaded is not None else self._fused
 
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
