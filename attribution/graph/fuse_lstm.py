@@ -25,6 +25,8 @@ _OUTPUT = ("Mul", ("Sigmoid", "gate 3"), ("Tanh", "new state"))
 _SUMS = ("AddV2", "Add", "BiasAdd")
 _COMMUTATIVE = ("AddV2", "Mul")
 _GRADIENT = "AttributionLSTM"
+# Most weights for which the gradient of the whole sequence is the fastest one: it has that of the weights, too.
+_SMALL = 2**16
 _INPUTS = ("seq_len_max", "x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
 _OUTPUTS = ("i", "cs", "f", "o", "ci", "co", "h")
 
@@ -48,8 +50,35 @@ def _gradient(operation: Any, *upstream: Any) -> tuple[Any, ...]:
     """Return the gradients of the operation; those that TensorFlow registers assume another order of the gates."""
     inputs = dict(zip(_INPUTS, operation.inputs, strict=True))
     outputs = dict(zip(_OUTPUTS, operation.outputs, strict=True))
-    of_outputs = {"cs_grad": upstream[1], "h_grad": upstream[6], "use_peephole": False}
-    return None, *tf.raw_ops.BlockLSTMGradV2(**inputs, **outputs, **of_outputs)
+    of_state, of_output = upstream[1], upstream[6]
+    if inputs["w"].shape.num_elements() <= _SMALL:
+        of_outputs = {"cs_grad": of_state, "h_grad": of_output, "use_peephole": False}
+        return None, *tf.raw_ops.BlockLSTMGradV2(**inputs, **outputs, **of_outputs)
+    return None, *_gradient_by_steps(inputs, outputs, of_state, of_output), None, None, None, None, None
+
+
+def _gradient_by_steps(inputs: dict[str, Any], outputs: dict[str, Any], of_state: Any, of_output: Any) -> list[Any]:
+    """Return the gradients at the input, the first state and the first output, without those at the weights."""
+    weights = {name: inputs[name] for name in ("w", "wci", "wcf", "wco", "b")}
+    x, output, values = inputs["x"], inputs["h_prev"], [outputs[name] for name in _OUTPUTS[:6]]
+    before = tf.concat([inputs["cs_prev"][tf.newaxis], outputs["cs"][:-1]], 0)
+    # The gradients of a step's gates are in the order i, c, f, o.
+    ordered = tf.concat([tf.split(weights["w"], 4, 1)[number] for number in (0, 2, 1, 3)], 1)
+    units = ordered.shape[1] // 4
+    of_gates = tf.TensorArray(x.dtype, tf.shape(x)[0], element_shape=(None, 4 * units))
+
+    def step(time: Any, state: Any, output_gradient: Any, found: Any) -> tuple[Any, ...]:
+        state, gates, *_ = tf.raw_ops.LSTMBlockCellGrad(
+            x=x[time], cs_prev=before[time], h_prev=output, **weights,  # x and h_prev are read for their shapes alone
+            **dict(zip(_OUTPUTS, (value[time] for value in values), strict=False)),
+            cs_grad=state + of_state[time], h_grad=output_gradient + of_output[time], use_peephole=False,
+        )  # fmt: skip
+        return time - 1, state, tf.matmul(gates, ordered[-units:], transpose_b=True), found.write(time, gates)
+
+    start = tf.shape(x)[0] - 1, tf.zeros_like(output), tf.zeros_like(output), of_gates
+    _, *ends, of_gates = tf.while_loop(lambda time, *_: time >= 0, step, start, parallel_iterations=1)
+    of_gates = tf.reshape(of_gates.stack(), (-1, 4 * units))
+    return [tf.reshape(tf.matmul(of_gates, ordered[:-units], transpose_b=True), tf.shape(x)), *ends]
 
 
 class _Loop:
