@@ -7,6 +7,7 @@ returned has its body once for each step and no lists. Any other loop stays.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph import _tf_internals
-from attribution.graph.view import GraphView, node_of, pure_subgraph
+from attribution.graph.view import CALLS, GraphView, node_of, pure_subgraph, set_placeholder
 
 LOOPS = ("While", "StatelessWhile")
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
@@ -22,11 +23,17 @@ _OPEN = (
     "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
     "with unroll=True"
 )
+_JOINED = "whose steps are not alike"
 _LONG = f"of more than {_MOST_STEPS} steps"
 _LISTS = "whose lists of tensors are not read and written one item a step"
 
 
-def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
+_STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
+# Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
+_ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
+
+
+def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False) -> GraphView:
     """Return a graph with the same scores without loops between two nodes, as far as their length is known.
 
     Parameters
@@ -35,6 +42,8 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         A frozen graph.
     source, target
         Node names of the explained input and of the scores.
+    calls
+        Whether each step may be a call of one function (``Body``), which is then traced once for all steps.
 
     Returns
     -------
@@ -47,10 +56,10 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         if loop is None:
             return graph
         known.add(loop)
-        try:
-            graph = _Unrolling(graph, loop).run()
-        except UnknownError:
-            continue
+        for as_calls in (True, False) if calls else (False,):
+            with contextlib.suppress(UnknownError):
+                graph = _Unrolling(graph, loop, as_calls).run()
+                break
 
 
 def why_kept(graph: GraphView, path: Sequence[str]) -> str:
@@ -75,7 +84,8 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
 class _Unrolling:
     """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
-    def __init__(self, graph: GraphView, loop: str) -> None:
+    def __init__(self, graph: GraphView, loop: str, calls: bool = False) -> None:
+        self.calls = calls
         self.graph = graph = with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
@@ -111,11 +121,12 @@ class _Unrolling:
         condition = Body(functions[loop.attr["cond"].func.name])
         state = list(loop.input)
         counters = self._counters(body, state)
+        steps = _Step(self, body, loop, counters) if self.calls else None
         for step in range(_MOST_STEPS + 1):
             if not condition.evaluate(counters, [0])[0]:
                 return state
             following = body.evaluate(counters, sorted(counters))
-            state = self._step(body, f"{loop.name}/step_{step}", state, counters)
+            state = self._step(body, f"{loop.name}/step_{step}", state, counters, steps)
             counters = dict(zip(sorted(counters), following, strict=True))
         raise UnknownError(_LONG)
 
@@ -133,22 +144,33 @@ class _Unrolling:
                 return kept
             known = kept
 
-    def _step(self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
-        """Copy a loop's body once; return the names of what it gives."""
+    def _step(
+        self, body: Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray], step: _Step | None
+    ) -> list[str]:
+        """Copy a loop's body once, or call the function of a step; return the names of what it gives."""
         given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
             given[body.arguments[place]] = f"{prefix}/counter_{place}"
             self._put(_constant(given[body.arguments[place]], value))
+        called: dict[str, str] = {}
 
         def outside(tensor: str) -> str:
             name, _, number = tensor.partition(":")
-            if name in given:
-                return given[name]
-            return f"{prefix}/{name}" + (f":{number}" if number not in ("", "0") else "")
+            tensor = name if number in ("", "0") else tensor
+            return called.get(tensor) or given.get(name) or f"{prefix}/{tensor}"
 
-        for name, node in body.graph.nodes.items():
-            if name not in given:
+        def copy(names: Iterable[str]) -> None:
+            for name in names:
+                node = body.graph.nodes[name]
                 self._copy(node, f"{prefix}/{name}", [outside(tensor) for tensor in node.input])
+
+        if step is None:
+            copy(name for name in body.graph.nodes if name not in given)
+        else:
+            copy(step.before)
+            self._put(step.call(f"{prefix}/call", [outside(tensor) for tensor in step.inputs]))
+            called.update((name, f"{prefix}/call:{n}" if n else f"{prefix}/call") for n, name in enumerate(step.outputs))
+            copy(step.after)
         return [outside(tensor) for tensor in body.results]
 
     def _copy(self, node: Any, name: str, inputs: list[str]) -> None:
@@ -258,6 +280,108 @@ class _Unrolling:
         return None if node is None else value_of(self.nodes, tensor)
 
 
+class _Step:
+    """What a loop's body computes, without lists and counters, as one function.
+
+    Attributes
+    ----------
+    before, after : list[str]
+        Nodes of the body that are copied before the call, which read from lists, and after it, which write to them.
+    inputs, outputs : list[str]
+        Tensors of the body that the function takes and gives.
+    """
+
+    def __init__(self, unrolling: _Unrolling, body: Body, loop: Any, counters: Mapping[int, np.ndarray]) -> None:
+        graph = body.graph
+        items = [node for node in graph.nodes.values() if node.op in ("TensorListGetItem", "TensorListSetItem")]
+        reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
+        lists = {name for name in graph.nodes if name not in reads and graph.dtype(name) == tf.variant}
+        around = graph.above(node_of(node.input[1]) for node in items) | {*reads}
+        self.before = [name for name in graph.nodes if name in around - {*body.arguments}]
+        self.after = [name for name in graph.nodes if name in lists - {*body.arguments}]
+        results = [
+            tensor
+            for place, tensor in enumerate(body.results)
+            if place not in counters and node_of(tensor) not in {*body.arguments, *lists}
+        ]
+        written = [node.input[2] for node in items if node.op == "TensorListSetItem"]
+        self.outputs = list(dict.fromkeys(tensor.removesuffix(":0") for tensor in results + written))
+        self.inputs = self._entries(graph, {*body.arguments, *around})
+        for name in self.inputs:
+            place = body.arguments.index(name) if name in body.arguments else None
+            moves = place is None or body.results[place].removesuffix(":0") != name
+            if moves and graph.dtype(name).is_floating and not self._may_enter(graph, name):
+                raise UnknownError(_JOINED)
+        if any(name in lists for name in self.inputs) or any("_gradient_op_type" in n.attr for n in graph.nodes.values()):
+            raise UnknownError(_JOINED)
+
+        def spec(name: str) -> tf.TensorSpec:
+            if name in body.arguments:
+                shape = unrolling.graph.shape(loop.input[body.arguments.index(name)])
+                return tf.TensorSpec(shape, graph.dtype(name))
+            handle = loop.input[body.arguments.index(node_of(reads[name].input[0]))] if name in reads else ""
+            tensor = unrolling.lists.get(handle)
+            if not isinstance(tensor, str):
+                raise UnknownError(_JOINED)
+            return tf.TensorSpec(unrolling.graph.shape(tensor)[1:], graph.dtype(name))
+
+        specs = [spec(name) for name in self.inputs]
+        alone = tf.compat.v1.GraphDef()
+        alone.CopyFrom(graph.graph_def)
+        for node in alone.node:
+            if node.name in self.inputs:
+                one = specs[self.inputs.index(node.name)]
+                set_placeholder(node, one.dtype, one.shape)
+        view = GraphView(pure_subgraph(alone, self.outputs, keep=self.inputs))
+
+        def step(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            elements = [name if ":" in name else f"{name}:0" for name in self.outputs]
+            return [*map(tf.identity, view.import_on(dict(zip(self.inputs, tensors, strict=True)), elements)[0])]
+
+        key = view.graph_def.SerializeToString(deterministic=True), *self.inputs, *self.outputs
+        if key not in _STEPS:
+            with tf.init_scope():
+                traced = tf.function(step, specs, autograph=False, experimental_attributes={"_noinline": True})
+                _STEPS[key] = traced.get_concrete_function()
+        traced = _STEPS[key]
+        unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
+        self._call = tf.compat.v1.NodeDef(op=CALLS[0])
+        self._call.attr["f"].func.name = traced.function_def.signature.name
+        self._call.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in specs)
+        self._call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
+        self._call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
+
+    def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
+        """Return the node of a call."""
+        node = tf.compat.v1.NodeDef()
+        node.CopyFrom(self._call)
+        node.name = name
+        node.input.extend(inputs)
+        return node
+
+    def _entries(self, graph: GraphView, outer: set[str]) -> list[str]:
+        """Return the nodes among some outer ones that the outputs depend on."""
+        found, seen, stack = [], set(), [node_of(tensor) for tensor in self.outputs]
+        while stack:
+            name = stack.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in outer and graph.nodes[name].op != "Const":
+                found.append(name)
+            else:
+                stack.extend(node_of(tensor) for tensor in graph.nodes[name].input)
+        return sorted(found)
+
+    def _may_enter(self, graph: GraphView, name: str) -> bool:
+        """Return whether rules treat each use of a tensor in the step as if they did not know how it was computed."""
+        uses = [user for user in graph.uses(name) if user not in {*self.before, *self.after}]
+        return all(
+            self._may_enter(graph, user) if graph.nodes[user].op == "Identity" else graph.nodes[user].op in _ENTRIES
+            for user in uses
+        )
+
+
 class Body:
     """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
 
@@ -331,6 +455,12 @@ def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: n
         return int(begin[0])
     first = None if node.attr["begin_mask"].i else int(begin[0])
     return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
+
+
+def called(graph: GraphView, node: Any) -> Body:
+    """Return the function of a step that a node calls."""
+    name = node.attr["f"].func.name
+    return Body(next(one for one in graph.graph_def.library.function if one.signature.name == name))
 
 
 def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:

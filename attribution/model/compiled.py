@@ -192,23 +192,29 @@ class CompiledGraph:
     @_compiled
     def multipliers(self, explain_input: str, cross: bool = True) -> Any:
         """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
-        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules  # needed by DeepLIFT alone
-        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT
+        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules, step_rules  # needed by DeepLIFT alone
+        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT, STEPS, Step
 
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
-        view = self._for_relevance(source, folded=True)
-        rules = deeplift_rules(view, source, logits.split(":")[0])
-        rules = {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+        view = self._for_relevance(source, folded=True, calls=True)
+
+        def chosen(rules: dict[str, str]) -> dict[str, str]:
+            return {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+
+        rules = chosen(deeplift_rules(view, source, node_of(logits)))
+        steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
+            of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
+            tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             _, (before,), _ = self._import(view, at_baseline, [logits], name=AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=AT_INPUT)
-            chosen = _or_predicted(targets, scores)
+            classes = _or_predicted(targets, scores)
             # The logit, also of a model of probabilities: a softmax over classes is not explained.
-            target, at_start = (tf.gather(self._by_class(one), chosen, batch_dims=1) for one in (explained, before))
+            target, at_start = (tf.gather(self._by_class(one), classes, batch_dims=1) for one in (explained, before))
             (gradient,) = tf.gradients(target, arrays[position])
             if gradient is None:
                 raise BadInput(_no_path(f"input '{explain_input}'"))
@@ -299,17 +305,18 @@ class CompiledGraph:
 
         return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
 
-    def _for_relevance(self, source: str, folded: bool, values: bool = True) -> Any:
+    def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision.
 
-        With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
+        With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
         """
         from attribution.graph import unroll_rnn
 
-        key = ("graph for relevance", source, folded, values)
+        calls = calls and not self._jit_compile
+        key = ("graph for relevance", source, folded, values, calls)
         if key not in self._functions:
             with tf.init_scope():
-                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits))
+                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
                     view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
