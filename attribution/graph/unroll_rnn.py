@@ -31,6 +31,8 @@ _LISTS = "whose lists of tensors are not read and written one item a step"
 _STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
 # Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
 _ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
+# Operations that may give a state to the next step: no rule asks which of them a factor or a sum comes from.
+_STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh")
 
 
 def unroll_loops(graph: GraphView, source: str, target: str, calls: bool = False) -> GraphView:
@@ -312,6 +314,8 @@ class _Step:
             moves = place is None or body.results[place].removesuffix(":0") != name
             if moves and graph.dtype(name).is_floating and not self._may_enter(graph, name):
                 raise UnknownError(_JOINED)
+            if moves and place is not None and place not in counters and self._kind(graph, body.results[place]) not in _STATES:
+                raise UnknownError(_JOINED)
         if any(name in lists for name in self.inputs) or any("_gradient_op_type" in n.attr for n in graph.nodes.values()):
             raise UnknownError(_JOINED)
 
@@ -372,6 +376,9 @@ class _Step:
             else:
                 stack.extend(node_of(tensor) for tensor in graph.nodes[name].input)
         return sorted(found)
+
+    def _kind(self, graph: GraphView, tensor: str) -> str:
+        return str(graph.nodes[node_of(graph.skip_identities(tensor))].op)
 
     def _may_enter(self, graph: GraphView, name: str) -> bool:
         """Return whether rules treat each use of a tensor in the step as if they did not know how it was computed."""

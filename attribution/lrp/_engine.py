@@ -24,8 +24,8 @@ import tensorflow as tf
 
 from attribution.errors import BadInput
 from attribution.graph import _tf_internals
-from attribution.graph.unroll_rnn import LOOPS, why_kept
-from attribution.graph.view import SHAPES, GraphView, node_of, set_placeholder
+from attribution.graph.unroll_rnn import LOOPS, called, why_kept
+from attribution.graph.view import CALLS, SHAPES, GraphView, node_of, set_placeholder
 from attribution.lrp import composite as ops
 from attribution.lrp._rules import Products, Sums, fit, share_with_constant
 from attribution.lrp.composite import Composite
@@ -43,9 +43,11 @@ class Walk:
     inputs
         Names of all its input nodes.
     source, target
-        Node names of the explained input and of the scores.
+        Node names of the explained input and of the scores; several of a step of a recurrent layer.
     composite
         Rule of each kind of layer.
+    before_layers
+        Sources without a layer between the explained input and them; by default all.
 
     Attributes
     ----------
@@ -60,35 +62,37 @@ class Walk:
         graph: Any,
         operations: Mapping[str, tf.Operation],
         inputs: Iterable[str],
-        source: str,
-        target: str,
+        source: str | Sequence[str],
+        target: str | Sequence[str],
         composite: Composite,
+        before_layers: Iterable[str] | None = None,
     ) -> None:
         self.graph = graph
         self.composite = composite
-        self.source = operations[source]
+        sources = [source] if isinstance(source, str) else list(source)
+        self.source = operations[sources[0]]
+        self._sources = {operations[name].name for name in sources}
+        self._steps: dict[Any, Any] = {}
         self._operations = operations
         self._names: dict[str, str] = {operation.name: name for name, operation in operations.items()}
         # A gate of the largest values is a constant, as all choices are: it takes no relevance.
-        inputs = {*inputs, source}
+        inputs = {*inputs, *sources}
         gates = graph.below(inputs) - graph.below(inputs, choices=False)
         self._path = [name for name in graph.between(source, target) if name not in gates]
         self._variable = {operations[name].name for name in graph.below(inputs) - gates}
         self._on_path = {operations[name].name for name in self._path}
         self._relevance: dict[Any, tf.Tensor] = {}
-        self.near_input = self._operations_before_layers()
+        self.near_input = self._operations_before_layers(sources if before_layers is None else before_layers)
         self._activations = Activations(self)
         self._rules = self._rules_by_operation()
 
-    def run(self, target: str, start: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the relevance of every tensor between a score and the input.
+    def run(self, start: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the relevance of every tensor between the scores and the input.
 
         Parameters
         ----------
-        target
-            Tensor name of the scores, ``(N, classes)``.
         start
-            Their relevance, of the same shape.
+            Tensor name of the scores, ``(N, classes)``, to their relevance, of the same shape.
 
         Returns
         -------
@@ -100,11 +104,12 @@ class Walk:
         BadInput
             If an operation between input and score has no rule.
         """
-        node, _, number = target.partition(":")
-        self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = start
+        for target, relevance in start.items():
+            node, _, number = target.partition(":")
+            self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = relevance
         for name in reversed(self._path):
             operation = self._operations[name]
-            if operation.name != self.source.name:
+            if operation.name not in self._sources:
                 self._share(operation)
         first_outputs = {
             name: self._operations[name].outputs[0] for name in self._path if self._operations[name].outputs
@@ -112,11 +117,11 @@ class Walk:
         relevance = {name: self._relevance.get(output.ref()) for name, output in first_outputs.items()}
         return {name: one for name, one in relevance.items() if one is not None}
 
-    def _operations_before_layers(self) -> set[str]:
-        found: set[str] = set()
+    def _operations_before_layers(self, sources: Iterable[str]) -> set[str]:
+        found = {self._operations[name].name for name in sources}
         for operation in map(self._operations.__getitem__, self._path):
             above = {tensor.op.name for tensor in operation.inputs} & self._on_path
-            if operation.name == self.source.name or (above <= found and operation.type not in ops.LAYERS):
+            if operation.name not in self._sources and above <= found and operation.type not in ops.LAYERS + CALLS:
                 found.add(operation.name)
         return found
 
@@ -199,6 +204,8 @@ class Walk:
         source = self._activations.source(operation) if is_first else None  # of the first output
         if source is not None:
             self.add(source, fit(given[0], source))
+        elif operation.type in CALLS:
+            self._share_step(operation, given)
         elif operation.type in self._rules:
             self._rules[operation.type](operation, given[0])
         elif operation.type == "IdentityN":
@@ -209,6 +216,35 @@ class Walk:
             self._follow_gradient(operation, given)
         else:
             self.refuse(operation)
+
+    def _share_step(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
+        """Distribute the relevance of a step of an unrolled loop by a walk that is traced once for all like it."""
+        body = called(self.graph, self.graph.nodes[self.name(operation)])
+        inputs = dict(zip(body.arguments, operation.inputs, strict=True))
+        moving = tuple(name for name, tensor in inputs.items() if tensor.op.name in self._on_path)
+        variable = tuple(name for name, tensor in inputs.items() if not self.is_constant(tensor))
+        near = tuple(name for name in moving if inputs[name].op.name in self.near_input)
+        arrived = [(name, one) for name, one in zip(body.results, given, strict=True) if one is not None]
+        targets = tuple(name for name, _ in arrived)
+        key = operation.get_attr("f").name, moving, variable, near, targets
+        if key not in self._steps:
+
+            def walk(tensors: Sequence[tf.Tensor], relevance: Sequence[tf.Tensor]) -> list[Any]:
+                placed = dict(zip(body.arguments, tensors, strict=True))
+                names = [name for name in body.graph.nodes if name not in placed]
+                found, _ = body.graph.import_on(placed, names)
+                operations = dict(zip(names, found, strict=True)) | {name: one.op for name, one in placed.items()}
+                ends = [*map(node_of, targets)]
+                inner = Walk(body.graph, operations, variable, moving, ends, self.composite, near)
+                relevances = inner.run(dict(zip(targets, relevance, strict=True)))
+                return [relevances.get(name) for name in moving]
+
+            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
+            self._steps[key] = tf.function(walk, reduce_retracing=True, **options)
+        shares = self._steps[key](list(inputs.values()), [one for _, one in arrived])
+        for name, share in zip(moving, shares, strict=True):
+            if share is not None:
+                self.add(inputs[name], share)
 
     def _pass_on(self, operation: tf.Operation, given: tf.Tensor) -> None:
         if not operation.inputs[0].dtype.is_floating:  # a cast of integers

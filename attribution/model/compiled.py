@@ -281,7 +281,9 @@ class CompiledGraph:
         from attribution.lrp._engine import Walk  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False)
+        # A rule of the first layers has to see through the steps of a recurrent layer.
+        calls = skeleton.first is None
+        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False, calls=calls)
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
@@ -297,7 +299,7 @@ class CompiledGraph:
                 start *= chosen
             start = tf.gradients(chosen, [logits], grad_ys=start)[0]
             walk = Walk(view, operations, self._input_nodes, source, node, composite)
-            relevances = walk.run(self.logits, start)
+            relevances = walk.run({self.logits: start})
             missing = [name for name in wanted if name not in relevances]
             if missing:
                 raise BadInput(f"no relevance reaches {listed(missing)} from the score")
