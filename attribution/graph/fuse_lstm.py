@@ -7,22 +7,25 @@ cell, with sigmoid and tanh, the gates in the order i, f, c, o, and no mask. Any
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
 from attribution.graph.unroll_rnn import LOOPS, Body, UnknownError, value_of, with_declared_sizes
-from attribution.graph.view import GraphView, insert_body, node_of
+from attribution.graph.view import GraphView, insert_body, node_of, without_nodes
 
-# Kinds of an operation and patterns of its inputs; a text is the name of any tensor.
+# An operation and patterns of its inputs; a text is the name of any tensor.
+_READ = ("TensorListGetItem", "sequence", "time", "shape of an item")
+_SUM = ("AddV2", ("MatMul", _READ, "kernel"), ("MatMul", "hidden", "recurrent kernel"))
+_GATES = ("Split", "axis", ("BiasAdd", _SUM, "bias")), ("Split", "axis", _SUM)
 _STATE = (
     "AddV2",
     ("Mul", ("Sigmoid", "gate 1"), "state"),
     ("Mul", ("Sigmoid", "gate 0"), ("Tanh", "gate 2")),
 )
 _OUTPUT = ("Mul", ("Sigmoid", "gate 3"), ("Tanh", "new state"))
-_SUMS = ("AddV2", "Add", "BiasAdd")
+_WRITE = ("TensorListSetItem", "list", "written", "new hidden")
 _COMMUTATIVE = ("AddV2", "Mul")
 _GRADIENT = "AttributionLSTM"
 # Most weights for which the gradient of the whole sequence is the fastest one: it has that of the weights, too.
@@ -38,10 +41,8 @@ def fuse_lstm(graph: GraphView) -> GraphView:
     if it has no such loop.
     """
     for name in [name for name, node in graph.nodes.items() if node.op in LOOPS]:
-        try:
+        with contextlib.suppress(UnknownError):
             graph = _Loop(graph, name).fused()
-        except UnknownError:
-            continue
     return graph
 
 
@@ -89,88 +90,46 @@ class _Loop:
         self._loop = graph.nodes[name]
         functions = {function.signature.name: function for function in graph.graph_def.library.function}
         self._body, self._condition = (Body(functions[self._loop.attr[one].func.name]) for one in ("body", "cond"))
+        self._found: dict[str, str] = {}
 
     def fused(self) -> GraphView:
         """Return the graph with one operation in place of the loop."""
-        item = self._only([node for node in self._body.graph.nodes.values() if node.op == "TensorListSetItem"])
-        output, found = self._skip(item.input[2]), {}
-        _check(self._matches(_OUTPUT, output, found) and self._matches(_STATE, found["new state"], found))
-        gates = self._body.graph.nodes[node_of(found["gate 0"])]
-        _check(gates.op == "Split" and gates.attr["num_split"].i == 4)
-        _check([found[f"gate {number}"] for number in range(4)] == [gates.name, *(f"{gates.name}:{n}" for n in (1, 2, 3))])
-        axis = self._body.graph.constant(gates.input[0])
-        _check(axis is not None and int(axis) in (1, -1))
-        products, biases = [], []
-        for term in self._terms(gates.input[1]):
-            node = self._body.graph.nodes[node_of(term)]
-            (products if node.op == "MatMul" else biases).append(node)
-        _check(len(products) == 2 and len(biases) < 2)
-        _check(not any(node.attr[one].b for node in products for one in ("transpose_a", "transpose_b")))
-        read = self._only([node for node in self._body.graph.nodes.values() if node.op == "TensorListGetItem"])
-        of_input, of_output = sorted(products, key=lambda node: self._skip(node.input[0]) != read.name)
-        _check(self._skip(of_input.input[0]) == read.name)
-
-        places = {
-            "list": self._place(item.input[0], item.name),
-            "output": self._place(of_output.input[0], output),
-            "state": self._place(found["state"], found["new state"]),
-        }
-        source = self._sized.nodes[node_of(self._given(read.input[0]))]
-        _check(source.op == "TensorListFromTensor")
-        given = [source.input[0], self._loop.input[places["output"]], self._loop.input[places["state"]]]
-        given += [self._given(node.input[1]) for node in (of_input, of_output)]
-        given += [self._given(node.name) for node in biases]
+        self._read_cell()
+        found = self._found
+        places = [
+            self._place(found["list"], found["new list"]),
+            self._place(found["hidden"], found["new hidden"]),
+            self._place(found["state"], found["new state"]),
+        ]
+        source, reserved = (
+            self._sized.nodes[node_of(tensor)]
+            for tensor in (self._given(found["sequence"]), self._loop.input[places[0]])
+        )
+        _check(source.op == "TensorListFromTensor" and reserved.op == "TensorListReserve")
+        given = [source.input[0], self._loop.input[places[1]], self._loop.input[places[2]]]
+        given += [self._given(found[name]) for name in ("kernel", "recurrent kernel", "bias") if name in found]
         self._check_shapes(given)
-        _check(self._counts(read.input[1]))
-        all_steps = self._skip(item.input[1]) == self._skip(read.input[1])
-        reserved = self._sized.nodes[node_of(self._loop.input[places["list"]])]
-        _check(reserved.op == "TensorListReserve")
+        all_steps = found["written"] == found["time"]
         if all_steps:
-            _check(self._is_length(reserved.input[1], source.input[0]))
+            _check(self._is_length(reserved.input[1], given[0]))
         else:
-            _check(self._body.graph.constant(item.input[1]) == 0 and self._value(reserved.input[1]) == 1)
-        _check(all(self._bounds(source.input[0])))
-        return self._with_operation(given, list(places.values()), all_steps)
+            _check(self._body.graph.constant(found["written"]) == 0 and self._value(reserved.input[1]) == 1)
+        _check(self._counts(found["time"]) and self._runs_through(given[0]))
+        return self._with_operation(given, places, all_steps)
 
-    def _with_operation(self, given: list[str], places: list[int], all_steps: bool) -> GraphView:
-        """Return the graph with the operation, on the outer tensors given, that gives the loop's outputs at places."""
-        name = self._loop.name
-        with tf.Graph().as_default() as body:
-            x, output, state, kernel, recurrent, *bias = (
-                tf.compat.v1.placeholder(tf.float32, self._sized.shape(tensor), f"argument_{number}")
-                for number, tensor in enumerate(given)
-            )
-            units = int(recurrent.shape[0])
-            unused = tf.zeros([units])
-            weights = tf.concat([kernel, recurrent], 0), *[unused] * 3, bias[0] if bias else tf.zeros([4 * units])
-            inputs = zip(_INPUTS, (tf.shape(x, tf.int64)[0], x, state, output, *weights), strict=True)
-            with body.gradient_override_map({"BlockLSTMV2": _GRADIENT}):
-                steps = tf.raw_ops.BlockLSTMV2(**dict(inputs))
-            ends = steps.h if all_steps else steps.h[-1:], steps.h[-1], steps.cs[-1]
-        result = tf.compat.v1.GraphDef()
-        result.versions.CopyFrom(self._graph.graph_def.versions)
-        result.library.CopyFrom(self._graph.graph_def.library)
-        call = tf.compat.v1.NodeDef(name=name, input=given)
-        outputs = [(end.name, tf.float32.as_datatype_enum) for end in ends]
-        arguments = [f"argument_{number}" for number in range(len(given))]
-        renamed = insert_body(result, call, body.as_graph_def().node, arguments, outputs)
-        named = {places[0]: name, places[1]: renamed[f"{name}:1"], places[2]: renamed[f"{name}:2"]}
-        for node in self._graph.nodes.values():
-            if node.name == name:
-                continue
-            copy = result.node.add()
-            copy.CopyFrom(node)
-            for number, tensor in enumerate(node.input):
-                if node_of(tensor) == name:
-                    place = int(tensor.partition(":")[2] or 0)
-                    _check(place in named and (place != places[0]) == (node.op != "TensorListStack"))
-                    copy.input[number] = named[place]
-            if node.op == "TensorListStack" and copy.input[0] == name:
-                del copy.input[1:]
-                copy.op = "Identity"
-                copy.attr.clear()
-                copy.attr["T"].type = tf.float32.as_datatype_enum
-        return GraphView(result, self._graph.weights, self._graph.altered | {name})
+    def _read_cell(self) -> None:
+        """Find the tensors of the body by name, of which one step is the cell."""
+        nodes, found = self._body.graph.nodes, self._found
+        writes = [name for name, node in nodes.items() if node.op == "TensorListSetItem"]
+        _check(len(writes) == 1)
+        found["new list"] = writes[0]
+        _check(self._matches(_WRITE, writes[0], found))
+        _check(self._matches(_OUTPUT, found["new hidden"], found) and self._matches(_STATE, found["new state"], found))
+        split = node_of(found["gate 0"])
+        _check([found[f"gate {number}"] for number in range(4)] == [split, *(f"{split}:{one}" for one in (1, 2, 3))])
+        _check(any(self._matches(pattern, split, found) for pattern in _GATES))
+        _check(self._body.graph.constant(found["axis"]) in (1, -1) and nodes[split].attr["num_split"].i == 4)
+        _check(not any(node.attr[side].b for node in nodes.values() for side in ("transpose_a", "transpose_b")))
 
     def _matches(self, pattern: Any, tensor: str, found: dict[str, str]) -> bool:
         """Return whether a tensor of the body has a pattern; ``found`` receives the names in it."""
@@ -187,46 +146,73 @@ class _Loop:
                 return True
         return False
 
-    def _terms(self, tensor: str) -> Iterator[str]:
-        """Yield the terms of a sum in the body."""
-        tensor = self._skip(tensor)
-        node = self._body.graph.nodes[node_of(tensor)]
-        if node.op in _SUMS:
-            for term in node.input:
-                yield from self._terms(term)
-        else:
-            yield tensor
+    def _with_operation(self, given: list[str], places: list[int], all_steps: bool) -> GraphView:
+        """Return the graph with the operation, on the outer tensors given, that gives the loop's outputs at places."""
+        name = self._loop.name
+        with tf.Graph().as_default() as body:
+            x, hidden, state, kernel, recurrent, *bias = (
+                tf.compat.v1.placeholder(tf.float32, self._sized.shape(tensor), f"argument_{number}")
+                for number, tensor in enumerate(given)
+            )
+            units = int(recurrent.shape[0])
+            unused = tf.zeros([units])
+            weights = tf.concat([kernel, recurrent], 0), *[unused] * 3, bias[0] if bias else tf.zeros([4 * units])
+            inputs = zip(_INPUTS, (tf.shape(x, tf.int64)[0], x, state, hidden, *weights), strict=True)
+            with body.gradient_override_map({"BlockLSTMV2": _GRADIENT}):
+                steps = tf.raw_ops.BlockLSTMV2(**dict(inputs))
+            ends = steps.h if all_steps else steps.h[-1:], steps.h[-1], steps.cs[-1]
+        result = without_nodes(self._graph.graph_def, [name])
+        call = tf.compat.v1.NodeDef(name=name, input=given)
+        outputs = [(end.name, tf.float32.as_datatype_enum) for end in ends]
+        arguments = [f"argument_{number}" for number in range(len(given))]
+        renamed = insert_body(result, call, body.as_graph_def().node, arguments, outputs)
+        named = dict(zip(places, (name, *renamed.values()), strict=True))
+        for node in result.node:
+            for number, tensor in enumerate(node.input if node.name in self._graph.nodes else ()):
+                if node_of(tensor) == name and node.name != name:
+                    self._replace_input(node, number, named, places[0])
+        return GraphView(result, self._graph.weights, self._graph.altered | {name})
 
-    def _bounds(self, x: str) -> Iterator[bool]:
-        """Yield, of each comparison by which the loop continues, whether it is that of a step with the length of x."""
-        stack = [self._condition.results[0]]
-        while stack:
-            node = self._condition.graph.nodes[node_of(self._condition.graph.skip_identities(stack.pop()))]
-            if node.op == "LogicalAnd":
-                stack.extend(node.input)
-                continue
-            _check(node.op == "Less")
-            counter, bound = (self._condition.graph.skip_identities(tensor) for tensor in node.input)
-            _check(node_of(counter) in self._condition.arguments)
-            yield self._counts(self._body.arguments[self._condition.arguments.index(node_of(counter))])
-            known = self._condition.graph.constant(bound)
-            if known is not None:
-                yield bool(known == self._sized.shape(x)[0])
-            else:
-                _check(node_of(bound) in self._condition.arguments)
-                argument = self._body.arguments[self._condition.arguments.index(node_of(bound))]
-                yield self._is_length(self._given(argument), x)
+    def _replace_input(self, node: Any, number: int, named: dict[int, str], of_list: int) -> None:
+        """Let a node read a new output instead of the loop's; a stack of the list becomes what it stacks."""
+        place = int(node.input[number].partition(":")[2] or 0)
+        _check(place in named and (place == of_list) == (node.op == "TensorListStack"))
+        node.input[number] = named[place]
+        if place == of_list:
+            del node.input[1:]
+            node.op = "Identity"
+            node.attr.clear()
+            node.attr["T"].type = tf.float32.as_datatype_enum
 
-    def _counts(self, tensor: str) -> bool:
-        """Return whether a tensor of the body is 0 in the first step and one more in each further one."""
-        argument = self._skip(tensor)
-        if argument not in self._body.arguments:
-            return False
+    def _runs_through(self, x: str) -> bool:
+        """Return whether the loop continues as long as its counters are below the length of x."""
+        condition = self._condition.graph
+        nodes = condition.nodes.values()
+        _check({node.op for node in nodes} <= {"Placeholder", "Const", "Identity", "Less", "LogicalAnd"})
+        pairs = [map(condition.skip_identities, node.input) for node in nodes if node.op == "Less"]
+        return bool(pairs) and all(
+            self._counts(self._in_body(counter)) and self._is_bound(bound, x) for counter, bound in pairs
+        )
+
+    def _is_bound(self, bound: str, x: str) -> bool:
+        known = self._condition.graph.constant(bound)
+        if known is not None:
+            return bool(known == self._sized.shape(x)[0])
+        return self._is_length(self._given(self._in_body(bound)), x)
+
+    def _in_body(self, argument: str) -> str:
+        """Return the body's argument in the place of one of the condition."""
+        _check(node_of(argument) in self._condition.arguments)
+        return self._body.arguments[self._condition.arguments.index(node_of(argument))]
+
+    def _counts(self, argument: str) -> bool:
+        """Return whether an argument of the body is 0 in the first step and one more in each further one."""
+        _check(argument in self._body.arguments)
         place = self._body.arguments.index(argument)
-        following = self._body.graph.nodes[node_of(self._skip(self._body.results[place]))]
-        terms = [self._skip(term) for term in following.input]
-        steps = [self._body.graph.constant(term) for term in terms if term != argument]
-        return following.op == "AddV2" and argument in terms and steps == [1] and self._value(self._loop.input[place]) == 0
+        found = {"counter": argument}
+        counts = self._matches(("AddV2", "counter", "one"), self._body.results[place], found)
+        one = self._body.graph.constant(found["one"]) if counts else None
+        return bool(one == 1 and self._value(self._loop.input[place]) == 0)
 
     def _is_length(self, tensor: str, x: str) -> bool:
         """Return whether a tensor outside the loop is the number of steps in x."""
@@ -234,21 +220,16 @@ class _Loop:
         if steps is not None:
             return bool(self._value(tensor) == steps)
         part = self._sized.nodes[node_of(self._sized.skip_identities(tensor))]
-        shape = self._sized.nodes[node_of(part.input[0])] if part.op == "StridedSlice" else part
-        return (
-            shape.op == "Shape"
-            and self._sized.skip_identities(shape.input[0]) == self._sized.skip_identities(x)
-            and part.attr["shrink_axis_mask"].i == 1
-            and self._value(part.input[1]) == 0
-        )
+        _check(part.op == "StridedSlice" and part.attr["shrink_axis_mask"].i == 1)
+        shape = self._sized.nodes[node_of(part.input[0])]
+        same = shape.op == "Shape" and self._sized.skip_identities(shape.input[0]) == self._sized.skip_identities(x)
+        return bool(same and self._value(part.input[1]) == 0)
 
     def _check_shapes(self, given: list[str]) -> None:
         """Raise ``UnknownError`` unless the tensors outside the loop are an LSTM's in single precision."""
-        x, output, state, kernel, recurrent, *bias = map(self._sized.shape, given)
-        units = recurrent[0] if recurrent.rank == 2 else None
-        _check(units is not None and x.rank == 3 and output.rank == state.rank == 2)
-        _check(recurrent == (units, 4 * units) and kernel.rank == 2 and kernel[1] == 4 * units)
-        _check(all(one == (4 * units,) for one in bias))
+        x, hidden, state, kernel, recurrent, *bias = map(self._sized.shape, given)
+        _check(x.rank == 3 and [one.rank for one in (hidden, state, kernel, recurrent)] == [2] * 4)
+        _check({kernel[1], *(one[0] for one in bias)} == {recurrent[1]} and recurrent[1] == 4 * (recurrent[0] or 0))
         _check(all(self._sized.dtype(tensor) == tf.float32 for tensor in given))
 
     def _skip(self, tensor: str) -> str:
@@ -257,23 +238,17 @@ class _Loop:
 
     def _place(self, argument: str, result: str) -> int:
         """Return the place of an argument of the body, in which the next step has this result."""
-        argument = self._skip(argument)
         _check(argument in self._body.arguments)
         place = self._body.arguments.index(argument)
         _check(self._skip(self._body.results[place]) == result)
         return place
 
-    def _given(self, tensor: str) -> str:
-        """Return the tensor outside the loop of one in the body that is the same in all steps."""
-        argument = self._skip(tensor)
+    def _given(self, argument: str) -> str:
+        """Return the tensor outside the loop of an argument of the body that is the same in all steps."""
         return str(self._loop.input[self._place(argument, argument)])
 
     def _value(self, tensor: str) -> Any:
         return value_of(self._sized.graph_def, tensor)
-
-    def _only(self, nodes: list[Any]) -> Any:
-        _check(len(nodes) == 1)
-        return nodes[0]
 
 
 def _check(condition: bool) -> None:

@@ -171,7 +171,9 @@ class _Unrolling:
         else:
             copy(step.before)
             self._put(step.call(f"{prefix}/call", [outside(tensor) for tensor in step.inputs]))
-            called.update((name, f"{prefix}/call:{n}" if n else f"{prefix}/call") for n, name in enumerate(step.outputs))
+            called.update(
+                (name, f"{prefix}/call:{n}" if n else f"{prefix}/call") for n, name in enumerate(step.outputs)
+            )
             copy(step.after)
         return [outside(tensor) for tensor in body.results]
 
@@ -294,66 +296,68 @@ class _Step:
     """
 
     def __init__(self, unrolling: _Unrolling, body: Body, loop: Any, counters: Mapping[int, np.ndarray]) -> None:
+        self._unrolling, self._body, self._loop, self._counters = unrolling, body, loop, counters
         graph = body.graph
         items = [node for node in graph.nodes.values() if node.op in ("TensorListGetItem", "TensorListSetItem")]
-        reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
-        lists = {name for name in graph.nodes if name not in reads and graph.dtype(name) == tf.variant}
-        around = graph.above(node_of(node.input[1]) for node in items) | {*reads}
+        self._reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
+        lists = {name for name in graph.nodes if name not in self._reads and graph.dtype(name) == tf.variant}
+        around = graph.above(node_of(node.input[1]) for node in items) | {*self._reads}
         self.before = [name for name in graph.nodes if name in around - {*body.arguments}]
         self.after = [name for name in graph.nodes if name in lists - {*body.arguments}]
-        results = [
-            tensor
-            for place, tensor in enumerate(body.results)
-            if place not in counters and node_of(tensor) not in {*body.arguments, *lists}
-        ]
+        results = [tensor for place, tensor in enumerate(body.results) if place not in counters]
+        results = [tensor for tensor in results if node_of(tensor) not in {*body.arguments, *lists}]
         written = [node.input[2] for node in items if node.op == "TensorListSetItem"]
         self.outputs = list(dict.fromkeys(tensor.removesuffix(":0") for tensor in results + written))
-        self.inputs = self._entries(graph, {*body.arguments, *around})
-        for name in self.inputs:
-            place = body.arguments.index(name) if name in body.arguments else None
-            moves = place is None or body.results[place].removesuffix(":0") != name
-            if moves and graph.dtype(name).is_floating and not self._may_enter(graph, name):
+        self.inputs = self._entries({*body.arguments, *around})
+        self._call = self._define({name: self._spec(name) for name in self.inputs})
+
+    def _spec(self, name: str) -> tf.TensorSpec:
+        """Return the type and shape of an input; ``UnknownError`` where steps have to be seen as one."""
+        body, graph = self._body, self._unrolling.graph
+        dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
+        if place is None:
+            handle = node_of(self._reads[name].input[0]) if name in self._reads else ""
+            outside = dict(zip(body.arguments, self._loop.input, strict=True)).get(handle, "")
+            tensor = self._unrolling.lists.get(outside)
+            if not isinstance(tensor, str) or (dtype.is_floating and not self._may_enter(name)):
                 raise UnknownError(_JOINED)
-            if moves and place is not None and place not in counters and self._kind(graph, body.results[place]) not in _STATES:
+            return tf.TensorSpec(graph.shape(tensor)[1:], dtype)
+        if body.results[place].removesuffix(":0") != name and place not in self._counters:
+            following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
+            if following.op not in _STATES or not self._may_enter(name):
                 raise UnknownError(_JOINED)
-        if any(name in lists for name in self.inputs) or any("_gradient_op_type" in n.attr for n in graph.nodes.values()):
+        if dtype == tf.variant:
             raise UnknownError(_JOINED)
+        return tf.TensorSpec(graph.shape(self._loop.input[place]), dtype)
 
-        def spec(name: str) -> tf.TensorSpec:
-            if name in body.arguments:
-                shape = unrolling.graph.shape(loop.input[body.arguments.index(name)])
-                return tf.TensorSpec(shape, graph.dtype(name))
-            handle = loop.input[body.arguments.index(node_of(reads[name].input[0]))] if name in reads else ""
-            tensor = unrolling.lists.get(handle)
-            if not isinstance(tensor, str):
-                raise UnknownError(_JOINED)
-            return tf.TensorSpec(unrolling.graph.shape(tensor)[1:], graph.dtype(name))
-
-        specs = [spec(name) for name in self.inputs]
+    def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
+        """Return the node of a call of the function, which is added to the new graph's."""
         alone = tf.compat.v1.GraphDef()
-        alone.CopyFrom(graph.graph_def)
+        alone.CopyFrom(self._body.graph.graph_def)
         for node in alone.node:
-            if node.name in self.inputs:
-                one = specs[self.inputs.index(node.name)]
-                set_placeholder(node, one.dtype, one.shape)
+            if "_gradient_op_type" in node.attr:
+                raise UnknownError(_JOINED)
+            if node.name in specs:
+                set_placeholder(node, specs[node.name].dtype, specs[node.name].shape)
         view = GraphView(pure_subgraph(alone, self.outputs, keep=self.inputs))
+        elements = [name if ":" in name else f"{name}:0" for name in self.outputs]
 
         def step(*tensors: tf.Tensor) -> list[tf.Tensor]:
-            elements = [name if ":" in name else f"{name}:0" for name in self.outputs]
-            return [*map(tf.identity, view.import_on(dict(zip(self.inputs, tensors, strict=True)), elements)[0])]
+            return [*map(tf.identity, view.import_on(dict(zip(specs, tensors, strict=True)), elements)[0])]
 
-        key = view.graph_def.SerializeToString(deterministic=True), *self.inputs, *self.outputs
+        key = view.graph_def.SerializeToString(deterministic=True), *specs, *elements
         if key not in _STEPS:
+            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
             with tf.init_scope():
-                traced = tf.function(step, specs, autograph=False, experimental_attributes={"_noinline": True})
-                _STEPS[key] = traced.get_concrete_function()
+                _STEPS[key] = tf.function(step, [*specs.values()], **options).get_concrete_function()
         traced = _STEPS[key]
-        unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
-        self._call = tf.compat.v1.NodeDef(op=CALLS[0])
-        self._call.attr["f"].func.name = traced.function_def.signature.name
-        self._call.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in specs)
-        self._call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
-        self._call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
+        self._unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
+        call = tf.compat.v1.NodeDef(op=CALLS[0])
+        call.attr["f"].func.name = traced.function_def.signature.name
+        call.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in specs.values())
+        call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
+        call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
+        return call
 
     def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
         """Return the node of a call."""
@@ -363,30 +367,24 @@ class _Step:
         node.input.extend(inputs)
         return node
 
-    def _entries(self, graph: GraphView, outer: set[str]) -> list[str]:
+    def _entries(self, outer: set[str]) -> list[str]:
         """Return the nodes among some outer ones that the outputs depend on."""
+        nodes = self._body.graph.nodes
         found, seen, stack = [], set(), [node_of(tensor) for tensor in self.outputs]
         while stack:
             name = stack.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in outer and graph.nodes[name].op != "Const":
-                found.append(name)
-            else:
-                stack.extend(node_of(tensor) for tensor in graph.nodes[name].input)
+            if name not in seen:
+                seen.add(name)
+                enters = name in outer and nodes[name].op != "Const"
+                found += [name] if enters else []
+                stack += [] if enters else map(node_of, nodes[name].input)
         return sorted(found)
 
-    def _kind(self, graph: GraphView, tensor: str) -> str:
-        return str(graph.nodes[node_of(graph.skip_identities(tensor))].op)
-
-    def _may_enter(self, graph: GraphView, name: str) -> bool:
-        """Return whether rules treat each use of a tensor in the step as if they did not know how it was computed."""
-        uses = [user for user in graph.uses(name) if user not in {*self.before, *self.after}]
-        return all(
-            self._may_enter(graph, user) if graph.nodes[user].op == "Identity" else graph.nodes[user].op in _ENTRIES
-            for user in uses
-        )
+    def _may_enter(self, name: str) -> bool:
+        """Return whether no rule asks, at any use of a tensor in the step, how it was computed."""
+        graph = self._body.graph
+        uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
+        return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())
 
 
 class Body:

@@ -83,17 +83,16 @@ def step_rules(graph: Any, source: str, target: str) -> dict[str, tuple[Body, li
     Each has the arguments that depend on the source in some step, and its own ``deeplift_rules``.
     """
     path = graph.between(source, target)
+    calls = [graph.nodes[name] for name in path if graph.nodes[name].op in CALLS]
     places: dict[str, set[int]] = {}
-    for node in (graph.nodes[name] for name in path if graph.nodes[name].op in CALLS):
-        moving = places.setdefault(node.attr["f"].func.name, set())
-        moving.update(place for place, tensor in enumerate(node.input) if node_of(tensor) in path)
+    for node in calls:
+        moving = {place for place, tensor in enumerate(node.input) if node_of(tensor) in path}
+        places.setdefault(node.attr["f"].func.name, set()).update(moving)
     found = {}
-    for node in (graph.nodes[name] for name in path if graph.nodes[name].op in CALLS):
-        function = node.attr["f"].func.name
-        if function not in found:
-            body = called(graph, node)
-            moving = [body.arguments[place] for place in sorted(places[function])]
-            found[function] = body, moving, deeplift_rules(body.graph, moving, map(node_of, body.results))
+    for function, node in {node.attr["f"].func.name: node for node in calls}.items():
+        body = called(graph, node)
+        sources = [body.arguments[place] for place in sorted(places[function])]
+        found[function] = body, sources, deeplift_rules(body.graph, sources, map(node_of, body.results))
     return found
 
 

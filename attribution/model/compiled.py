@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import fold_batch_norm, fuse_lstm
+from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
 from attribution.graph.view import GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
@@ -117,10 +117,12 @@ class CompiledGraph:
     @functools.cached_property
     def _fused(self) -> GraphView:
         """The folded graph whose LSTM layers are single operations, which XLA does not have."""
-        if self._jit_compile:
+        if self._jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
             return self.folded
+        from attribution.graph.fuse_lstm import fuse_lstm  # needed by recurrent networks alone
+
         with tf.init_scope():
-            return fuse_lstm.fuse_lstm(self.folded)
+            return fuse_lstm(self.folded)
 
     @functools.cached_property
     def _folded_below_too(self) -> GraphView:
@@ -310,7 +312,8 @@ class CompiledGraph:
     def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision.
 
-        With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
+        With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom
+        gradients. LRP keeps them: it recognizes the function around which one is.
         """
         from attribution.graph import unroll_rnn
 
