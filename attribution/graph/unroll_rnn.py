@@ -8,21 +8,16 @@ returned has its body once for each step and no lists. Any other loop stays.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph import _tf_internals
+from attribution.graph._loops import LOOPS, OPEN, Body, UnknownError, constant, value_of, with_declared_sizes
 from attribution.graph.view import CALLS, GraphView, node_of, pure_subgraph, set_placeholder
 
-LOOPS = ("While", "StatelessWhile")
 _MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
-_OPEN = (
-    "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
-    "with unroll=True"
-)
 _JOINED = "whose steps are not alike"
 _LONG = f"of more than {_MOST_STEPS} steps"
 _LISTS = "whose lists of tensors are not read and written one item a step"
@@ -153,7 +148,7 @@ class _Unrolling:
         given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
             given[body.arguments[place]] = f"{prefix}/counter_{place}"
-            self._put(_constant(given[body.arguments[place]], value))
+            self._put(constant(given[body.arguments[place]], value))
         called: dict[str, str] = {}
 
         def outside(tensor: str) -> str:
@@ -252,7 +247,7 @@ class _Unrolling:
         """Split a tensor along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
-            raise UnknownError(_OPEN)
+            raise UnknownError(OPEN)
         node = tf.compat.v1.NodeDef(name=name, op="Unpack", input=[tensor])
         node.attr["num"].i, node.attr["axis"].i = shape[0], 0
         node.attr["T"].type = dtype
@@ -273,7 +268,7 @@ class _Unrolling:
     def _known(self, tensor: str) -> np.ndarray:
         value = self._value(tensor)
         if value is None:
-            raise UnknownError(_OPEN)
+            raise UnknownError(OPEN)
         return value
 
     def _value(self, tensor: str) -> np.ndarray | None:
@@ -297,18 +292,18 @@ class _Step:
 
     def __init__(self, unrolling: _Unrolling, body: Body, loop: Any, counters: Mapping[int, np.ndarray]) -> None:
         self._unrolling, self._body, self._loop, self._counters = unrolling, body, loop, counters
-        graph = body.graph
+        graph, inside = body.graph, {*body.arguments}
         items = [node for node in graph.nodes.values() if node.op in ("TensorListGetItem", "TensorListSetItem")]
         self._reads = {node.name: node for node in items if node.op == "TensorListGetItem"}
-        lists = {name for name in graph.nodes if name not in self._reads and graph.dtype(name) == tf.variant}
-        around = graph.above(node_of(node.input[1]) for node in items) | {*self._reads}
-        self.before = [name for name in graph.nodes if name in around - {*body.arguments}]
-        self.after = [name for name in graph.nodes if name in lists - {*body.arguments}]
-        results = [tensor for place, tensor in enumerate(body.results) if place not in counters]
-        results = [tensor for tensor in results if node_of(tensor) not in {*body.arguments, *lists}]
-        written = [node.input[2] for node in items if node.op == "TensorListSetItem"]
-        self.outputs = list(dict.fromkeys(tensor.removesuffix(":0") for tensor in results + written))
-        self.inputs = self._entries({*body.arguments, *around})
+        lists = {name for name in graph.nodes if graph.dtype(name) == tf.variant} - self._reads.keys()
+        around = graph.above(node_of(node.input[1]) for node in items) | self._reads.keys()
+        self.before = list(filter((around - inside).__contains__, graph.nodes))
+        self.after = list(filter((lists - inside).__contains__, graph.nodes))
+        given = [tensor for place, tensor in enumerate(body.results) if place not in counters]
+        given += [node.input[2] for node in items if node.name not in self._reads]
+        computed = [tensor.removesuffix(":0") for tensor in given if node_of(tensor) not in inside | lists]
+        self.outputs = list(dict.fromkeys(computed))
+        self.inputs = self._entries(inside | around)
         self._call = self._define({name: self._spec(name) for name in self.inputs})
 
     def _spec(self, name: str) -> tf.TensorSpec:
@@ -316,12 +311,7 @@ class _Step:
         body, graph = self._body, self._unrolling.graph
         dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
         if place is None:
-            handle = node_of(self._reads[name].input[0]) if name in self._reads else ""
-            outside = dict(zip(body.arguments, self._loop.input, strict=True)).get(handle, "")
-            tensor = self._unrolling.lists.get(outside)
-            if not isinstance(tensor, str) or (dtype.is_floating and not self._may_enter(name)):
-                raise UnknownError(_JOINED)
-            return tf.TensorSpec(graph.shape(tensor)[1:], dtype)
+            return tf.TensorSpec(self._shape_of_item(name), dtype)
         if body.results[place].removesuffix(":0") != name and place not in self._counters:
             following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
             if following.op not in _STATES or not self._may_enter(name):
@@ -329,6 +319,15 @@ class _Step:
         if dtype == tf.variant:
             raise UnknownError(_JOINED)
         return tf.TensorSpec(graph.shape(self._loop.input[place]), dtype)
+
+    def _shape_of_item(self, name: str) -> tf.TensorShape:
+        """Return the shape of what is read from a list that was made from a tensor."""
+        handle = node_of(self._reads[name].input[0]) if name in self._reads else ""
+        outside = dict(zip(self._body.arguments, self._loop.input, strict=True)).get(handle, "")
+        tensor = self._unrolling.lists.get(outside)
+        if not isinstance(tensor, str) or (self._body.graph.is_float(name) and not self._may_enter(name)):
+            raise UnknownError(_JOINED)
+        return self._unrolling.graph.shape(tensor)[1:]
 
     def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
         """Return the node of a call of the function, which is added to the new graph's."""
@@ -385,104 +384,3 @@ class _Step:
         graph = self._body.graph
         uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
         return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())
-
-
-class Body:
-    """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
-
-    def __init__(self, function: Any) -> None:
-        graph_def, flat = _tf_internals.function_body(function)
-        self.arguments = [argument.name for argument in function.signature.input_arg]
-        self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
-        self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
-        self.graph = with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
-        self._functions: dict[Any, Callable[[Iterable[np.ndarray]], list[np.ndarray]]] = {}
-
-    def needs(self, place: int) -> set[int]:
-        """Return the places of the arguments that a result depends on."""
-        above = self.graph.above([node_of(self.results[place])])
-        return {number for number, name in enumerate(self.arguments) if name in above}
-
-    def evaluate(self, arguments: Mapping[int, np.ndarray], places: Sequence[int]) -> list[np.ndarray]:
-        """Return results from the arguments at some places."""
-        key = tuple(arguments), tuple(places)
-        if key not in self._functions:  # one session for all steps
-            if not all(self.needs(place) <= set(arguments) for place in places):
-                raise UnknownError(_OPEN)
-            wanted = [self.results[place] for place in places]
-            given = [self.arguments[place] for place in arguments]
-            self._functions[key] = _function(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
-        return self._functions[key](arguments.values())
-
-
-class UnknownError(Exception):
-    """A loop is not of the kind that can be unrolled; the text says why."""
-
-
-def value_of(graph_def: tf.compat.v1.GraphDef, tensor: str) -> np.ndarray | None:
-    """Return the value of a tensor that depends on no input and no weight, or ``None``."""
-    alone = pure_subgraph(graph_def, [tensor])
-    if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
-        return None
-    return _function(alone, [], [tensor])([])[0]
-
-
-def with_declared_sizes(graph: GraphView) -> GraphView:
-    """Return a graph in which nodes that read axes of declared size from a shape are constants."""
-    sizes = {name: _declared_sizes(graph, node) for name, node in graph.nodes.items()}
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.CopyFrom(graph.graph_def)
-    for node in graph_def.node:
-        size = sizes.get(node.name)
-        if size is not None:
-            node.CopyFrom(_constant(node.name, size))
-    return GraphView(graph_def, graph.weights)
-
-
-def _declared_sizes(graph: GraphView, node: Any) -> np.ndarray | None:
-    """Return the value of a shape, or of a part of it, whose sizes the file declares; ``None`` of any other node."""
-    part: slice | int | None = slice(None)
-    if node.op == "StridedSlice":
-        part = _sliced(node, *map(graph.constant, node.input[1:]))
-        node = graph.nodes[node_of(graph.skip_identities(node.input[0]))]
-    if node.op != "Shape" or part is None or graph.shape(node.input[0]).rank is None:
-        return None
-    sizes = np.array(graph.shape(node.input[0]).as_list(), object)[part]
-    return None if None in np.atleast_1d(sizes) else np.array(sizes, graph.dtype(node.name).as_numpy_dtype)
-
-
-def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: np.ndarray | None) -> slice | int | None:
-    """Return the place or the slice that a StridedSlice reads of a vector, or ``None`` where it is not constant."""
-    masks = node.attr["new_axis_mask"].i | node.attr["ellipsis_mask"].i
-    if begin is None or end is None or step is None or len(begin) != 1 or masks:
-        return None
-    if node.attr["shrink_axis_mask"].i:
-        return int(begin[0])
-    first = None if node.attr["begin_mask"].i else int(begin[0])
-    return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
-
-
-def called(graph: GraphView, node: Any) -> Body:
-    """Return the function of a step that a node calls."""
-    name = node.attr["f"].func.name
-    return Body(next(one for one in graph.graph_def.library.function if one.signature.name == name))
-
-
-def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-    return node
-
-
-def _function(
-    graph_def: tf.compat.v1.GraphDef, given: Sequence[str], tensors: Sequence[str]
-) -> Callable[[Iterable[np.ndarray]], list[np.ndarray]]:
-    """Return the function from the values of some nodes to those of tensors of a small graph."""
-    present = {node.name for node in graph_def.node}
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(graph_def, name="")
-    session = tf.compat.v1.Session(graph=graph)
-    names = [tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors]
-    run = session.make_callable(names, feed_list=[f"{name}:0" for name in given if name in present])
-    return lambda values: run(*(value for name, value in zip(given, values, strict=True) if name in present))

@@ -16,6 +16,7 @@ Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the la
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -24,7 +25,8 @@ import tensorflow as tf
 
 from attribution.errors import BadInput
 from attribution.graph import _tf_internals
-from attribution.graph.unroll_rnn import LOOPS, called, why_kept
+from attribution.graph._loops import LOOPS, Body, called
+from attribution.graph.unroll_rnn import why_kept
 from attribution.graph.view import CALLS, SHAPES, GraphView, node_of, set_placeholder
 from attribution.lrp import composite as ops
 from attribution.lrp._rules import Products, Sums, fit, share_with_constant
@@ -197,15 +199,14 @@ class Walk:
             # Intermediate results of a rule are computed when relevance arrives, not as soon as possible: held from
             # the forward pass on they would double the memory.
             with tf.control_dependencies(arrived):
-                self._apply_rule(operation, given)
+                share = self._share_step if operation.type in CALLS else self._apply_rule
+                share(operation, given)
 
     def _apply_rule(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
         is_first = given[0] is not None and not any(one is not None for one in given[1:])
         source = self._activations.source(operation) if is_first else None  # of the first output
         if source is not None:
             self.add(source, fit(given[0], source))
-        elif operation.type in CALLS:
-            self._share_step(operation, given)
         elif operation.type in self._rules:
             self._rules[operation.type](operation, given[0])
         elif operation.type == "IdentityN":
@@ -228,23 +229,33 @@ class Walk:
         targets = tuple(name for name, _ in arrived)
         key = operation.get_attr("f").name, moving, variable, near, targets
         if key not in self._steps:
-
-            def walk(tensors: Sequence[tf.Tensor], relevance: Sequence[tf.Tensor]) -> list[Any]:
-                placed = dict(zip(body.arguments, tensors, strict=True))
-                names = [name for name in body.graph.nodes if name not in placed]
-                found, _ = body.graph.import_on(placed, names)
-                operations = dict(zip(names, found, strict=True)) | {name: one.op for name, one in placed.items()}
-                ends = [*map(node_of, targets)]
-                inner = Walk(body.graph, operations, variable, moving, ends, self.composite, near)
-                relevances = inner.run(dict(zip(targets, relevance, strict=True)))
-                return [relevances.get(name) for name in moving]
-
             options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
+            walk = functools.partial(self._walk_step, body, moving, variable, near, targets)
             self._steps[key] = tf.function(walk, reduce_retracing=True, **options)
         shares = self._steps[key](list(inputs.values()), [one for _, one in arrived])
         for name, share in zip(moving, shares, strict=True):
             if share is not None:
                 self.add(inputs[name], share)
+
+    def _walk_step(
+        self,
+        body: Body,
+        moving: tuple[str, ...],
+        variable: tuple[str, ...],
+        near: tuple[str, ...],
+        targets: tuple[str, ...],
+        tensors: Sequence[tf.Tensor],
+        relevance: Sequence[tf.Tensor],
+    ) -> list[tf.Tensor | None]:
+        """Return the relevance of some arguments of a step from that of some results."""
+        given = dict(zip(body.arguments, tensors, strict=True))
+        names = [name for name in body.graph.nodes if name not in given]
+        found, _ = body.graph.import_on(given, names)
+        operations = dict(zip(names, found, strict=True)) | {name: one.op for name, one in given.items()}
+        ends = [*map(node_of, targets)]
+        walk = Walk(body.graph, operations, variable, moving, ends, self.composite, near)
+        relevances = walk.run(dict(zip(targets, relevance, strict=True)))
+        return [relevances.get(name) for name in moving]
 
     def _pass_on(self, operation: tf.Operation, given: tf.Tensor) -> None:
         if not operation.inputs[0].dtype.is_floating:  # a cast of integers

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.unroll_rnn import Body, called
+from attribution.graph._loops import Body, called
 from attribution.graph.view import CALLS, node_of
 from attribution.lrp.composite import WITHOUT_RULES
 from attribution.model import _registered_gradients  # noqa: F401  registers them

@@ -254,7 +254,7 @@ class Step:
 
     Parameters
     ----------
-    body : attribution.graph.unroll_rnn.Body
+    body : attribution.graph._loops.Body
         The function.
     moving
         Its arguments that depend on the explained input.

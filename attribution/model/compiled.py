@@ -119,7 +119,7 @@ class CompiledGraph:
         """The folded graph whose LSTM layers are single operations, which XLA does not have."""
         if self._jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
             return self.folded
-        from attribution.graph.fuse_lstm import fuse_lstm  # needed by recurrent networks alone
+        from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
 
         with tf.init_scope():
             return fuse_lstm(self.folded)

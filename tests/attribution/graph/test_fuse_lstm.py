@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.graph import fuse_lstm
-from attribution.graph.unroll_rnn import LOOPS
+from attribution.graph import _fuse_lstm as fuse_lstm
+from attribution.graph._loops import LOOPS
 
 STEPS, FEATURES, UNITS = 3, 2, 4
 L = keras.layers

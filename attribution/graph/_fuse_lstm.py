@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph.unroll_rnn import LOOPS, Body, UnknownError, value_of, with_declared_sizes
+from attribution.graph._loops import LOOPS, Body, UnknownError, value_of, with_declared_sizes
 from attribution.graph.view import GraphView, insert_body, node_of, without_nodes
 
 # An operation and patterns of its inputs; a text is the name of any tensor.
@@ -149,23 +149,11 @@ class _Loop:
     def _with_operation(self, given: list[str], places: list[int], all_steps: bool) -> GraphView:
         """Return the graph with the operation, on the outer tensors given, that gives the loop's outputs at places."""
         name = self._loop.name
-        with tf.Graph().as_default() as body:
-            x, hidden, state, kernel, recurrent, *bias = (
-                tf.compat.v1.placeholder(tf.float32, self._sized.shape(tensor), f"argument_{number}")
-                for number, tensor in enumerate(given)
-            )
-            units = int(recurrent.shape[0])
-            unused = tf.zeros([units])
-            weights = tf.concat([kernel, recurrent], 0), *[unused] * 3, bias[0] if bias else tf.zeros([4 * units])
-            inputs = zip(_INPUTS, (tf.shape(x, tf.int64)[0], x, state, hidden, *weights), strict=True)
-            with body.gradient_override_map({"BlockLSTMV2": _GRADIENT}):
-                steps = tf.raw_ops.BlockLSTMV2(**dict(inputs))
-            ends = steps.h if all_steps else steps.h[-1:], steps.h[-1], steps.cs[-1]
+        body, ends = _operation([self._sized.shape(tensor) for tensor in given], all_steps)
         result = without_nodes(self._graph.graph_def, [name])
         call = tf.compat.v1.NodeDef(name=name, input=given)
-        outputs = [(end.name, tf.float32.as_datatype_enum) for end in ends]
         arguments = [f"argument_{number}" for number in range(len(given))]
-        renamed = insert_body(result, call, body.as_graph_def().node, arguments, outputs)
+        renamed = insert_body(result, call, body.node, arguments, [(end, tf.float32.as_datatype_enum) for end in ends])
         named = dict(zip(places, (name, *renamed.values()), strict=True))
         for node in result.node:
             for number, tensor in enumerate(node.input if node.name in self._graph.nodes else ()):
@@ -203,7 +191,7 @@ class _Loop:
     def _in_body(self, argument: str) -> str:
         """Return the body's argument in the place of one of the condition."""
         _check(node_of(argument) in self._condition.arguments)
-        return self._body.arguments[self._condition.arguments.index(node_of(argument))]
+        return str(self._body.arguments[self._condition.arguments.index(node_of(argument))])
 
     def _counts(self, argument: str) -> bool:
         """Return whether an argument of the body is 0 in the first step and one more in each further one."""
@@ -249,6 +237,22 @@ class _Loop:
 
     def _value(self, tensor: str) -> Any:
         return value_of(self._sized.graph_def, tensor)
+
+
+def _operation(shapes: list[tf.TensorShape], all_steps: bool) -> tuple[tf.compat.v1.GraphDef, list[str]]:
+    """Return a graph of the operation on ``argument_0``, ... and its outputs: the list's items, both last states."""
+    with tf.Graph().as_default() as graph:
+        x, hidden, state, kernel, recurrent, *bias = (
+            tf.compat.v1.placeholder(tf.float32, shape, f"argument_{number}") for number, shape in enumerate(shapes)
+        )
+        units = int(recurrent.shape[0])
+        unused = tf.zeros([units])
+        weights = tf.concat([kernel, recurrent], 0), *[unused] * 3, bias[0] if bias else tf.zeros([4 * units])
+        inputs = zip(_INPUTS, (tf.shape(x, tf.int64)[0], x, state, hidden, *weights), strict=True)
+        with graph.gradient_override_map({"BlockLSTMV2": _GRADIENT}):
+            steps = tf.raw_ops.BlockLSTMV2(**dict(inputs))
+        ends = steps.h if all_steps else steps.h[-1:], steps.h[-1], steps.cs[-1]
+    return graph.as_graph_def(), [end.name for end in ends]
 
 
 def _check(condition: bool) -> None:
