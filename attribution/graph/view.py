@@ -349,9 +349,10 @@ class GraphView:
                 stack.extend(node_of(tensor) for tensor in self.nodes[name].input)
         return seen
 
-    def between(self, source: str, target: str) -> list[str]:
-        """Return the nodes on any path from one node to another, both included, in topological order."""
-        on_path = self.below([source]) & self.above([target])
+    def between(self, source: str | Iterable[str], target: str | Iterable[str]) -> list[str]:
+        """Return the nodes on any path from one or more nodes to others, both included, in topological order."""
+        sources, targets = ([one] if isinstance(one, str) else list(one) for one in (source, target))
+        on_path = self.below(sources) & self.above(targets)
         return [name for name in self.nodes if name in on_path]
 
     def shape(self, tensor: str) -> tf.TensorShape:

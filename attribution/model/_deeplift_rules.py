@@ -16,6 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
+from attribution.graph._loops import Body, called
+from attribution.graph.view import CALLS, node_of
 from attribution.lrp.composite import WITHOUT_RULES
 from attribution.model import _registered_gradients  # noqa: F401  registers them
 
@@ -49,6 +51,7 @@ _GRADIENTS = {
     **dict.fromkeys(_MINIMA, "AttributionMinimum"),
     "RealDiv": "AttributionQuotient",
     "Softmax": "AttributionSoftmax",
+    **dict.fromkeys(CALLS, "AttributionStep"),
     "StopGradient": "AttributionPassOn",
 }
 # Gradients of a product with a reciprocal, which is its first or second factor.
@@ -57,8 +60,8 @@ _RECIPROCALS = ("AttributionReciprocalFirst", "AttributionReciprocalSecond")
 _PASSED = ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Neg", "Reshape", "Squeeze", "Tile", "Transpose")
 
 
-def deeplift_rules(graph: Any, source: str, target: str) -> dict[str, str]:
-    """Return the registered gradient of every operation between two nodes that is not linear.
+def deeplift_rules(graph: Any, source: Any, target: Any) -> dict[str, str]:
+    """Return the registered gradient of every operation between two nodes, or several, that is not linear.
 
     Raises
     ------
@@ -67,11 +70,30 @@ def deeplift_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """
     path = graph.between(source, target)
     on_path = set(path)
-    others = [graph.nodes[name] for name in path if name != source]
+    others = [graph.nodes[name] for name in path if graph.nodes[name].op != "Placeholder"]
     refused = [f"{_kind(node)} ({node.name})" for node in others if not _has_rule(node, on_path)]
     if refused:
         raise BadInput(f"deeplift has no rule for {listed(refused, 5)}{WITHOUT_RULES}")
     return {name: _rule(graph, name, on_path) for name in path if not _is_linear(graph.nodes[name], on_path)}
+
+
+def step_rules(graph: Any, source: str, target: str) -> dict[str, tuple[Body, list[str], dict[str, str]]]:
+    """Return the steps of unrolled loops between two nodes, by the functions' names.
+
+    Each has the arguments that depend on the source in some step, and its own ``deeplift_rules``.
+    """
+    path = graph.between(source, target)
+    calls = [graph.nodes[name] for name in path if graph.nodes[name].op in CALLS]
+    places: dict[str, set[int]] = {}
+    for node in calls:
+        moving = {place for place, tensor in enumerate(node.input) if node_of(tensor) in path}
+        places.setdefault(node.attr["f"].func.name, set()).update(moving)
+    found = {}
+    for function, node in {node.attr["f"].func.name: node for node in calls}.items():
+        body = called(graph, node)
+        sources = [body.arguments[place] for place in sorted(places[function])]
+        found[function] = body, sources, deeplift_rules(body.graph, sources, map(node_of, body.results))
+    return found
 
 
 def _is_linear(node: Any, on_path: set[str]) -> bool:

@@ -115,13 +115,23 @@ class CompiledGraph:
             return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
 
     @functools.cached_property
+    def _fused(self) -> GraphView:
+        """The folded graph whose LSTM layers are single operations, which XLA does not have."""
+        if self._jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
+            return self.folded
+        from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
+
+        with tf.init_scope():
+            return fuse_lstm(self.folded)
+
+    @functools.cached_property
     def _folded_below_too(self) -> GraphView:
         with tf.init_scope():
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
     def folds_away(self, layer: str) -> bool:
         """Return whether a layer's original values need a separate pass."""
-        return self._loaded is None and layer in self.folded.altered
+        return self._loaded is None and layer in self._fused.altered
 
     def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
@@ -184,23 +194,29 @@ class CompiledGraph:
     @_compiled
     def multipliers(self, explain_input: str, cross: bool = True) -> Any:
         """Return the function from targets, baselines and arrays to scores, DeepLIFT's multipliers and both logits."""
-        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules  # needed by DeepLIFT alone
-        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT
+        from attribution.model._deeplift_rules import MAXIMUM, deeplift_rules, step_rules  # needed by DeepLIFT alone
+        from attribution.model._registered_gradients import AT_BASELINE, AT_INPUT, STEPS, Step
 
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
-        view = self._for_relevance(source, folded=True)
-        rules = deeplift_rules(view, source, logits.split(":")[0])
-        rules = {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+        view = self._for_relevance(source, folded=True, calls=True)
+
+        def chosen(rules: dict[str, str]) -> dict[str, str]:
+            return {name: rule for name, rule in rules.items() if cross or rule != MAXIMUM}
+
+        rules = chosen(deeplift_rules(view, source, node_of(logits)))
+        steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
+            of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
+            tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             _, (before,), _ = self._import(view, at_baseline, [logits], name=AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=AT_INPUT)
-            chosen = _or_predicted(targets, scores)
+            classes = _or_predicted(targets, scores)
             # The logit, also of a model of probabilities: a softmax over classes is not explained.
-            target, at_start = (tf.gather(self._by_class(one), chosen, batch_dims=1) for one in (explained, before))
+            target, at_start = (tf.gather(self._by_class(one), classes, batch_dims=1) for one in (explained, before))
             (gradient,) = tf.gradients(target, arrays[position])
             if gradient is None:
                 raise BadInput(_no_path(f"input '{explain_input}'"))
@@ -267,7 +283,9 @@ class CompiledGraph:
         from attribution.lrp._engine import Walk  # its rules are needed by LRP alone
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
-        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False)
+        # A rule of the first layers has to see through the steps of a recurrent layer.
+        calls = skeleton.first is None
+        view = self._for_relevance(source, skeleton.batch_norm == "fold", values=False, calls=calls)
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
@@ -283,7 +301,7 @@ class CompiledGraph:
                 start *= chosen
             start = tf.gradients(chosen, [logits], grad_ys=start)[0]
             walk = Walk(view, operations, self._input_nodes, source, node, composite)
-            relevances = walk.run(self.logits, start)
+            relevances = walk.run({self.logits: start})
             missing = [name for name in wanted if name not in relevances]
             if missing:
                 raise BadInput(f"no relevance reaches {listed(missing)} from the score")
@@ -291,17 +309,19 @@ class CompiledGraph:
 
         return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
 
-    def _for_relevance(self, source: str, folded: bool, values: bool = True) -> Any:
+    def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision.
 
-        With ``values`` it has no custom gradients. LRP keeps them: it recognizes the function around which one is.
+        With ``calls`` a step of an unrolled loop may be a call of a function. With ``values`` it has no custom
+        gradients. LRP keeps them: it recognizes the function around which one is.
         """
         from attribution.graph import unroll_rnn
 
-        key = ("graph for relevance", source, folded, values)
+        calls = calls and not self._jit_compile
+        key = ("graph for relevance", source, folded, values, calls)
         if key not in self._functions:
             with tf.init_scope():
-                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits))
+                unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
                     view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
@@ -338,7 +358,7 @@ class CompiledGraph:
 
     def _view(self) -> GraphView:
         """Return the graph that passes compute with."""
-        return self.graph if self._loaded is not None else self.folded
+        return self.graph if self._loaded is not None else self._fused
 
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""

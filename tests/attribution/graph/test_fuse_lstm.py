@@ -1,0 +1,90 @@
+"""LSTM layers as single operations have the scores and gradients of their loops."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.graph import _fuse_lstm as fuse_lstm
+from attribution.graph._loops import LOOPS
+
+STEPS, FEATURES, UNITS = 3, 2, 4
+L = keras.layers
+
+
+def loaded(layer, path, steps=STEPS):
+    keras.utils.set_random_seed(1)
+    network = keras.Sequential([keras.Input((steps, FEATURES)), layer, L.Dense(2)])
+    for variable in network.trainable_variables:
+        variable.assign(np.random.default_rng(variable.shape[-1]).normal(0, 0.6, variable.shape))
+    network.export(path, verbose=False)
+    return attribution.load_model(path)
+
+
+def scores_and_gradient(graph, model, x):
+    @tf.function(autograph=False)
+    def run(x):
+        (scores,), _ = graph.import_on({model.input_node(): x}, [f"{model.logits.split(':')[0]}:0"])
+        return scores, tf.gradients(scores[:, 1], x)[0]
+
+    return [one.numpy() for one in run(tf.constant(x))]
+
+
+def loops(graph):
+    return sum(node.op in LOOPS for node in graph.nodes.values())
+
+
+@pytest.mark.parametrize("small", [0, fuse_lstm._SMALL], ids=["by steps", "at once"])
+@pytest.mark.parametrize(
+    ("layer", "steps"),
+    [
+        (lambda: L.LSTM(UNITS, go_backwards=True), STEPS),
+        (lambda: L.LSTM(UNITS, use_bias=False), None),
+        (lambda: keras.Sequential([L.Bidirectional(L.LSTM(2, return_sequences=True)), L.LSTM(UNITS)]), STEPS),
+    ],
+    ids=["backwards", "any length, no bias", "both ways, two layers"],
+)
+def test_a_fused_layer_has_the_scores_and_gradients_of_its_loop(layer, steps, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(fuse_lstm, "_SMALL", small)
+    model = loaded(layer(), tmp_path, steps)
+    fused = fuse_lstm.fuse_lstm(model.graph)
+    assert loops(model.graph) and not loops(fused)
+    x = np.random.default_rng(3).normal(size=(2, STEPS, FEATURES)).astype(np.float32)
+    for ours, expected in zip(*(scores_and_gradient(one, model, x) for one in (fused, model.graph)), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+class OtherGates(L.LSTMCell):
+    """An LSTM whose first two gates are exchanged."""
+
+    def call(self, inputs, states, training=False):
+        hidden, state = states
+        gates = inputs @ self.kernel + hidden @ self.recurrent_kernel + self.bias
+        f, i, candidate, o = tf.split(gates, 4, axis=1)
+        state = tf.sigmoid(f) * state + tf.sigmoid(i) * tf.tanh(candidate)
+        hidden = tf.sigmoid(o) * tf.tanh(state)
+        return hidden, [hidden, state]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: L.GRU(UNITS),
+        lambda: L.LSTM(UNITS, recurrent_activation="hard_sigmoid"),
+        lambda: L.RNN(OtherGates(UNITS)),
+        lambda: keras.Sequential([L.Masking(), L.LSTM(UNITS)]),
+    ],
+    ids=["GRU", "hard sigmoid", "other gates", "mask"],
+)
+def test_other_loops_stay(layer, tmp_path):
+    graph = loaded(layer(), tmp_path).graph
+    assert loops(graph) == 1
+    assert fuse_lstm.fuse_lstm(graph) is graph
+
+
+def test_xla_keeps_the_loop(tmp_path):
+    loaded(L.LSTM(UNITS), tmp_path)
+    x = np.random.default_rng(3).normal(size=(2, STEPS, FEATURES)).astype(np.float32)
+    plain, by_xla = (attribution.load_model(tmp_path, jit_compile=jit).scores(x) for jit in (False, True))
+    np.testing.assert_allclose(by_xla, plain, rtol=1e-5, atol=1e-6)
