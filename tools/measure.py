@@ -27,11 +27,11 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_310,
-    "files outside tests": 329,
-    "lines of tests": 46_515,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 104,
-    "highest complexity": 21,
+    "lines outside tests": 74_920,
+    "files outside tests": 332,
+    "lines of tests": 46_645,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 100,
+    "highest complexity": 20,
     "public names": 1_032,
     "imports of attribution_benchmarks by attribution": 0,
     "circles of imports": 0,
