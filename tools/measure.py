@@ -27,10 +27,10 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_560,
-    "files outside tests": 330,
-    "lines of tests": 46_460,  # with the stand-in for TensorFlow Serving
-    "functions of complexity > 10": 123,
+    "lines outside tests": 75_060,  # recurrent layers as one operation, and steps as calls
+    "files outside tests": 332,
+    "lines of tests": 46_580,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 125,
     "highest complexity": 21,
     "public names": 1_033,
     "imports of attribution_benchmarks by attribution": 0,
