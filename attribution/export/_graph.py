@@ -32,6 +32,7 @@ from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
 from attribution.methods.libraries import PresetFunction
 from attribution.methods.method import Method
+from attribution.model._registered_gradients import forget_gradient_names
 
 if TYPE_CHECKING:
     from attribution.model.compiled import CompiledGraph
@@ -74,7 +75,7 @@ def write(
             asked = arrays.pop(TARGETS, None)
             ordered = {name: arrays[name] for name in model.inputs}
             outputs = build(GraphQueries(model, compiled, explain_input, ordered, asked))
-            _forget_gradient_names()
+            forget_gradient_names()
             return outputs
 
         return function.get_concrete_function(**{spec.name: spec for spec in arguments})
@@ -159,16 +160,6 @@ def _maps(function: Callable[..., Any], passes: GraphQueries, parameters: Mappin
         base = function.function
         return function.run(_COUNTERPARTS.get(base, base), passes, parameters, tf.experimental.numpy)
     return _COUNTERPARTS.get(function, function)(passes, **parameters)
-
-
-def _forget_gradient_names() -> None:
-    """Remove from the graph that is being built the names of gradients that this process alone knows.
-
-    The gradients themselves are in the graph by now, as operations.
-    """
-    for operation in tf.compat.v1.get_default_graph().get_operations():
-        if "_gradient_op_type" in operation.node_def.attr:
-            operation._clear_attr("_gradient_op_type")
 
 
 def _target(passes: GraphQueries) -> dict[str, Any]:

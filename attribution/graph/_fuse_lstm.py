@@ -1,8 +1,8 @@
 """Replace the loops of LSTM layers by TensorFlow's operation for a whole sequence.
 
-TensorFlow runs a recurrent layer as a ``While`` of small operations, forward and backward. ``BlockLSTMV2`` computes all
+TensorFlow runs a recurrent layer as a ``While`` of small operations, forward and backward. ``BlockLSTM`` computes all
 steps of an LSTM (Hochreiter and Schmidhuber 1997) at once and has a gradient. A loop is replaced where its body is that
-cell, with sigmoid and tanh, the gates in the order i, f, c, o, and no mask. Any other loop stays.
+cell, with sigmoid and tanh, the gates in the order i, f, c, o, and no mask. Any other loop stays, and large ones.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ _STATE = (
 _OUTPUT = ("Mul", ("Sigmoid", "gate 3"), ("Tanh", "new state"))
 _WRITE = ("TensorListSetItem", "list", "written", "new hidden")
 _COMMUTATIVE = ("AddV2", "Mul")
-_GRADIENT = "AttributionLSTM"
-# Most weights for which the gradient of the whole sequence is the fastest one: it has that of the weights, too.
+# Most weights for which the operation is faster than the loop: its gradient computes that of the weights, too.
 _SMALL = 2**16
-_INPUTS = ("seq_len_max", "x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
-_OUTPUTS = ("i", "cs", "f", "o", "ci", "co", "h")
 
 
 def fuse_lstm(graph: GraphView) -> GraphView:
@@ -44,42 +41,6 @@ def fuse_lstm(graph: GraphView) -> GraphView:
         with contextlib.suppress(UnknownError):
             graph = _Loop(graph, name).fused()
     return graph
-
-
-@tf.RegisterGradient(_GRADIENT)  # type: ignore[untyped-decorator]
-def _gradient(operation: Any, *upstream: Any) -> tuple[Any, ...]:
-    """Return the gradients of the operation; those that TensorFlow registers assume another order of the gates."""
-    inputs = dict(zip(_INPUTS, operation.inputs, strict=True))
-    outputs = dict(zip(_OUTPUTS, operation.outputs, strict=True))
-    of_state, of_output = upstream[1], upstream[6]
-    if inputs["w"].shape.num_elements() <= _SMALL:
-        of_outputs = {"cs_grad": of_state, "h_grad": of_output, "use_peephole": False}
-        return None, *tf.raw_ops.BlockLSTMGradV2(**inputs, **outputs, **of_outputs)
-    return None, *_gradient_by_steps(inputs, outputs, of_state, of_output), None, None, None, None, None
-
-
-def _gradient_by_steps(inputs: dict[str, Any], outputs: dict[str, Any], of_state: Any, of_output: Any) -> list[Any]:
-    """Return the gradients at the input, the first state and the first output, without those at the weights."""
-    weights = {name: inputs[name] for name in ("w", "wci", "wcf", "wco", "b")}
-    x, output, values = inputs["x"], inputs["h_prev"], [outputs[name] for name in _OUTPUTS[:6]]
-    before = tf.concat([inputs["cs_prev"][tf.newaxis], outputs["cs"][:-1]], 0)
-    # The gradients of a step's gates are in the order i, c, f, o.
-    ordered = tf.concat([tf.split(weights["w"], 4, 1)[number] for number in (0, 2, 1, 3)], 1)
-    units = ordered.shape[1] // 4
-    of_gates = tf.TensorArray(x.dtype, tf.shape(x)[0], element_shape=(None, 4 * units))
-
-    def step(time: Any, state: Any, output_gradient: Any, found: Any) -> tuple[Any, ...]:
-        state, gates, *_ = tf.raw_ops.LSTMBlockCellGrad(
-            x=x[time], cs_prev=before[time], h_prev=output, **weights,  # x and h_prev are read for their shapes alone
-            **dict(zip(_OUTPUTS, (value[time] for value in values), strict=False)),
-            cs_grad=state + of_state[time], h_grad=output_gradient + of_output[time], use_peephole=False,
-        )  # fmt: skip
-        return time - 1, state, tf.matmul(gates, ordered[-units:], transpose_b=True), found.write(time, gates)
-
-    start = tf.shape(x)[0] - 1, tf.zeros_like(output), tf.zeros_like(output), of_gates
-    _, *ends, of_gates = tf.while_loop(lambda time, *_: time >= 0, step, start, parallel_iterations=1)
-    of_gates = tf.reshape(of_gates.stack(), (-1, 4 * units))
-    return [tf.reshape(tf.matmul(of_gates, ordered[:-units], transpose_b=True), tf.shape(x)), *ends]
 
 
 class _Loop:
@@ -218,6 +179,7 @@ class _Loop:
         x, hidden, state, kernel, recurrent, *bias = map(self._sized.shape, given)
         _check(x.rank == 3 and [one.rank for one in (hidden, state, kernel, recurrent)] == [2] * 4)
         _check({kernel[1], *(one[0] for one in bias)} == {recurrent[1]} and recurrent[1] == 4 * (recurrent[0] or 0))
+        _check((kernel[0] or _SMALL) * kernel[1] + recurrent.num_elements() <= _SMALL)
         _check(all(self._sized.dtype(tensor) == tf.float32 for tensor in given))
 
     def _skip(self, tensor: str) -> str:
@@ -247,10 +209,15 @@ def _operation(shapes: list[tf.TensorShape], all_steps: bool) -> tuple[tf.compat
         )
         units = int(recurrent.shape[0])
         unused = tf.zeros([units])
-        weights = tf.concat([kernel, recurrent], 0), *[unused] * 3, bias[0] if bias else tf.zeros([4 * units])
-        inputs = zip(_INPUTS, (tf.shape(x, tf.int64)[0], x, state, hidden, *weights), strict=True)
-        with graph.gradient_override_map({"BlockLSTMV2": _GRADIENT}):
-            steps = tf.raw_ops.BlockLSTMV2(**dict(inputs))
+        # The gates of BlockLSTM are i, c, f, o. TensorFlow's gradient of BlockLSTMV2 assumes that order, too, wrongly.
+        weights, *bias = (
+            tf.concat([tf.split(one, 4, -1)[number] for number in (0, 2, 1, 3)], -1)
+            for one in (tf.concat([kernel, recurrent], 0), *bias)
+        )
+        steps = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.shape(x, tf.int64)[0], x=x, cs_prev=state, h_prev=hidden, w=weights, wci=unused, wcf=unused,
+            wco=unused, b=bias[0] if bias else tf.zeros([4 * units]), forget_bias=0, cell_clip=0,
+        )  # fmt: skip
         ends = steps.h if all_steps else steps.h[-1:], steps.h[-1], steps.cs[-1]
     return graph.as_graph_def(), [end.name for end in ends]
 

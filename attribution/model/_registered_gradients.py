@@ -249,6 +249,16 @@ def _step(operation: tf.Operation, *upstream: Any) -> Any:
     return steps[operation.get_attr("f").name](operation.inputs, _twin(operation).inputs, upstream)
 
 
+def forget_gradient_names() -> None:
+    """Remove from the graph that is being built the names of gradients that this process alone knows.
+
+    The gradients themselves are in the graph by now, as operations.
+    """
+    for operation in tf.compat.v1.get_default_graph().get_operations():
+        if "_gradient_op_type" in operation.node_def.attr:
+            operation._clear_attr("_gradient_op_type")
+
+
 class Step:
     """DeepLIFT through the function of a step, traced once for all steps.
 
@@ -277,7 +287,9 @@ class Step:
         given = dict(zip(body.arguments, map(tf.identity, inputs), strict=True))
         results, _ = body.graph.import_on(given, body.results, self._rules, AT_INPUT)
         moving = [given[name] for name in body.arguments if name in self._moving]
-        return tf.gradients(results, moving, grad_ys=upstream, unconnected_gradients="zero")
+        found = tf.gradients(results, moving, grad_ys=upstream, unconnected_gradients="zero")
+        forget_gradient_names()  # TensorFlow would look for them when a function that calls this one is exported
+        return found
 
 
 for _name, _function in {

@@ -35,7 +35,6 @@ def loops(graph):
     return sum(node.op in LOOPS for node in graph.nodes.values())
 
 
-@pytest.mark.parametrize("small", [0, fuse_lstm._SMALL], ids=["by steps", "at once"])
 @pytest.mark.parametrize(
     ("layer", "steps"),
     [
@@ -45,8 +44,7 @@ def loops(graph):
     ],
     ids=["backwards", "any length, no bias", "both ways, two layers"],
 )
-def test_a_fused_layer_has_the_scores_and_gradients_of_its_loop(layer, steps, small, tmp_path, monkeypatch):
-    monkeypatch.setattr(fuse_lstm, "_SMALL", small)
+def test_a_fused_layer_has_the_scores_and_gradients_of_its_loop(layer, steps, tmp_path):
     model = loaded(layer(), tmp_path, steps)
     fused = fuse_lstm.fuse_lstm(model.graph)
     assert loops(model.graph) and not loops(fused)
@@ -74,8 +72,9 @@ class OtherGates(L.LSTMCell):
         lambda: L.LSTM(UNITS, recurrent_activation="hard_sigmoid"),
         lambda: L.RNN(OtherGates(UNITS)),
         lambda: keras.Sequential([L.Masking(), L.LSTM(UNITS)]),
+        lambda: L.LSTM(128),
     ],
-    ids=["GRU", "hard sigmoid", "other gates", "mask"],
+    ids=["GRU", "hard sigmoid", "other gates", "mask", "large"],
 )
 def test_other_loops_stay(layer, tmp_path):
     graph = loaded(layer(), tmp_path).graph
