@@ -26,7 +26,7 @@ _LISTS = "whose lists of tensors are not read and written one item a step"
 _STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
 # Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
 _ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
-# Operations that may give a state to the next step: no rule depends on which one it is.
+# Operations that may give a state to the next step: no rule needs to know which of them a factor or a sum comes from.
 _STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh")
 
 
@@ -380,7 +380,7 @@ class _Step:
         return sorted(found)
 
     def _may_enter(self, name: str) -> bool:
-        """Return whether rules depend at no use of a tensor in the step on how it was computed."""
+        """Return whether no rule needs to know, at any use of a tensor in the step, how it was computed."""
         graph = self._body.graph
         uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
         return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())

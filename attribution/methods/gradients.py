@@ -28,7 +28,7 @@ _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
 # From the coarsest path of a tolerance to the finest; each path reuses all gradients of the one before.
 _HALVINGS = 4
-_COARSEST = 3  # steps of a path for an error of maps, which a coarse map seldom passes by chance
+_COARSEST = 3  # the fewest steps of the first path of a map error; a map of so few seldom passes by chance
 
 
 def gradient(queries: ModelQueries) -> np.ndarray:
@@ -303,7 +303,7 @@ def step_levels(steps: int) -> list[int]:
 
 
 def error_levels(steps: int) -> list[int]:
-    """Return the numbers of steps that ``map_error`` tries: 3 to 5, each then twice the one before, and ``steps``.
+    """Return the numbers of steps that ``map_error`` tries: 3 to 6, each then twice the one before, and ``steps``.
 
     >>> error_levels(300)
     [5, 10, 20, 40, 80, 160, 300]

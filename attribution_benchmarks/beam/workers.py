@@ -53,10 +53,6 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
             process.kill()  # Python would wait at its end, for minutes of a task
 
 
-def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
-    return map(function, tasks)
-
-
 @contextlib.contextmanager
 def killed_worker_is_bad_input() -> Iterator[None]:
     """Raise ``BadInput`` if the system kills a process of an executor during the block."""
@@ -66,6 +62,10 @@ def killed_worker_is_bad_input() -> Iterator[None]:
         raise BadInput(
             "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
         ) from error
+
+
+def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
+    return map(function, tasks)
 
 
 @contextlib.contextmanager

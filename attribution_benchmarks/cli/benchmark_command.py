@@ -62,7 +62,6 @@ class Command:
                     print_line(line)
                 return
             found = _evaluated(evaluation, bars, precompute)
-            print_text(found.section.text, flush=True)
             values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
             found.write(**values, formats=getattr(flag_values, "plot_format", ()))
         if run.store.directory and not flag_values.scores_dir:
@@ -87,8 +86,18 @@ class Command:
         )
 
 
-def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None) -> Outcome:
-    """Evaluate, on Beam first if it precomputes; skip methods that cannot explain the network, and say why."""
+def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None, printed: int = 0) -> Outcome:
+    """Evaluate, on Beam first if it precomputes; skip methods that cannot explain the network, and say why.
+
+    Each section is printed once, as soon as it is known; ``printed`` are already.
+    """
+
+    def show(number: int, text: str) -> None:
+        nonlocal printed
+        if number == printed:
+            print_text(text, flush=True)
+            printed += 1
+
     try:
         if precompute:
             groups = list(evaluation.sharded_runs())
@@ -96,7 +105,7 @@ def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None
                 one.check_methods()
             for inputs in filter(None, map(precompute, groups)):
                 evaluation = evaluation.without(inputs)
-        return evaluated(evaluation)
+        return evaluated(evaluation, show)
     except Inapplicable as error:
         left = evaluation.run.without(error.refused)
         if not left.methods:
@@ -108,7 +117,7 @@ def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None
         print_line(f"note: {cli.inspect_hint(origin(model.path))}", file=sys.stderr)
         if precompute:
             precompute = dataclasses.replace(precompute, factory=EvaluationFactory.of(left))
-        return _evaluated(load(left), bars, precompute)
+        return _evaluated(load(left), bars, precompute, printed)
 
 
 def _define_flags(benchmark: Benchmark) -> flags.FlagValues:

@@ -536,6 +536,10 @@ def load(run: Run) -> Evaluation:
     return (run.benchmark.evaluation or ExampleEvaluation.load)(run)
 
 
-def evaluated(evaluation: Evaluation) -> Outcome:
-    """Explain and measure what is loaded."""
-    return Outcome(evaluation, functools.reduce(Section.joined, evaluation.sections(), Section([], "")))
+def evaluated(evaluation: Evaluation, show: Callable[[int, str], object] = lambda number, text: None) -> Outcome:
+    """Explain and measure what is loaded; ``show`` gets the number and the text of each section at once."""
+    whole = Section([], "")
+    for number, section in enumerate(evaluation.sections()):
+        show(number, section.text)
+        whole = whole.joined(section)
+    return Outcome(evaluation, whole)

@@ -304,10 +304,11 @@ class ShardedRun:
         return self.evaluator.run(self._batches(self.items, self.rows), progress)
 
     def check_methods(self) -> None:
-        """Raise ``explainer.Inapplicable`` for methods that cannot explain the first input, if it lacks numbers."""
-        if self.missing(self.items[:1]):
-            for part in self._batches(self.items[:1], 1):
-                self.evaluator.explainer.check_methods(part.load())
+        """Raise ``explainer.Inapplicable`` for methods that cannot explain an input of a batch that lacks numbers."""
+        for part in self._batches(self.items, self.rows):
+            if not self.evaluator.is_complete(part):
+                self.evaluator.explainer.check_methods(part.load().take([0]))
+                return
 
     def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
         """Return the names of some inputs and what exists of their numbers; None where all do."""

@@ -72,9 +72,7 @@ def save(
     content = {
         ".json": lambda: to_json(rows, manifest),
         ".csv": lambda: to_csv(rows),
-        ".md": lambda: (
-            (_block(text) if markdown is None else markdown) + f"\n```json\n{_json(dict(manifest), indent=1)}\n```\n"
-        ),
+        ".md": lambda: _with_manifest(_block(text) if markdown is None else markdown, manifest),
         ".txt": lambda: text,
     }[file.suffix]()
     atomic_write(file, content)
@@ -95,6 +93,11 @@ def _block(text: str) -> str:
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
+
+
+def _with_manifest(markdown: str, manifest: Mapping[str, Any]) -> str:
+    """Return Markdown with the manifest below it, as a block of JSON."""
+    return f"{markdown}\n```json\n{_json(dict(manifest), indent=1)}\n```\n"
 
 
 def to_json(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:

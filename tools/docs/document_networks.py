@@ -81,14 +81,14 @@ def results(names, folder: pathlib.Path, writer: str = "", python: str = "", exa
     ``exact`` has the methods to compare by family: those whose maps are exact on TensorFlow's file.
     """
     _check_known(names, FAMILIES, "family", "families")
-    _check_known(filter(None, [writer]), writers.WRITERS, "writer", "writers")
+    _check_known({writer} - {""}, writers.WRITERS, "writer", "writers")
     kept = folder / writer
     kept.mkdir(parents=True, exist_ok=True)
     methods = {name: measure.METHODS if exact is None else exact.get(name, ()) for name in FAMILIES}
     families = _written(methods) if writer else FAMILIES
     for name in filter(families.__contains__, names or families):
         if _known(kept / f"{name}.json", methods[name]) is None:
-            _print_progress(f"{name}{' of ' * bool(writer)}{writer}:", end="")
+            _print_progress(f"{' of '.join(filter(None, [name, writer]))}:", end="")
             started = time.monotonic()
             found = _measured(families[name], folder, writer, python, methods[name])
             _print_progress(f" ({time.monotonic() - started:.0f} s)")
@@ -168,14 +168,14 @@ def _short(found) -> dict:
     rest = {key: value for key, value in found.items() if key not in ("methods", "code")}
     kept = ("status", "difference", "in_double", "of_oracle", "note")
     cells = {
-        name: {
-            key: float(f"{cell[key]:.2e}") if isinstance(cell[key], float) else cell[key]
-            for key in kept
-            if cell[key] not in (None, "")
-        }
+        name: {key: _rounded(cell[key]) for key in kept if cell[key] not in (None, "")}
         for name, cell in found["methods"].items()
     }
     return rest | {"methods": cells}
+
+
+def _rounded(value):
+    return float(f"{value:.2e}") if isinstance(value, float) else value
 
 
 @functools.cache

@@ -149,7 +149,7 @@ def passes_table(values):
              ratio(found, "ours", "one"), ratio(found, "ours", "many")]
         )  # fmt: skip
         print(body[-1], file=sys.stderr, flush=True)
-    header = ["method", "network", "inputs", "by its passes", "by its passes on changing arrays"]
+    header = ["method", "network", "inputs", "ours / passes", "ours / passes on changing arrays"]
     how = HOW.format(values.repeats)
     return f"# RISE and KernelSHAP beside their passes\n\n{how}\n\n{markdown_table(header, body)}"
 
@@ -172,7 +172,7 @@ def single_table(values):
             own = f"{1000 * statistics.median(found['ours']):.2f}"
             body.append([name, f"`{method}`", own, *(ratio(found, "ours", other) for other in ("gradient", "captum"))])
             print(body[-1], file=sys.stderr, flush=True)
-    header = ["network", "method", "CPU ms", "by the gradient", "by captum"]
+    header = ["network", "method", "CPU ms", "ours / gradient", "ours / captum"]
     how = f"{HOW.format(8 * values.repeats)} {SAMPLES} samples or points."
     return f"# Calls of one input\n\n{how}\n\n{markdown_table(header, body)}"
 
@@ -191,7 +191,7 @@ def first_table(values):
                 ratios = [ratio(found, "ours", other) for other in ("live", "peer")]
                 body.append([name, f"`{method}`", own, *ratios])
                 print(body[-1], file=sys.stderr, flush=True)
-    header = ["network", "method", "CPU s", "by the live gradient", "by captum or zennit"]
+    header = ["network", "method", "CPU s", "ours / live gradient", "ours / captum or zennit"]
     how = (
         f"{HOW.format(values.repeats)} Without loading; zennit's is that of LRP. The live gradient is a compiled one "
         "of the Keras network, the least that TensorFlow takes to trace, compile and run two passes."

@@ -46,6 +46,7 @@ def test_levels_double_until_the_number_of_steps():
     assert step_levels(300) == [19, 38, 76, 152, 304] and step_levels(160) == [10, 20, 40, 80, 160]
     assert step_levels(1) == [1, 2, 4, 8, 16]
     assert error_levels(300) == [5, 10, 20, 40, 80, 160, 300] and error_levels(24) == [3, 6, 12, 24]
+    assert {error_levels(steps)[0] for steps in range(6, 400)} == {3, 4, 5, 6}
     assert error_levels(6) == [3, 6] and error_levels(5) == [5] and error_levels(1) == [1]
 
 

@@ -74,14 +74,18 @@ class _TwoSections(ExampleEvaluation):
 
     def sections(self):
         yield Section([], "first section\n")
+        print("the second is computed")
         yield from super().sections()
 
 
-def test_sections_are_printed_once_where_a_later_one_skips_a_method(toy, capsys):
+def test_sections_are_printed_once_and_early_where_a_later_one_skips_a_method(toy, capsys):
     benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
     command = Command(dataclasses.replace(benchmark, evaluation=_TwoSections.load))
     assert cli.execute(command.main, command.flags, "", ["evaluate", "--methods=grad_cam,gradient"]) == 0
-    assert capsys.readouterr().out.count("first section") == 1
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "first section" and first not in others
+    assert others[:2] == ["the second is computed"] * 2  # with the method, and without
+    assert sum("Toy" in line for line in others) == 1
 
 
 class _Identity:

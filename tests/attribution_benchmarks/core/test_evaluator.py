@@ -11,9 +11,9 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM, WRONG_CLASS
-from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter
+from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, ShardedRun
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.explainer import Explainer, Inapplicable
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
 
@@ -233,6 +233,23 @@ def test_only_what_counts_is_explained_and_answers_are_asked_once(model, tmp_pat
     explainer, store = found.evaluator.explainer, ScoreStore(str(tmp_path))
     again = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store, prediction_filter=answers)
     assert again.run(map(unread, Examples(INPUTS).batches(8))).predictions == found.predictions
+
+
+def test_methods_are_checked_where_the_first_inputs_do_not_count(model):
+    def refused(queries):
+        raise BadInput("never")
+
+    last = PredictionFilter(
+        "last", lambda batch: [0] * len(batch), lambda answers, part: (np.array(part.names) == names[-1], None)
+    )
+    (part,) = Examples(INPUTS).batches(30)
+    names, explainer = part.names, Explainer(model, {"gradient": attribution.METHODS["gradient"], "no": (refused, {})})
+    run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, prediction_filter=last)
+    run.predictions.append(dict.fromkeys(names, 0))
+    sharded = ShardedRun("all", run, range(30), 8, lambda rows, size: Examples(INPUTS).batches(size, rows))
+    with pytest.raises(Inapplicable) as error:
+        sharded.check_methods()
+    assert error.value.refused == {"no": "never"}
 
 
 def test_controls_of_methods_and_controls_without_a_network(model):
