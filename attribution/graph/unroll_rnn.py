@@ -334,7 +334,8 @@ class _Step:
         alone = tf.compat.v1.GraphDef()
         alone.CopyFrom(self._body.graph.graph_def)
         for node in alone.node:
-            if "_gradient_op_type" in node.attr:
+            # Relevance is computed in single precision, a function in the types that it was traced with.
+            if "_gradient_op_type" in node.attr or self._body.graph.dtype(node.name) in (tf.float16, tf.bfloat16):
                 raise UnknownError(_JOINED)
             if node.name in specs:
                 set_placeholder(node, specs[node.name].dtype, specs[node.name].shape)
