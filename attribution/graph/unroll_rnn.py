@@ -312,13 +312,15 @@ class _Step:
         dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
         if place is None:
             return tf.TensorSpec(self._shape_of_item(name), dtype)
+        tensor = self._loop.input[place]
         if body.results[place].removesuffix(":0") != name and place not in self._counters:
+            tensor = f"{self._loop.name}:{place}"  # the first state may have fewer rows
             following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
             if following.op not in _STATES or not self._may_enter(name):
                 raise UnknownError(_JOINED)
         if dtype == tf.variant:
             raise UnknownError(_JOINED)
-        return tf.TensorSpec(graph.shape(self._loop.input[place]), dtype)
+        return tf.TensorSpec(graph.shape(tensor), dtype)
 
     def _shape_of_item(self, name: str) -> tf.TensorShape:
         """Return the shape of what is read from a list that was made from a tensor."""
@@ -349,7 +351,7 @@ class _Step:
         if key not in _STEPS:
             options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
             with tf.init_scope():
-                _STEPS[key] = tf.function(step, [*specs.values()], **options).get_concrete_function()
+                _STEPS.setdefault(key, tf.function(step, [*specs.values()], **options).get_concrete_function())
         traced = _STEPS[key]
         self._unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
         call = tf.compat.v1.NodeDef(op=CALLS[0])

@@ -121,6 +121,13 @@ def test_only_an_lstm_written_by_hand_is_replaced(kind, tmp_path):
     assert (fuse_lstm.fuse_lstm(graph) is graph) == (kind != "LSTM")
 
 
+def test_steps_from_one_state_for_all_inputs_are_explained(tmp_path):
+    model = written(tmp_path, "one state for all")
+    x = np.random.default_rng(3).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
+    together, *alone = (attribution.explain("deeplift", model, one, 1) for one in (x, x[:1], x[1:2], x[2:]))
+    np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-6 * np.abs(together).max())
+
+
 def test_xla_keeps_the_loop(tmp_path):
     loaded(L.LSTM(UNITS), tmp_path)
     x = np.random.default_rng(3).normal(size=(2, STEPS, FEATURES)).astype(np.float32)
