@@ -173,7 +173,7 @@ class _Loop:
             node.attr["T"].type = tf.float32.as_datatype_enum
 
     def _runs_through(self, x: str, tensor: str) -> bool:
-        """Return whether a tensor of the condition says that counters are below the length of x, and nothing else."""
+        """Return whether a tensor of the condition is that counters are below the length of x, and nothing else."""
         condition = self._condition.graph
         node = condition.nodes[node_of(condition.skip_identities(tensor))]
         if node.op == "LogicalAnd":
@@ -221,8 +221,11 @@ class _Loop:
         _check({hidden[0], state[0]} <= {x[1], None})  # one state for all inputs is not broadcast
         _check({kernel[1], *(one[0] for one in bias)} == {recurrent[1]} and recurrent[1] == 4 * (recurrent[0] or 0))
         _check(all(self._sized.dtype(tensor) == tf.float32 for tensor in given))
-        # The gradient leaves out those of the weights, which then must not depend on an input.
-        above = self._sized.above(map(node_of, given[3:])) - self._graph.weights.keys()
+        self._check_weights(given[3:])
+
+    def _check_weights(self, given: list[str]) -> None:
+        """Raise ``UnknownError`` if weights depend on an input: the gradient skips the weights."""
+        above = self._sized.above(map(node_of, given)) - self._graph.weights.keys()
         _check(all(self._sized.nodes[name].op != "Placeholder" for name in above))
 
     def _skip(self, tensor: str) -> str:
