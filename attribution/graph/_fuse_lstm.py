@@ -69,13 +69,13 @@ class _Loop:
         _check(source.op == "TensorListFromTensor" and reserved.op == "TensorListReserve")
         given = [source.input[0], self._loop.input[places[1]], self._loop.input[places[2]]]
         given += [self._given(found[name]) for name in ("kernel", "recurrent kernel", "bias") if name in found]
-        self._check_shapes(given)
+        self._check_given(given)
         all_steps = found["written"] == found["time"]
         if all_steps:
             _check(self._is_length(reserved.input[1], given[0]))
         else:
             _check(self._body.graph.constant(found["written"]) == 0 and self._value(reserved.input[1]) == 1)
-        _check(self._counts(found["time"]) and self._runs_through(given[0]))
+        _check(self._counts(found["time"]) and self._runs_through(given[0], self._condition.results[0]))
         return self._with_operation(given, places, all_steps)
 
     def _read_cell(self) -> None:
@@ -133,15 +133,16 @@ class _Loop:
             node.attr.clear()
             node.attr["T"].type = tf.float32.as_datatype_enum
 
-    def _runs_through(self, x: str) -> bool:
-        """Return whether the loop continues as long as its counters are below the length of x."""
+    def _runs_through(self, x: str, tensor: str) -> bool:
+        """Return whether a tensor of the condition is that counters are below the length of x, and nothing else."""
         condition = self._condition.graph
-        nodes = condition.nodes.values()
-        _check({node.op for node in nodes} <= {"Placeholder", "Const", "Identity", "Less", "LogicalAnd"})
-        pairs = [map(condition.skip_identities, node.input) for node in nodes if node.op == "Less"]
-        return bool(pairs) and all(
-            self._counts(self._in_body(counter)) and self._is_bound(bound, x) for counter, bound in pairs
-        )
+        node = condition.nodes[node_of(condition.skip_identities(tensor))]
+        if node.op == "LogicalAnd":
+            return all(self._runs_through(x, one) for one in node.input)
+        if node.op != "Less":
+            return False
+        counter, bound = map(condition.skip_identities, node.input)
+        return self._counts(self._in_body(counter)) and self._is_bound(bound, x)
 
     def _is_bound(self, bound: str, x: str) -> bool:
         known = self._condition.graph.constant(bound)
@@ -174,13 +175,20 @@ class _Loop:
         same = shape.op == "Shape" and self._sized.skip_identities(shape.input[0]) == self._sized.skip_identities(x)
         return bool(same and self._value(part.input[1]) == 0)
 
-    def _check_shapes(self, given: list[str]) -> None:
+    def _check_given(self, given: list[str]) -> None:
         """Raise ``UnknownError`` unless the tensors outside the loop are an LSTM's in single precision."""
         x, hidden, state, kernel, recurrent, *bias = map(self._sized.shape, given)
         _check(x.rank == 3 and [one.rank for one in (hidden, state, kernel, recurrent)] == [2] * 4)
+        _check({hidden[0], state[0]} <= {x[1], None})  # one state for all inputs is not broadcast
         _check({kernel[1], *(one[0] for one in bias)} == {recurrent[1]} and recurrent[1] == 4 * (recurrent[0] or 0))
         _check((kernel[0] or _SMALL) * kernel[1] + recurrent.num_elements() <= _SMALL)
         _check(all(self._sized.dtype(tensor) == tf.float32 for tensor in given))
+        self._check_weights(given[3:])
+
+    def _check_weights(self, given: list[str]) -> None:
+        """Raise ``UnknownError`` if weights depend on an input: the gradient skips the weights."""
+        above = self._sized.above(map(node_of, given)) - self._graph.weights.keys()
+        _check(all(self._sized.nodes[name].op != "Placeholder" for name in above))
 
     def _skip(self, tensor: str) -> str:
         """Return the tensor of the body that reaches this one unchanged."""

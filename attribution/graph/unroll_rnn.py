@@ -26,7 +26,7 @@ _LISTS = "whose lists of tensors are not read and written one item a step"
 _STEPS: dict[Any, Any] = {}  # functions of steps by what they compute; a graph finds them by name as long as they live
 # Operations that may use a tensor which enters a step: rules do not join them with what is before the step.
 _ENTRIES = ("MatMul", "Mul", "Select", "SelectV2")
-# Operations that may give a state to the next step: no rule needs to know which of them a factor or a sum comes from.
+# Operations that may give a state to the next step: no rule depends on which of them a factor or a sum comes from.
 _STATES = ("Add", "AddV2", "BiasAdd", "Mul", "Relu", "Select", "SelectV2", "Tanh")
 
 
@@ -312,13 +312,15 @@ class _Step:
         dtype, place = body.graph.dtype(name), body.arguments.index(name) if name in body.arguments else None
         if place is None:
             return tf.TensorSpec(self._shape_of_item(name), dtype)
+        tensor = self._loop.input[place]
         if body.results[place].removesuffix(":0") != name and place not in self._counters:
+            tensor = f"{self._loop.name}:{place}"  # the first state may have fewer rows
             following = body.graph.nodes[node_of(body.graph.skip_identities(body.results[place]))]
             if following.op not in _STATES or not self._may_enter(name):
                 raise UnknownError(_JOINED)
         if dtype == tf.variant:
             raise UnknownError(_JOINED)
-        return tf.TensorSpec(graph.shape(self._loop.input[place]), dtype)
+        return tf.TensorSpec(graph.shape(tensor), dtype)
 
     def _shape_of_item(self, name: str) -> tf.TensorShape:
         """Return the shape of what is read from a list that was made from a tensor."""
@@ -331,11 +333,10 @@ class _Step:
 
     def _define(self, specs: Mapping[str, tf.TensorSpec]) -> tf.compat.v1.NodeDef:
         """Return the node of a call of the function, which is added to the new graph's."""
+        self._check_nodes()
         alone = tf.compat.v1.GraphDef()
         alone.CopyFrom(self._body.graph.graph_def)
         for node in alone.node:
-            if "_gradient_op_type" in node.attr:
-                raise UnknownError(_JOINED)
             if node.name in specs:
                 set_placeholder(node, specs[node.name].dtype, specs[node.name].shape)
         view = GraphView(pure_subgraph(alone, self.outputs, keep=self.inputs))
@@ -348,7 +349,7 @@ class _Step:
         if key not in _STEPS:
             options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
             with tf.init_scope():
-                _STEPS[key] = tf.function(step, [*specs.values()], **options).get_concrete_function()
+                _STEPS.setdefault(key, tf.function(step, [*specs.values()], **options).get_concrete_function())
         traced = _STEPS[key]
         self._unrolling.nodes.library.function.add().CopyFrom(traced.function_def)
         call = tf.compat.v1.NodeDef(op=CALLS[0])
@@ -357,6 +358,12 @@ class _Step:
         call.attr["Tout"].list.type.extend(one.dtype.as_datatype_enum for one in traced.outputs)
         call.attr["_output_shapes"].list.shape.extend(one.shape.as_proto() for one in traced.outputs)
         return call
+
+    def _check_nodes(self) -> None:
+        """Raise ``UnknownError`` if relevance needs a change inside: of custom gradients, or to single precision."""
+        for name, node in self._body.graph.nodes.items():
+            if "_gradient_op_type" in node.attr or self._body.graph.dtype(name) in (tf.float16, tf.bfloat16):
+                raise UnknownError(_JOINED)
 
     def call(self, name: str, inputs: Iterable[str]) -> tf.compat.v1.NodeDef:
         """Return the node of a call."""
@@ -380,7 +387,7 @@ class _Step:
         return sorted(found)
 
     def _may_enter(self, name: str) -> bool:
-        """Return whether no rule needs to know, at any use of a tensor in the step, how it was computed."""
+        """Return whether no rule depends, at any use of a tensor in the step, on how it was computed."""
         graph = self._body.graph
         uses = {user: graph.nodes[user].op for user in graph.uses(name) if user not in {*self.before, *self.after}}
         return all(self._may_enter(user) if kind == "Identity" else kind in _ENTRIES for user, kind in uses.items())

@@ -58,7 +58,7 @@ class OtherGates(L.LSTMCell):
 
     def call(self, inputs, states, training=False):
         hidden, state = states
-        gates = inputs @ self.kernel + hidden @ self.recurrent_kernel + self.bias
+        gates = tf.nn.bias_add(inputs @ self.kernel + hidden @ self.recurrent_kernel, self.bias)
         f, i, candidate, o = tf.split(gates, 4, axis=1)
         state = tf.sigmoid(f) * state + tf.sigmoid(i) * tf.tanh(candidate)
         hidden = tf.sigmoid(o) * tf.tanh(state)
@@ -80,6 +80,51 @@ def test_other_loops_stay(layer, tmp_path):
     graph = loaded(layer(), tmp_path).graph
     assert loops(graph) == 1
     assert fuse_lstm.fuse_lstm(graph) is graph
+
+
+def written(path, kind):
+    """Return a model of a loop, an LSTM but for what its kind says."""
+    generator, module = np.random.default_rng(2), tf.Module()
+    module.weights = [
+        tf.Variable(generator.normal(0, 0.6, (n, 4 * UNITS)), dtype=tf.float32) for n in (FEATURES, UNITS)
+    ]
+
+    @tf.function(input_signature=[tf.TensorSpec([1 if "input" in kind else None, STEPS, FEATURES])], autograph=False)
+    def scores(x):
+        items = tf.TensorArray(tf.float32, STEPS).unstack(tf.transpose(x, [1, 0, 2]))
+        kernel, recurrent = module.weights
+        kernel = kernel * x[0, 0, 0] if "input" in kind else tf.identity(kernel)
+        start = tf.zeros([1 if kind == "one state for all" else tf.shape(x)[0], UNITS])
+
+        def step(time, outputs, hidden, state, _):
+            i, f, c, o = tf.split(items.read(time) @ kernel + hidden @ recurrent, 4, 1)
+            state = tf.sigmoid(f) * state + tf.sigmoid(i) * tf.tanh(c)
+            hidden = tf.sigmoid(o) * tf.tanh(state)
+            return time + 1, outputs.write(time, hidden), hidden, state, time < 1
+
+        def continues(time, *values):
+            return tf.logical_and(time < STEPS, values[-1]) if kind == "early exit" else time < STEPS
+
+        values = 0, tf.TensorArray(tf.float32, STEPS, element_shape=(None, UNITS)), start, start, True
+        shapes = tuple(map(tf.TensorShape, ([], None, (None, UNITS), (None, UNITS), [])))
+        return tf.while_loop(continues, step, values, shapes)[2]
+
+    tf.saved_model.save(module, path, signatures=scores)
+    return attribution.load_model(path)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "early exit", "one state for all", "weights of the input"])
+def test_only_an_lstm_written_by_hand_is_replaced(kind, tmp_path):
+    graph = written(tmp_path, kind).graph
+    assert loops(graph) == 1
+    assert (fuse_lstm.fuse_lstm(graph) is graph) == (kind != "LSTM")
+
+
+def test_steps_from_one_state_for_all_inputs_are_explained(tmp_path):
+    model = written(tmp_path, "one state for all")
+    x = np.random.default_rng(3).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
+    together, *alone = (attribution.explain("deeplift", model, one, 1) for one in (x, x[:1], x[1:2], x[2:]))
+    np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-6 * np.abs(together).max())
 
 
 def test_xla_keeps_the_loop(tmp_path):
