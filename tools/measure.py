@@ -27,9 +27,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 74_931,
+    "lines outside tests": 74_915,
     "files outside tests": 332,
-    "lines of tests": 46_663,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 46_725,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 100,
     "highest complexity": 20,
     "public names": 1_032,

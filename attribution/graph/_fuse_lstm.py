@@ -183,12 +183,6 @@ class _Loop:
         _check({kernel[1], *(one[0] for one in bias)} == {recurrent[1]} and recurrent[1] == 4 * (recurrent[0] or 0))
         _check((kernel[0] or _SMALL) * kernel[1] + recurrent.num_elements() <= _SMALL)
         _check(all(self._sized.dtype(tensor) == tf.float32 for tensor in given))
-        self._check_weights(given[3:])
-
-    def _check_weights(self, given: list[str]) -> None:
-        """Raise ``UnknownError`` if weights depend on an input: the gradient skips the weights."""
-        above = self._sized.above(map(node_of, given)) - self._graph.weights.keys()
-        _check(all(self._sized.nodes[name].op != "Placeholder" for name in above))
 
     def _skip(self, tensor: str) -> str:
         """Return the tensor of the body that reaches this one unchanged."""

@@ -117,7 +117,19 @@ def written(path, kind):
 def test_only_an_lstm_written_by_hand_is_replaced(kind, tmp_path):
     graph = written(tmp_path, kind).graph
     assert loops(graph) == 1
-    assert (fuse_lstm.fuse_lstm(graph) is graph) == (kind != "LSTM")
+    assert (fuse_lstm.fuse_lstm(graph) is graph) == (kind in ("early exit", "one state for all"))
+
+
+def test_weights_that_depend_on_the_input_have_a_gradient(tmp_path):
+    model, live = written(tmp_path, "weights of the input"), tf.saved_model.load(tmp_path)
+    x = tf.constant(np.random.default_rng(3).normal(size=(1, STEPS, FEATURES)), tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        (scores,) = live.signatures["serving_default"](x=x).values()
+        score = scores[0, 1]
+    expected = tape.gradient(score, x).numpy()
+    found = attribution.explain("gradient", model, x.numpy(), 1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_steps_from_one_state_for_all_inputs_are_explained(tmp_path):
