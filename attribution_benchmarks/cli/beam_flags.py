@@ -108,7 +108,7 @@ def parallel_map_from_flags(
     """Return a context with the ``ParallelMap`` that a command's flags describe.
 
     ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
-    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` as ``_check_beam_flags``,
+    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` if they contradict each other,
     or if ``claim`` is on a file system that cannot be mounted.
     """
     from attribution_benchmarks.beam.parallel_map import BeamMap, local_map
