@@ -17,8 +17,8 @@ networks says which one is replaced.
 In benchmarks with a map error Integrated Gradients takes as many points as this estimated error of its maps needs, with
 --exhaustive all.
 
-Cost: 41 CPU minutes with --exhaustive without parts and sequences, 4 for all with --quick. Evaluations run in parallel,
-one on each core (--jobs).
+Cost: 33 CPU minutes, 4 with --quick; 41 with --exhaustive without parts and sequences. Evaluations run in parallel, one
+on each core (--jobs).
 """
 
 from __future__ import annotations
