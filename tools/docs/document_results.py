@@ -1,4 +1,4 @@
-"""Write the matrix and the shares of docs/results.md from a complete report, and its tables of more networks.
+"""Write the tables of docs/results.md and docs/baseline_shares.csv from a complete report.
 
     python scripts/reproduce_tables.py --output_dir=report --exhaustive
     python -m tools.docs.document_results report
@@ -17,7 +17,7 @@ Cost: seconds, and the report.
 
 from __future__ import annotations
 
-import itertools
+import csv
 import json
 import pathlib
 import re
@@ -38,6 +38,12 @@ MORE = {  # part of the page, and its columns
     "xai_tris": ("tetrominoes", ("distance", "rank", "signs", "mask")),
 }
 OWN = ("random_weights", "wrong_class", "permuted_question")  # the method's own maps under a control condition
+SHARES = ("baseline", "method", "column", "share_percent", "low", "high")
+KINDS: dict[str, Callable[[str], bool]] = {  # name of a kind of baseline -> whether it has a baseline
+    "random weights": lambda kind: kind == "random_weights",
+    "wrong class": lambda kind: kind == "wrong_class",
+    "no network": lambda kind: kind not in OWN,
+}
 
 
 def matrix_tables(text: str) -> dict[str, str]:
@@ -59,26 +65,31 @@ def _scored(text: str) -> list[list[str]]:
     return [row[: 1 + len(COLUMNS)] for row in rows if set(row[1 : 1 + len(COLUMNS)]) != {"–"}]
 
 
-def share_table(rows: Sequence[Mapping], is_shown: Callable[[str], bool]) -> str:
-    """Return the largest share of each method's score, in percent, that baselines of some kinds reach."""
+def share_rows(rows: Sequence[Mapping]) -> list[list[str]]:
+    """Return ``SHARES`` of each score: what the strongest baseline of each kind reaches, in percent."""
     names = titles(list(map(benchmark_named, REPORTED)))
     labels = dict(zip(dict.fromkeys(row["column"] for row in rows), COLUMNS, strict=False))
-    shares: dict[str, dict[str, str]] = {column: {} for column in labels}
-    for row in rows:
-        if row["column"] in labels and (share := _largest_share(row, is_shown)):
-            shares[row["column"]][row["method"]] = share
-    shares = {column: of_methods for column, of_methods in shares.items() if of_methods}
-    methods = dict.fromkeys(itertools.chain(*shares.values()))
-    body = [[names[name], *(column.get(name, "–") for column in shares.values())] for name in methods]
-    return markdown_table(["method", *map(labels.get, shares)], body)
+    return [
+        [baseline, names[row["method"]], labels[row["column"]], *_percent(one)]
+        for baseline, is_shown in KINDS.items()
+        for row in rows
+        if row["column"] in labels and (one := _strongest(row, is_shown))
+    ]
 
 
-def _largest_share(row: Mapping, is_shown: Callable[[str], bool]) -> str:
+def _strongest(row: Mapping, is_shown: Callable[[str], bool]) -> Mapping | None:
     known = [one for one in row.get("baselines", ()) if is_shown(one["kind"]) and one["share"] is not None]
-    if not known:
+    return max(known, key=lambda each: each["share"], default=None)
+
+
+def _percent(baseline: Mapping) -> list[str]:
+    return [f"{100 * baseline[end]:.0f}" for end in ("share", "low", "high")]
+
+
+def _largest_share(row: Mapping) -> str:
+    if not (strongest := _strongest(row, bool)):
         return ""
-    one = max(known, key=lambda each: each["share"])
-    share, low, high = (f"{100 * one[end]:.0f}" for end in ("share", "low", "high"))
+    share, low, high = _percent(strongest)
     return f"{share} ({low}–{high})"
 
 
@@ -118,7 +129,7 @@ def _networks(row: Mapping) -> int:
 def _score_cells(row: Mapping, label: str, room: bool) -> list[str]:
     share = f"{100 * row['headroom_share']:.0f}" if "headroom_share" in row else "–"
     digits = 1 if label.endswith("%") else 3
-    return [f"{row['value']:.{digits}f}{_mark(row)}", _largest_share(row, bool), share][: 2 + room]
+    return [f"{row['value']:.{digits}f}{_mark(row)}", _largest_share(row), share][: 2 + room]
 
 
 def _mark(row: Mapping) -> str:
@@ -126,19 +137,16 @@ def _mark(row: Mapping) -> str:
 
 
 def main(report: str) -> None:
-    """Replace the parts of docs/results.md that are between their comments."""
+    """Replace the parts of docs/results.md that are between their comments, and write the shares of a report."""
     tables = pathlib.Path(report, "tables")
     rows = json.loads((tables / "matrix.json").read_text("utf-8"))["rows"]
     if max(map(_networks, rows)) > TRAINED:
         part, labels = MORE[rows[0]["benchmark"]]
         replace_parts(PAGE, {part: network_table(rows, labels)})
         return
-    parts = matrix_tables((tables / "matrix.md").read_text("utf-8")) | {
-        "random weights": share_table(rows, lambda kind: kind == "random_weights"),
-        "wrong class": share_table(rows, lambda kind: kind == "wrong_class"),
-        "no network": share_table(rows, lambda kind: kind not in OWN),
-    }
-    replace_parts(PAGE, parts)
+    replace_parts(PAGE, matrix_tables((tables / "matrix.md").read_text("utf-8")))
+    with open(PAGE.with_name("baseline_shares.csv"), "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([SHARES, *share_rows(rows)])
 
 
 if __name__ == "__main__":
