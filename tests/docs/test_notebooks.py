@@ -1,38 +1,20 @@
-"""The notebooks run from the first cell to the last, and the outputs kept in them are what they compute.
+"""The notebooks of docs/tutorials are complete, and what they use of this project exists.
 
-The one that trains a network runs with ``-m exhaustive``; tests/docs/test_own_models.py has the page on the same.
-docs/tutorials needs packages with weights: of its notebooks only the calls of this project are checked.
+They need packages with weights, so they are not run here.
 """
 
 import ast
 import importlib
-import importlib.util
 import pathlib
 import re
 
 import nbformat
-import numpy as np
 import pytest
 
 import attribution
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-# Absolute; what is printed is rounded. A network that is trained on another processor is another one, by a little.
-TOLERANCE = {"first_steps": 0.11, "own_model": 4.0}
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
-
-
-def run_notebooks():
-    specification = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "docs" / "notebooks.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(params=sorted(TOLERANCE))
-def kept(request):
-    return nbformat.read(ROOT / "docs" / f"{request.param}.ipynb", as_version=4)
 
 
 def texts(cell):
@@ -46,41 +28,13 @@ def pictures(cell):
     return [one for one in cell.get("outputs", []) if {"image/png", "image/jpeg"} & one.get("data", {}).keys()]
 
 
-@pytest.mark.parametrize("name", ["first_steps", "own_model"])
-def test_what_is_kept_is_what_is_computed(name):
-    path = ROOT / "docs" / f"{name}.ipynb"
-    kept, computed = nbformat.read(path, as_version=4), run_notebooks().executed(path)
-    nbformat.validate(kept)
-    for before, after in zip(kept.cells, computed.cells, strict=True):
-        assert before.source == after.source
-        assert len(pictures(before)) == len(pictures(after))
-        assert len(texts(before)) == len(texts(after))
-        for old, new in zip(texts(before), texts(after), strict=True):
-            assert NUMBER.sub("#", old).split() == NUMBER.sub("#", new).split()
-            np.testing.assert_allclose(
-                [float(number) for number in NUMBER.findall(new)],
-                [float(number) for number in NUMBER.findall(old)],
-                atol=TOLERANCE[name],
-            )
-
-
-def test_nothing_but_results_is_kept(kept):
-    """No warnings of libraries, no path of the machine that ran it."""
-    only_results(kept)
-
-
 def only_results(kept):
+    """Check that no warning of a library and no path of the machine that ran it is stored."""
     outputs = [output for cell in kept.cells for output in cell.get("outputs", [])]
     assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
     assert sum(len(pictures(cell)) for cell in kept.cells) >= 1
     for cell in kept.cells:
         assert not re.search(r"/tmp/|/home/|/root/", "".join(texts(cell)) if cell.cell_type == "code" else "")
-
-
-def test_the_methods_scored_are_all_in_the_table(kept):
-    printed = "\n".join(texts(cell)[0] for cell in kept.cells if cell.cell_type == "code")
-    for title in ("Vanilla Gradient", "sharpened", "True template position"):
-        assert sum(line.startswith(title + " ") for line in printed.splitlines()) == 1
 
 
 def code_of(notebook):

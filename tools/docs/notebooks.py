@@ -1,10 +1,8 @@
-"""Run the notebooks of docs/ from the first cell to the last and save their outputs; show them on the site.
+"""Run notebooks of docs/tutorials from the first cell to the last and save their outputs; show them on the site.
 
-    python tools/docs/notebooks.py   # all of them
-    python tools/docs/notebooks.py docs/own_model.ipynb
+    python tools/docs/notebooks.py docs/tutorials/imagenet.ipynb
 
-Those of docs/tutorials need further packages, which they name, and run only by their path.
-``tests/docs/test_notebooks.py`` checks that the saved outputs are what the cells compute.
+They need further packages, which they name.
 
 This file is also a hook of mkdocs: every notebook is a page of the site, with the outputs that it stores. The page
 docs/NAME.md of docs/NAME.ipynb exists while the site is built, and the navigation in mkdocs.yml lists it. Links to
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs"
 _LARGE = 500_000  # bytes of a PNG, as of photographs
 _WIDTH = 1120  # of the JPEG that takes its place
 _WIDEST_FENCE = "`" * 5
@@ -104,6 +101,6 @@ def _output(output: dict) -> str:
 if __name__ == "__main__":
     import nbformat
 
-    for argument in sys.argv[1:] or sorted(FOLDER.glob("*.ipynb")):
+    for argument in sys.argv[1:]:
         nbformat.write(executed(pathlib.Path(argument)), argument)
         print(argument)
