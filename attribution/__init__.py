@@ -19,7 +19,7 @@ from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot
 from attribution.tensorflow_log import quiet_tensorflow
 
-__version__ = "0.4.0"  # setup.py reads it here
+__version__ = "0.5.0"  # setup.py reads it here
 
 __all__ = [
     "METHODS",
