@@ -23,9 +23,9 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
     from attribution_benchmarks.beam.pipeline import DASK, pipeline_of
     from attribution_benchmarks.exact import evaluate
 
-    assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 4
+    assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 3
     (python, option, module, *arguments), on_dask = (
-        shlex.split(COMMANDS[place].replace("\\\n", " ")) for place in (1, 3)
+        shlex.split(COMMANDS[place].replace("\\\n", " ")) for place in (1, 2)
     )
     assert (python, option, module) == ("python", "-m", "attribution_benchmarks.exact.evaluate")
     assert on_dask == [python, option, module, *arguments, "--", "--runner=DaskRunner"]
@@ -42,25 +42,6 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
         store.rename(tmp_path / f"scores{len(found)}")
         assert [one["blocks"] for one in told] == ([3] if len(found) == 1 else [])
     assert found[0] == found[1] and len(found[0][1]) > 10
-
-
-def test_the_data_have_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("apache_beam")
-    python, file, *arguments = shlex.split(COMMANDS[2])
-    assert python == "python"
-    specification = importlib.util.spec_from_file_location("construct", ROOT / file)
-    script = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(script)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
-    found = []
-    for given in (arguments, [*(one for one in arguments if not re.match("--(runner|workers)", one)), "--jobs=1"]):
-        assert execute(script.main, script.FLAGS, script.__doc__, ["construct", *given]) == 0
-        made = sorted(path for path in (tmp_path / "my_sets").rglob("*") if path.is_file())
-        found.append([(path.relative_to(tmp_path), path.read_bytes()) for path in made])
-        (tmp_path / "my_sets").rename(tmp_path / f"sets{len(found)}")
-    assert found[0] == found[1] and len(found[0]) > 300
-    capsys.readouterr()
 
 
 def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
