@@ -31,7 +31,6 @@ LEAST = {  # commands on a page
     "docs/results.md": 2,
     "docs/scale.md": 4,
     "docs/serving.md": 8,
-    "docs/which_metric.md": 2,
     "scripts": 25,
 }
 # Why commands are left out -> how they begin.
@@ -81,8 +80,6 @@ LEFT_OUT = {
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
         "python -m attribution.inspect --model=torch_network",
     ],
-    "20 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
-    "25 networks: half a CPU hour": ["python -m tools.docs.exact_truth --measure"],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",
