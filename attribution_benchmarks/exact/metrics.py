@@ -34,7 +34,9 @@ def shapley_values_of_network(
     members = coalitions(inputs.shape[1])
     parts = np.where(members, inputs[:, np.newaxis], 0).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
     worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
-    return shapley_values(np.take_along_axis(worth, np.asarray(targets)[:, np.newaxis, np.newaxis], axis=2)[..., 0])
+    # Of all outputs together: rounding orders features worth nothing, and rank correlations see their order.
+    found = shapley_values(np.moveaxis(worth, 2, 1))
+    return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
 
 
 @memoize_last
