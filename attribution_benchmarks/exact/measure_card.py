@@ -14,6 +14,7 @@ import io
 import pathlib
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -26,8 +27,7 @@ from attribution.errors import BadInput, described, listed, shortened
 from attribution.model_paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.exact._metric_scores import Counted, batch_for, seed_of
-from attribution_benchmarks.exact.known_networks import ENDS, KnownNetwork, known_networks
+from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks
 from attribution_benchmarks.metrics import cards
 from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card
 from attribution_benchmarks.metrics.in_domain import Deletions
@@ -42,6 +42,8 @@ _LEVELS = 64  # of a map's values; a power of two, and at least the number of po
 _TIE = 2.0**-20  # what breaks ties: less than a level, exact in single precision
 _EQUAL = 1e-4  # of the spread of scores: rounding
 _NEAR = 1e-3  # the same for ``_TIE``, which moves values, too
+_FINE = 100 / np.pi  # parts of the largest value of a map; no simple fraction of it is near the half of one
+_SMOOTHING = 1.5  # standard deviation, in positions
 
 _Make = Callable[[np.ndarray], np.ndarray]  # (N, positions...) -> (N, positions...)
 
@@ -57,16 +59,22 @@ def _levelled(exact: np.ndarray) -> np.ndarray:
     return np.asarray(np.round(ratio(exact, np.broadcast_to(largest, exact.shape), 0.0) * _LEVELS) / _LEVELS)
 
 
+def _seed_of(values: np.ndarray) -> int:
+    """Return a number of a map: the same on processors that round it in another way."""
+    largest = np.abs(values).max() or 1.0
+    return zlib.crc32(np.round(values / largest * _FINE).astype(np.int64).tobytes())
+
+
 def _positive(exact: np.ndarray) -> np.ndarray:
     """Return maps of distinct positive levels in random order, which depends on the exact map."""
     count = exact[0].size
-    drawn = [np.random.default_rng(seed_of(one)).permutation(count) + 1 for one in exact]
+    drawn = [np.random.default_rng(_seed_of(one)).permutation(count) + 1 for one in exact]
     return np.reshape(drawn, exact.shape) / _LEVELS
 
 
 def _random(exact: np.ndarray) -> np.ndarray:
     """Return ``_positive`` with random signs."""
-    drawn = [np.random.default_rng([1, seed_of(one)]).random(one.shape) < 0.5 for one in exact]
+    drawn = [np.random.default_rng([1, _seed_of(one)]).random(one.shape) < 0.5 for one in exact]
     return np.where(drawn, 1.0, -1.0) * _positive(exact)
 
 
@@ -83,6 +91,12 @@ def _untied(exact: np.ndarray, sign: int) -> np.ndarray:
 def _permuted(values: np.ndarray) -> np.ndarray:
     order = np.random.default_rng(2).permutation(values[0].size)
     return flat(values)[:, order].reshape(values.shape)
+
+
+def _smoothed(exact: np.ndarray) -> np.ndarray:
+    from scipy.ndimage import gaussian_filter
+
+    return np.asarray(gaussian_filter(exact, (0, *[_SMOOTHING] * (exact.ndim - 1))))
 
 
 BASES: Mapping[str, _Make] = MappingProxyType(
@@ -106,7 +120,7 @@ _MAPS: Mapping[str, _Make] = MappingProxyType(
         "random": _random,
         "constant": np.ones_like,
         "zero": np.zeros_like,
-        "smoothed": lambda exact: ENDS["smoothed"][1](exact, exact, None),
+        "smoothed": _smoothed,
         "absolute": np.abs,
     }
 )
@@ -122,7 +136,27 @@ class _Explained:
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         """Return the maps of a batch, (N, positions...) float64, of this model or another."""
-        return self.make(self.network.exact(batch, model)[0])
+        return self.make(self.network.exact(batch, model))
+
+
+class _Counted:
+    """Counts what a metric queries: scores of inputs, and explanations."""
+
+    def __init__(self, network: KnownNetwork, explain: Any):
+        self.network, self.explain, self.model = network, explain, network.model
+        self.passes, self.explanations = 0, 0
+
+    def passes_of_classes(self, inputs: Any) -> np.ndarray:
+        self.passes += len(inputs)
+        return self.network.scores(inputs)
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        self.passes += len(inputs)
+        return np.asarray(self.explain.scores(inputs))
+
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        self.explanations += len(batch)
+        return np.asarray(self.explain(batch, model))
 
 
 class Trial:
@@ -135,9 +169,11 @@ class Trial:
         self._found: dict[tuple, np.ndarray] = {}
 
     def batch(self, seed: object = "card") -> Batch:
-        """Return the network's inputs, with names that depend on a seed."""
+        """Return the network's inputs, with names that depend on a seed: the metric's random numbers depend on them."""
         if seed not in self._batches:
-            self._batches[seed] = batch_for(self.metric, self.network, seed)
+            batch = self.network.batch if self.measure.needs_explainer else self.network.of_classes
+            seeds = [f"{key} {seed}" for key in batch.truth["key"]]
+            self._batches[seed] = dataclasses.replace(batch, seeds=seeds)
         return self._batches[seed]
 
     def scores(self, make: _Make, seed: object = "card") -> np.ndarray:
@@ -165,7 +201,7 @@ class Trial:
     def cost(self) -> tuple[float, float, float]:
         """Return passes of a first map of each input, of a second one, and further maps of the first."""
         batch, explained = self.batch("cost"), [_Explained(self.network, make) for make in (_random, _positive)]
-        counted = Counted(self.network, explained[0])
+        counted = _Counted(self.network, explained[0])
         queries = counted if self.measure.needs_explainer else counted.passes_of_classes
         found = []
         for one in explained:

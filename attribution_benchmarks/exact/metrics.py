@@ -31,22 +31,12 @@ def shapley_values_of_network(
     ``inputs`` are (N, features), at most twelve features, ``targets`` (N,) int. ``scores(inputs)`` returns (M,
     classes); it is called with 2^features inputs for each input.
     """
-    found = shapley_values_of_outputs(inputs, scores)
-    return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
-
-
-def shapley_values_of_outputs(
-    inputs: np.ndarray, scores: Callable[[np.ndarray], np.ndarray], absent: np.ndarray | float = 0.0
-) -> np.ndarray:
-    """Return the Shapley values of all outputs, (N, outputs, features) float64; see ``shapley_values_of_network``.
-
-    ``absent`` are the values of absent features, which broadcast to (N, features).
-    """
     members = coalitions(inputs.shape[1])
-    others = np.broadcast_to(absent, inputs.shape)[:, np.newaxis]
-    parts = np.where(members, inputs[:, np.newaxis], others).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
+    parts = np.where(members, inputs[:, np.newaxis], 0).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
     worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
-    return shapley_values(np.moveaxis(worth, 2, 1))
+    # Of all outputs together: rounding orders features worth nothing, and rank correlations see their order.
+    found = shapley_values(np.moveaxis(worth, 2, 1))
+    return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
 
 
 @memoize_last

@@ -123,41 +123,18 @@ class HiddenUnits:
         found: np.ndarray = np.maximum(flat @ self.weights + self.biases, 0) @ self.outputs + self.constant
         return found
 
-    def shapley_values(
-        self,
-        inputs: np.ndarray,
-        targets: np.ndarray,
-        absent: np.ndarray | float = 0.0,
-        spread: np.ndarray | float = 0.0,
-    ) -> np.ndarray:
-        """Return the exact Shapley values of each input's target, of the shape of the inputs, float64.
-
-        Absent values are ``absent``, which broadcasts to the inputs. Where ``spread``, (N,), is above 0, they are
-        independent normal variables of these means and this standard deviation, over which units are averaged in
-        closed form.
-        """
+    def shapley_values(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return the exact Shapley values of each input's target, of the shape of the inputs, float64."""
         flat = np.asarray(inputs, np.float64).reshape(len(inputs), -1)
-        others = np.broadcast_to(absent, np.shape(inputs)).reshape(flat.shape)
-        spreads, found = np.broadcast_to(spread, len(flat))[:, np.newaxis], np.zeros(flat.shape)
+        found = np.zeros(flat.shape)
         for unit in range(self.weights.shape[1]):
             read, scale = np.flatnonzero(self.weights[:, unit]), self.outputs[unit, targets]
             rows = np.flatnonzero(scale)
             if len(read) and len(rows):
-                weights, members = self.weights[read, unit], coalitions(len(read))
-                base, parts = (values[np.ix_(rows, read)] * weights for values in (others, flat))
-                sums = base.sum(axis=1, keepdims=True) + (parts - base) @ members.T + self.biases[unit]
-                worth = _mean_of_rectified(sums, spreads[rows] * np.sqrt(~members @ weights**2))
+                parts = flat[np.ix_(rows, read)] * self.weights[read, unit]
+                worth = np.maximum(parts @ coalitions(len(read)).T + self.biases[unit], 0)
                 found[np.ix_(rows, read)] += scale[rows, np.newaxis] * shapley_values(worth)
         return found.reshape(np.shape(inputs))
-
-
-def _mean_of_rectified(means: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """Return the mean of relu(z) for normal z of some means and standard deviations, which broadcast."""
-    from scipy.special import ndtr
-
-    z = np.divide(means, spreads, out=np.zeros(np.broadcast(means, spreads).shape), where=spreads > 0)
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return np.where(spreads > 0, means * ndtr(z) + spreads * density, np.maximum(means, 0))
 
 
 def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:

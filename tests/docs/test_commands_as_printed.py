@@ -30,7 +30,6 @@ LEAST = {  # commands on a page
     "docs/results.md": 2,
     "docs/scale.md": 3,
     "docs/serving.md": 8,
-    "docs/which_metric.md": 2,
     "scripts": 25,
 }
 # Why commands are left out -> how they begin.
@@ -77,7 +76,6 @@ LEFT_OUT = {
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
         "python -m attribution.inspect --model=torch_network",
     ],
-    "20 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",

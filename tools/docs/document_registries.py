@@ -2,45 +2,44 @@
 
     python -m tools.docs.document_registries
 
-The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``; the cards are those of
-``measure_cards.py``.
+docs/metrics.csv has the evaluation cards, which ``measure_cards.py`` measures.
 
 Cost: seconds.
 """
 
 from __future__ import annotations
 
+import csv
 import inspect
-import json
+import io
 import re
-from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from attribution.files import atomic_write
-from attribution.methods.method import Method
+from attribution.methods.method import DETERMINISTIC, Method
 from attribution.methods.registry import METHODS
 from attribution_benchmarks import metrics
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.tables import markdown_table
 from attribution_benchmarks.exact.measure_card import CHANGES
-from attribution_benchmarks.exact.meta_evaluation import retest
-from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card, cards
+from attribution_benchmarks.metrics.cards import Card, cards
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from tools.docs.page_parts import ROOT
 
-RELIABILITY = ROOT / "docs" / "which_metric.json"
-EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
-_AS_GOOD = {"random": "random", "zero": "zeros", "smoothed": "smoothed", "absolute": "unsigned"}
 METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics of: a module, another}" are sheets
+BENCHMARKS = ("svea", "bim", "clevr_xai", "exact")  # whose metrics are in the table of cards
+RANGED = ("exact", "random", "constant", "zero")  # maps whose least and greatest scores it has
+AS_GOOD = ("random", "zero", "smoothed", "absolute")  # maps that are compared with the exact one
 
 
 def main() -> None:
-    """Write the pages."""
-    measured = json.loads(RELIABILITY.read_text(encoding="utf-8"))["metrics"]
-    for name, text in (("methods", methods_page()), ("metrics", metrics_page(measured))):
-        atomic_write(ROOT / "docs" / f"{name}.md", text)
+    """Write the pages and the table of cards."""
+    for name, text in (
+        ("methods.md", methods_page()), ("metrics.md", metrics_page()), ("metrics.csv", table_of_cards())
+    ):  # fmt: skip
+        atomic_write(ROOT / "docs" / name, text)
 
 
 def methods_page() -> str:
@@ -66,8 +65,7 @@ def _section(method: Method) -> str:
         "Parameters": defaults,
         "Sum of a map": method.sum_law.formula if method.sum_law else None,
         "Needs": method.card.requirements,
-        "Cost per input": method.card.cost,
-        "Randomness": method.card.randomness,
+        "Randomness": None if method.card.randomness == DETERMINISTIC else method.card.randomness,
         "Known weaknesses": method.card.weaknesses,
         "Source": method.card.citation,
     }
@@ -76,69 +74,15 @@ def _section(method: Method) -> str:
     return "".join([f"\n## {method.name}\n\n{summary}\n\n", *lines])
 
 
-def metrics_page(measured: Mapping[str, Mapping]) -> str:
-    """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
-    libraries = metrics.of_libraries
-    header = ["name", "metric", "better", "range", "cost", "retest"]
-    text = METRICS_TEMPLATE.read_text("utf-8")
-    for name, value in {
-        "example": EXAMPLE,
-        "quantus": _quoted(libraries.QUANTUS_NAMES),
-        "xplique": _quoted(libraries.XPLIQUE_NAMES),
-        "xplique_install": libraries.XPLIQUE_INSTALL,
-        "table": _table(header, [_row(metric, measured) for metric in METRIC_REGISTRY.values()]),
-        "invariances": _invariances(),
-        "values": _values(),
-    }.items():
-        text = text.replace(f"{{{name}}}", value)
-    return re.sub(r"^{metrics of: (.+)}$", _sheets, text, flags=re.MULTILINE)
-
-
-def _row(metric: Metric, measured: Mapping[str, Mapping]) -> list[str]:
-    again = retest(measured[metric.name]) if metric.name in measured else ""
-    return [f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost, again]
-
-
-def _shown_cards() -> dict[str, Card]:
-    """Return the cards by name, each once: three benchmarks share the metrics of ``exact``."""
-    return {name: card for name, card in cards().items() if not name.startswith(("xai_units:", "xai_tris:"))}
-
-
-def _linked(name: str) -> str:
-    return f"[`{name}`](#{name})" if name in METRIC_REGISTRY else f"`{name}`"
-
-
-def _invariances() -> str:
-    signs = {SAME: "=", MIRRORED: "±", CHANGED: "", UNDEFINED: "none"}
-    header = ["metric", "+ c", "· c", "· -c", "order of magnitudes kept", "order kept", "absolute", "positive part",
-              "moved", "equal values"]  # fmt: skip
+def metrics_page() -> str:
+    """Return the metrics by module, with what each one cannot see, as a Markdown page."""
     rows = [
-        [
-            _linked(name),
-            *(signs[card.changes[change]] + "*" * (change in card.undefined) for change in CHANGES),
-            card.ties,
-        ]
-        for name, card in _shown_cards().items()
+        [f"[`{one.name}`](#{one.name})", one.title, one.better, _range(one), one.cost, cards()[one.name].phrase]
+        for one in METRIC_REGISTRY.values()
     ]
-    return _table(header, rows)
-
-
-def _values() -> str:
-    header = ["metric", "exact", "random", "constant", "zeros", *(f"{kind} as good" for kind in _AS_GOOD.values()),
-              "removed get", "random numbers", "passes, images", "vectors", "maps"]  # fmt: skip
-    return _table(header, [_of_values(name, card) for name, card in _shown_cards().items()])
-
-
-def _of_values(name: str, card: Card) -> list[str]:
-    ends = [card.ranges[kind] for kind in ("exact", "random", "constant", "zero")]
-    good = [f"{100 * card.as_good[kind]:.0f} %" if kind in card.as_good else "" for kind in _AS_GOOD]
-    shared = "†" if card.shared else ""
-    passes = [f"{card.passes[kind]:g}{shared}" if card.passes.get(kind) else "" for kind in ("images", "vectors")]
-    return [
-        _linked(name), *("" if each is None else f"{each[0]:.2g} to {each[1]:.2g}" for each in ends), *good,
-        card.removed, f"{100 * card.noise:.0f} %" if card.noise else "", *passes,
-        f"{card.explanations:g}" if card.explanations else "",
-    ]  # fmt: skip
+    table = _table(["name", "metric", "better", "range", "cost", "card"], rows)
+    text = METRICS_TEMPLATE.read_text("utf-8").replace("{table}", table)
+    return re.sub(r"^{metrics of: (.+)}$", _sheets, text, flags=re.MULTILINE)
 
 
 def _sheets(line: re.Match[str]) -> str:
@@ -147,12 +91,16 @@ def _sheets(line: re.Match[str]) -> str:
     return "\n\n".join(_sheet(metric) for module in modules for metric in module.METRICS)
 
 
-def _table(header: list[str], body: list[list[str]]) -> str:
-    return markdown_table(header, body).rstrip("\n")
+def _sheet(metric: Metric) -> str:
+    return f"""<a id="{metric.name}"></a>
 
+### {metric.title}, `{metric.name}`
 
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
+{metric.about}
+
+- **Chance:** {metric.chance}
+- **Limitations:** {metric.criticism}
+- **Source:** {metric.source}"""
 
 
 def _range(metric: Metric) -> str:
@@ -162,20 +110,43 @@ def _range(metric: Metric) -> str:
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 
-def _sheet(metric: Metric) -> str:
-    card = cards()[metric.name]
-    return f"""<a id="{metric.name}"></a>
+def table_of_cards() -> str:
+    """Return what the cards of metrics have, a row for each, as CSV."""
+    shown = {name: card for name, card in cards().items() if name in METRIC_REGISTRY or _benchmark(name) in BENCHMARKS}
+    rows = [_of_card(name, card) for name, card in shown.items()]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
-### {metric.title}, `{metric.name}`
 
-{metric.about}
+def _benchmark(name: str) -> str:
+    return name.partition(":")[0]
 
-- **Source.** {metric.source}
-- **Range.** {_range(metric)}; {metric.better} is better
-- **Cost.** {metric.cost}
-- **A random map gets** {metric.chance}
-- **Limitations.** {metric.criticism}
-- **Card.** {card.phrase[0].upper()}{card.phrase[1:]}. {" ".join(card.cautions())}"""
+
+def _of_card(name: str, card: Card) -> dict[str, str]:
+    """Return the cells of a card by column."""
+    ends = {f"{kind} map": card.ranges[kind] for kind in RANGED}
+    return {
+        "metric": name,
+        "better": card.better,
+        "card": card.phrase,
+        **{change: card.changes[change] + " *" * (change in card.undefined) for change in CHANGES},
+        "equal values": card.ties,
+        **{kind: f"{each[0]:.2g} to {each[1]:.2g}" if each else "" for kind, each in ends.items()},
+        **{f"{kind} as good, %": f"{100 * card.as_good[kind]:.0f}" if kind in card.as_good else "" for kind in AS_GOOD},
+        "removed get": card.removed,
+        "random numbers, %": f"{100 * card.noise:.0f}" if card.noise else "",
+        **{f"passes, {kind}": f"{card.passes.get(kind, 0):g}" for kind in ("images", "vectors")},
+        "passes are shared": "yes" if card.shared else "no",
+        "further maps": f"{card.explanations:g}",
+        "do not conclude": " ".join(card.cautions()),
+    }
+
+
+def _table(header: list[str], body: list[list[str]]) -> str:
+    return markdown_table(header, body).rstrip("\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from attribution.methods import map_steps, resizing
 from attribution.methods.libraries import libraries
 from attribution.methods.perturbation import random_masks
 from attribution.model.batching import generator
-from tools.docs.document_libraries import PAGE, page
+from tools.docs.document_libraries import PAGE, TABLE, page, table
 
 PRESETS = {
     f"{name}@{library.name}": preset
@@ -130,9 +130,10 @@ def test_patches_at_the_border_are_shifted_clipped_or_dropped(from_function):
     np.testing.assert_allclose(each, [[-2, -2, -3]])
 
 
-def test_the_page_is_up_to_date():
+def test_the_page_and_the_table_are_up_to_date():
     text = PAGE.read_text("utf-8")
     assert page(text) == text, "run python -m tools.docs.document_libraries"
+    assert table() == TABLE.read_text("utf-8"), "run python -m tools.docs.document_libraries"
 
 
 @pytest.mark.parametrize(("size", "new_size"), [(4, 16), (7, 20), (5, 12), (3, 3)])

@@ -114,7 +114,7 @@ SEE_A_CONSTANT = ("completeness", "infidelity")
     ],
 )  # fmt: skip
 def test_a_constant_added_to_a_map_is_seen_by_sums_over_sets_of_different_sizes_alone(name, constant):
-    """The truth plus a constant has the truth's score by the metrics that docs/which_metric.md recommends."""
+    """The truth plus a constant has the truth's score by all other metrics."""
     inputs = signals(3)
     batch, truth = block_of(inputs), contributions(inputs)
     right, moved = (value(name, maps, batch, Linear()) for maps in (truth, truth + constant))

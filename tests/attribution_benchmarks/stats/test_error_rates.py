@@ -1,24 +1,29 @@
 """How often intervals cover the truth, and how often a family of tests makes a wrong claim.
 
-``docs/statistics_simulated.json`` has 1,000 families of each design; here some are simulated again, with fewer.
+docs/statistics.md has the same simulations of 1,000 families, and of more designs.
 """
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.report.significance import MARGIN, too_few_networks
+from attribution_benchmarks.core.definition import Column
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.report import matrix, significance
+from attribution_benchmarks.report.significance import MARGIN
 from attribution_benchmarks.stats import correlation
-from tools.docs import simulate_statistics
-from tools.docs.simulate_statistics import KINDS, NETWORKS, SIZES, marks, simulate, simulate_rate
+from attribution_benchmarks.stats.statistics import better_than_every, compare_pairs, mean_interval, means
 
-RECORDED = json.loads(simulate_statistics.FILE.read_text())
-PAGE = simulate_statistics.FILE.with_name("statistics.md").read_text("utf-8")
-
-TEXT = " ".join(PAGE.split())
+METHODS = 16  # of a family: they share a baseline, half of the variance of their differences from it
+KINDS = {
+    "normal": lambda random, shape: random.normal(size=shape),
+    "ties": lambda random, shape: np.round(1.5 * random.normal(size=shape)),
+    "gains": lambda random, shape: random.exponential(size=shape) - 1,
+    "losses": lambda random, shape: 1 - random.exponential(size=shape),
+    "rare losses": lambda random, shape: 0.1 - (random.random(shape) < 0.1) * random.exponential(size=shape),
+}
 
 
 def noise_of(share, count):
@@ -26,97 +31,119 @@ def noise_of(share, count):
     return 3 * np.sqrt(share * (1 - share) / count)
 
 
-@pytest.mark.parametrize("networks", [1, 3, 5])
+def simulate(kind, n, networks, ratio, families):
+    """Return the coverage of 95 % intervals of a mean of zero, and the share of families with a wrong claim.
+
+    ``ratio`` is the standard deviation between networks, in standard errors over the ``n`` inputs.
+    """
+    random = np.random.default_rng([n, networks, int(ratio), *map(ord, kind)])
+    draw = KINDS[kind]
+    deviation = draw(random, 100_000).std()
+
+    def effects(shape, draw):
+        of_baseline = np.repeat(draw(random, (*shape, families)), METHODS, axis=-1)
+        return (of_baseline + draw(random, (*shape, families * METHODS))) * np.sqrt(0.5)
+
+    values = effects((n, 1), draw)
+    if networks > 1:
+        values = (values + effects((n, networks), draw)) * np.sqrt(0.5)
+        values = values + effects((1, networks), KINDS["normal"]) * ratio * deviation / np.sqrt(n)
+    found = means(values)
+    low, high = found.intervals()
+    claims = np.where(found.mean > 0, found.p_values(), 1.0).reshape(families, METHODS)
+    names = [str(number) for number in range(METHODS)]
+    wrong = [min(better_than_every(names, family).values()) < 0.05 for family in claims.tolist()]
+    return np.mean((low <= 0) & (high >= 0)), np.mean(wrong)
+
+
+@pytest.mark.parametrize(("networks", "ratio"), [(3, 3), (5, 0), (5, 3)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_simulations_can_be_repeated(kind, networks):
-    (row, *_) = [
-        row for row in RECORDED["means"]
-        if (row["kind"], row["networks"], row["members"]) == (kind, networks, 1) and row["ratio"] in (0, 3)
+def test_several_networks_hold_the_level_whatever_the_distribution(kind, networks, ratio):
+    coverage, wrong = simulate(kind, 30, networks, ratio, families=100)
+    assert coverage >= 0.95 - noise_of(0.05, 200) and wrong <= 0.05 + noise_of(0.05, 100)
+
+
+def test_one_network_is_deceived_by_rare_losses_that_few_inputs_do_not_show():
+    """The known limit: what a sample does not contain no test sees. Therefore a mark takes 60 inputs there."""
+    few, more = (simulate("rare losses", n, 1, 0, families=200)[1] for n in (15, significance.INPUTS_FOR_MARK))
+    assert few > 0.15 and more <= 0.05
+
+
+@pytest.mark.parametrize(("rate", "n", "networks"), [(0.98, 60, 5), (0.5, 15, 1)])
+def test_intervals_of_rates_cover_the_truth(rate, n, networks):
+    """Half of the variance of the log odds is that of the inputs, an eighth that of the networks."""
+    random, log_odds, covered = np.random.default_rng(0), np.log(rate / (1 - rate)), []
+    of_inputs, of_networks = random.normal(size=(2, 100_000)) * np.sqrt([[0.5], [0.125]])
+    truth = np.mean(1 / (1 + np.exp(-log_odds - of_inputs - of_networks))) if networks > 1 else rate
+    for _ in range(200):
+        odds = np.full((n, networks), log_odds)
+        if networks > 1:
+            odds += random.normal(size=(n, 1)) * np.sqrt(0.5) + random.normal(size=networks) * np.sqrt(0.125)
+        found = mean_interval(1.0 * (random.random((n, networks)) < 1 / (1 + np.exp(-odds))), rate=1.0)
+        covered.append(found.low <= truth <= found.high)
+    assert np.mean(covered) >= 0.95 - noise_of(0.05, 200)
+
+
+def family(networks, share, seed, fails=0.0, inputs=30, spread=0.1, ratio=3):
+    """Return the scores of methods and of a baseline that reaches a share of them, (inputs, networks) each.
+
+    Each method fails on a share of the networks: there it is as good as the baseline at the margin. Otherwise networks
+    differ by normal effects.
+    """
+    random = np.random.default_rng([seed, networks, int(100 * share), int(100 * fails)])
+    deviation = spread * np.sqrt(inputs) / ratio
+
+    def noise():
+        return deviation * (random.normal(size=(inputs, 1)) + random.normal(size=(inputs, networks))) / np.sqrt(2)
+
+    def effects():
+        failed = (fails - (random.random((1, networks)) < fails)) / np.sqrt(max(fails * (1 - fails), 1e-9))
+        return failed if fails else random.normal(size=(1, networks))
+
+    found = {f"m{n}": 1 + noise() + spread * effects() for n in range(METHODS)}
+    return found | {"baseline": share + noise()}
+
+
+def column_tests(values):
+    """Return the tests of a column whose methods and baseline have some values."""
+    rows = [
+        {"method": name, "metric": "m", "value": float(column.mean()), "low": 0, "high": 1, "n": len(column),
+         "paper": None, "kind": "control" if name == "baseline" else "method"}
+        for name, column in values.items()
     ]  # fmt: skip
-    for n, (coverage, wrong) in zip(SIZES, row["found"], strict=True):
-        found = simulate(kind, n, networks, row["ratio"], families=60)
-        assert found[0] == pytest.approx(coverage, abs=noise_of(0.05, 240))  # half of the variance is common
-        assert found[1] == pytest.approx(wrong, abs=noise_of(max(wrong, 0.05), 60))
+    built = matrix.build([{"benchmark": "b", "rows": rows}], [Column("b", "m", "M", "B")])
+    group = InputScores({"metric": "m"}, [str(row) for row in range(len(values["baseline"]))], values)
+    return significance.compare_columns(built, {"b": [group]})["b m"]
 
 
-def test_several_networks_hold_the_level_whatever_the_distribution():
-    for row in RECORDED["means"]:
-        for coverage, wrong in row["found"]:
-            if row["networks"] > 1:
-                assert coverage >= 0.94 and wrong <= 0.06, row
-            if row["kind"] in ("normal", "ties", "gains"):
-                assert coverage >= 0.93 and wrong <= 0.06, row
+def marked(values):
+    """Return whether each method has a mark, and whether Holm's tests of the sampled networks alone would give one."""
+    names = [name for name in values if name != "baseline"]
+    found = column_tests(values)
+    tests = compare_pairs(values, [(name, "baseline") for name in names], scales=[(MARGIN, 1.0)] * len(names))
+    alone = better_than_every(names, [one.p_value if one.difference > 0 else 1.0 for one in tests])
+    return [found.passes(name) for name in names], [value < 0.05 for value in alone.values()]
 
 
-def test_one_network_is_deceived_by_rare_large_losses_that_few_inputs_do_not_show():
-    """The known limit: what a sample does not contain no test sees."""
-    alone = {row["kind"]: row["found"] for row in RECORDED["means"] if row["networks"] == row["members"] == 1}
-    for kind in ("losses", "large losses", "rare losses"):
-        wrong = [share for _, share in alone[kind]]
-        assert wrong == sorted(wrong, reverse=True) and wrong[-1] <= 0.06
-    assert alone["rare losses"][0][1] > 0.2
+def test_marks_hold_the_level_where_one_network_in_five_fails_and_have_power():
+    """Without the additional network that fails, many families have a wrong mark."""
+    wrong = np.array([np.any(marked(family(10, MARGIN, seed, fails=0.2, ratio=7)), axis=1) for seed in range(40)])
+    marks, alone = wrong.mean(axis=0)
+    assert marks <= 0.05 + noise_of(0.05, 40) and alone > 0.2
+    assert np.mean([marked(family(10, 0.4, seed))[0] for seed in range(5)]) > 0.9
 
 
-def test_intervals_of_rates_cover_the_truth():
-    for row in RECORDED["rates"]:
-        assert min(row["found"]) >= 0.95 - noise_of(0.05, RECORDED["families"])
-    assert simulate_rate(0.98, 60, 5, 200) >= 0.95 - noise_of(0.05, 200)
-    assert simulate_rate(0.5, 15, 1, 200) >= 0.95 - noise_of(0.05, 200)
-
-
-def test_repeated_looks_find_too_much():
-    assert RECORDED["looks"] > 0.15
-    assert f"find a difference in {100 * RECORDED['looks']:.0f} % of the" in " ".join(PAGE.split())
-
-
-def test_the_page_has_the_recorded_table_and_names_the_cells_above_the_level():
-    rows = simulate_statistics.table(RECORDED).splitlines()
-    assert [row for row in rows[2:] if row not in PAGE] == []
-    made = [cell for row in rows[2:] for cell in row.split(" | ")[3:] if "too few" not in cell]
-    above = [wrong for cell in made if (wrong := float(cell.rstrip(" |").split(" / ")[1])) > 0.05]
-    assert max(above) <= 0.06 and len(made) == len(RECORDED["means"]) * len(SIZES) - 2 * 8
-    assert f"Of the other cells two exceed 0.05, with {above[0]:.3f} and {above[1]:.3f}." in TEXT and len(above) == 2
-
-
-def test_the_limits_name_what_rarer_losses_do():
-    (of_60, of_200), (rarer_60, rarer_200) = ([wrong for _, wrong in row["found"]] for row in RECORDED["rarer"])
-    assert [row["share"] for row in RECORDED["rarer"]] == [0.05, 0.02]
-    assert f"5 % of the inputs, {of_60:.3f} of the families have a wrong claim on 60 inputs and {of_200:.3f} on" in TEXT
-    assert f"losses on 2 %, {rarer_60:.3f} and {rarer_200:.3f}." in TEXT
-    assert simulate(0.02, 60, 1, 0, families=60)[1] == pytest.approx(rarer_60, abs=noise_of(rarer_60, 60))
-
-
-def test_marks_hold_the_level_in_every_cell_or_are_withheld():
-    for row in RECORDED["marks"]:
-        for networks, (tests, marked) in zip(simulate_statistics.COUNTS, row["found"], strict=True):
-            assert marked <= 0.06 and (marked == 0 or not too_few_networks(networks, simulate_statistics.METHODS)), row
-            assert tests >= marked
-    assert {row["kind"] for row in RECORDED["marks"]} == NETWORKS.keys()
-    (five,) = [row["found"] for row in RECORDED["marks"] if row["kind"] == "one in five fails"]
-    before = [tests for tests, _ in five]
-    assert f"Without the additional network, {100 * min(before):.0f} to {100 * max(before):.0f} %" in TEXT
-
-
-def test_recorded_marks_can_be_repeated():
-    count = 30
-    for kind, column in (("normal", 3), ("one in five fails", 2)):
-        (row,) = [row for row in RECORDED["marks"] if row["kind"] == kind]
-        cells = [
-            marks(kind, simulate_statistics.COUNTS[column], *cell, MARGIN, count) for cell in simulate_statistics.CELLS
+def test_ranges_of_ranks_cover_the_true_rank():
+    covered = []
+    for seed in range(20):
+        values, true = family(5, 0.0, seed), np.random.default_rng(seed).normal(scale=0.05, size=METHODS)
+        names = [name for name in values if name != "baseline"]
+        values |= {name: values[name] + level for name, level in zip(names, true, strict=True)}
+        ranks = column_tests(values).ranks
+        covered += [
+            ranks[name].low <= rank <= ranks[name].high for name, rank in zip(names, stats.rankdata(-true), strict=True)
         ]
-        for found, recorded in zip(np.max(cells, axis=0), row["found"][column], strict=True):
-            assert found == pytest.approx(recorded, abs=noise_of(max(recorded, 0.05), count) + 0.05)
-
-
-def test_a_mark_has_power_from_ten_networks_on_and_ranges_cover_ranks():
-    power = {row["share"]: row["found"] for row in RECORDED["power"]}
-    assert power[0.4][2][1] > 0.9 and power[0.2][3][1] > 0.99 and power[0.4][1][1] == 0
-    assert min(value for row in RECORDED["ranks"] for value in row["found"]) >= 0.95
-
-
-def test_the_page_has_the_tables_of_marks():
-    for table in (simulate_statistics.marks_table(RECORDED), simulate_statistics.power_table(RECORDED)):
-        assert table.rstrip("\n") in PAGE
+    assert np.mean(covered) >= 0.95
 
 
 @pytest.mark.parametrize("families", [np.arange(15), np.repeat(np.arange(7), [5, 4, 2, 1, 1, 1, 1])])
