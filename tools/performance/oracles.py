@@ -1,4 +1,4 @@
-"""Compare maps with PyTorch's on identical weights, and write oracles.md.
+"""Compare maps with PyTorch's on identical weights, and write docs/oracles.md.
 
     python tools/performance/oracles.py
 
@@ -174,7 +174,7 @@ def main():
     """Make the environment, compute both sides, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", type=pathlib.Path, default=ROOT / ".venv-oracles")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "data" / "oracles.md")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "oracles.md")
     arguments = parser.parse_args()
     python = arguments.environment / "bin" / "python"
     if not python.exists():
