@@ -26,7 +26,7 @@ ALLOWED = {
     "bim": {"attribution", "attribution_benchmarks/drawing", *_COMMANDS},
     "clevr_xai": {"attribution", *_COMMANDS},
 }
-OURS = set(ALLOWED) | {"attribution_benchmarks", "research", "scripts", "tools", "tests"}
+OURS = set(ALLOWED) | {"attribution_benchmarks", "scripts", "tools", "tests"}
 # The file of attribution that may import tensorflow.python: what it needs has no public name.
 GRAPH_INTERNALS = {"_tf_internals.py"}
 

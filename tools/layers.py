@@ -90,7 +90,7 @@ LAYERS = {
         ("benchmark",),
     ),
 }
-NOT_INSTALLED = ("research", "scripts", "tools")  # without layers; their circles count too
+NOT_INSTALLED = ("docs", "scripts", "tools")  # without layers; their circles count too
 COMMAND_LINE = ("absl", "attribution.cli")
 _COMMAND_LINE = tuple(f"{name}." for name in COMMAND_LINE)
 

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools", "docs")
+FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "scripts", "tools", "docs")
 # Instead: query, report, is listed, again, correctly, baseline, available, compared with, N, skipped.
 IDIOMS = re.compile(
     r"\b(ask|asks|asked|asking|told|tells|stands|anew|rightly|rivals?|at hand|held against|so many|left out)\b", re.I

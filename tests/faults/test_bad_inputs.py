@@ -36,8 +36,7 @@ MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
     "export": "attribution.export.__main__", "baseline": "svea.baseline",
-    "exact": "attribution_benchmarks.core.evaluate", "networks": "research.clevr_xai.compare_networks",
-    "card": "research.clevr_xai.data_card",
+    "exact": "attribution_benchmarks.core.evaluate",
     "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.__main__",
 }  # fmt: skip
 DEEP = b"[" * 100_000
@@ -348,15 +347,6 @@ def cases_of_later_commands() -> list[tuple]:
     def add(name, command, arguments, files=(), word="error: "):
         found.append((name, command, list(arguments), dict(files), word))
 
-    places = {"file": b"", "pipe.json": fifo, "folder.json": directory, "deep.json": DEEP}
-    add("networks --output=x.xlsx", "networks", ["--tables=deep.json", "--output=x.xlsx"], places, "--output=")
-    for value in ("missing.json", "file", "pipe.json", "folder.json", "deep.json"):
-        add(f"networks --tables={value}", "networks", [f"--tables={value}"], places, value)
-    for value in ("x.xlsx", "x.json", "file/x.md", "/proc/x.md"):
-        add(f"card --output={value}", "card", [f"--output={value}"], places, "--output=")
-    for value in ("-1", "0", "x"):
-        add(f"card --traced={value}", "card", [f"--traced={value}"], word="traced")
-
     # metrics, controls, methods and benchmarks by name
     for value in ("nothing", "os:getcwd", ":", "no/such.py:f", "roc_auc,nothing"):
         add(f"exact --metrics={value}", "exact", [f"--metrics={value}"])
@@ -400,24 +390,6 @@ def cases_of_later_commands() -> list[tuple]:
     for name in ("question_words.txt", "answers.txt"):
         files = {f"model/assets/{name}": fifo_in_network}
         add(f"clevr_xai, {name} a pipe", "clevr_xai", ["--model=model"], files, name)
-
-    # data to describe
-    for what, files in {
-        "missing": {},
-        "a file": {"data": b""},
-        "empty": {"data/x": b""},
-        "scenes deep": {**CLEVR, "data/CLEVR-XAI_scenes.json": DEEP},
-        "scenes cut off": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene()[:50]},
-        "scenes a pipe": {**CLEVR, "data/CLEVR-XAI_scenes.json": fifo},
-        "scenes list": {**CLEVR, "data/CLEVR-XAI_scenes.json": b"[]"},
-        "objects text": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(objects=["x"])},
-        "mask outside": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(mask_filename="../../etc/passwd")},
-        "questions text": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": b"x"},
-        "cycle": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": program({"type": "union", "inputs": [0]})},
-        "image of terabytes": {**CLEVR, "data/images/a.png": png_of(1 << 30, 1 << 30)},
-        "mask cut off": CLEVR,
-    }.items():
-        add(f"card, data {what}", "card", ["--data_dir=data"], files)
 
     found += cases_of_explain()
 
