@@ -27,7 +27,6 @@ LEAST = {  # commands on a page
     "docs/get_started.md": 12,
     "docs/metrics.md": 1,
     "docs/own_models.md": 3,
-    "docs/reliability.md": 5,
     "docs/results.md": 2,
     "docs/scale.md": 4,
     "docs/serving.md": 8,
@@ -73,9 +72,7 @@ LEFT_OUT = {
     "trains for half an hour to hours": [
         "python scripts/train", "KERAS_BACKEND=jax", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
     ],
-    "faults for minutes to hours, of which tests/faults is a part": [
-        "python tests/faults", "python -m pytest", ".venv/bin/python -m pytest",
-    ],
+    "tests": ["python -m pytest", ".venv/bin/python -m pytest"],
     "needs Flax or torch_xla; tests/docs/test_jax_and_pytorch.py runs them where they are installed": [
         "python flax_network.py", "python -m venv exporting", "exporting/bin/",
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
