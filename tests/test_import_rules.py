@@ -15,10 +15,6 @@ def test_no_module_has_a_vague_name():
     assert not [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.stem in vague]
 
 
-def test_packages_tell_that_they_are_typed():
-    assert all((ROOT / package / "py.typed").exists() for package in PACKAGES)
-
-
 def test_a_rest_client_imports_only_numpy():
     """Only the stubs of gRPC import TensorFlow, inside functions."""
     for path in (ROOT / "attribution_benchmarks" / "serving").glob("*.py"):
