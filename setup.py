@@ -33,7 +33,7 @@ FURTHER_MODELS = [  # for RMCS, and nine more pairs of networks for means over n
 class BuildWithModels(build_py):
     """Put the SavedModels, which lie at the top of the repository, into the package that looks for them."""
 
-    def run(self):
+    def run(self) -> None:
         """Build as ever, and copy the models unless the checkout itself is what is installed."""
         super().run()
         if not self.editable_mode:
@@ -150,6 +150,7 @@ def set_up_code() -> None:
             "test": [
                 "dill>=0.3.8,<0.5",  # tfds.testing imports it and does not declare it
                 "hypothesis>=6.100,<7",
+                "import-linter>=2.17,<3",
                 "ipykernel>=6.29,<8",  # the notebook runs in it
                 "mypy>=1.18,<3",
                 "nbclient>=0.10,<1",
@@ -159,7 +160,6 @@ def set_up_code() -> None:
                 "jax>=0.5",  # the Relation Network's second backend
                 "pytest>=8,<10",
                 "pytest-xdist>=3.6,<4",  # two processes: the tests of one file stay together
-                "radon>=6,<7",  # tools/measure.py counts complexity with it
                 "ruff>=0.17,<0.18",
                 "saliency>=0.2.1,<0.3",
                 "setuptools>=77",  # a test builds the wheel

@@ -31,7 +31,6 @@ WHEN_NAMED = {
     "versions": "installs TensorFlow for minutes",
     "families": "explains all families for minutes",
     "exhaustive": "runs all cases of a kind for minutes",
-    "mutations": "breaks each mechanism for minutes",
 }
 
 

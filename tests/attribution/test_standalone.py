@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = """
 import sys
 
-for name in ("attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "tools"):
+for name in ("attribution_benchmarks", "bim", "svea", "clevr_xai", "tools"):
     sys.modules[name] = None  # importing it raises ImportError, wherever it is installed
 
 import numpy as np

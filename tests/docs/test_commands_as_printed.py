@@ -20,18 +20,6 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted(path for path in (ROOT / "scripts").iterdir() if path.suffix in (".py", ".sh")),
 ]
-LEAST = {  # commands on a page
-    "README.md": 6,
-    "docs/benchmarks.md": 3,
-    "docs/extend.md": 7,
-    "docs/get_started.md": 12,
-    "docs/metrics.md": 1,
-    "docs/own_models.md": 3,
-    "docs/results.md": 2,
-    "docs/scale.md": 3,
-    "docs/serving.md": 8,
-    "scripts": 25,
-}
 # Why commands are left out -> how they begin.
 LEFT_OUT = {
     "makes an environment, as .ci/run does": ["python3 -m venv", ".venv/bin/pip", "pip "],
@@ -114,23 +102,6 @@ def is_left_out(command):
 FOUND = [command for page in PAGES for command in printed(page)]
 COMMANDS = list({command.removeprefix(".venv/bin/"): command for command in reversed(FOUND)}.values())[::-1]
 RUN = [command for command in COMMANDS if not is_left_out(command)]
-
-
-def test_the_commands_of_every_page_are_found():
-    found = {}
-    for page in PAGES:
-        name = page.relative_to(ROOT).as_posix()
-        name = name if page.suffix == ".md" else "scripts"
-        commands = printed(page)
-        assert commands or "```bash" not in page.read_text("utf-8") or name == "scripts", name
-        found[name] = found.get(name, 0) + len(commands)
-    assert {name: least for name, least in LEAST.items() if found[name] < least} == {}
-    programs = (
-        r"(\.venv/bin/)?python3? |attribution-benchmarks |bash scripts/|pip |docker |G=|\$G |[A-Z_]+=\S+ (python|bash) "
-    )
-    assert [
-        command for command in COMMANDS if not re.match(programs, re.sub(r"^(\.venv|exporting)/bin/", "", command))
-    ] == []
 
 
 def test_whatever_is_left_out_is_printed():

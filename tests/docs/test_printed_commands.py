@@ -27,7 +27,7 @@ PAGES = sorted(
             "bim",
             "svea",
             "clevr_xai",
-            "research",
+            "docs",
             "tools",
         )
         for path in (ROOT / room).rglob("*.py")
@@ -106,7 +106,7 @@ def test_a_printed_command_is_taken(command, page):
     if words[0] == "-m" and called in OTHERS:
         return
     if not (ROOT / called).exists() and called.endswith(".py"):
-        assert not called.startswith(("scripts/", "tools/", "research/", "tests/"))  # a file of the reader's own
+        assert not called.startswith(("scripts/", "tools/", "docs/", "tests/"))  # a file of the reader's own
         return
     if called in NAMED:  # methods and metrics may be written without their flag
         arguments = [word if word.startswith("-") else f"--{NAMED[called]}={word}" for word in arguments]

@@ -1,17 +1,15 @@
 """Every bad or hostile input of the table ends in one line and exit code 2, in time, and leaves nothing behind.
 
-A case is (name, command, arguments, files, word). The files are written before, each by content or by one of the makers
-below. ``{set}`` in the arguments is a copy of a small set of BIM's, in which files may be replaced; ``MODEL`` is a
-network of CLEVR-XAI's. ``word`` must be in the line.
+The files of a case are written before, each by content or by a function of its path. ``{set}`` in the arguments is a
+copy of a small set of BIM's, in which files may be replaced; ``MODEL`` is a network of CLEVR-XAI's.
 """
 
-import functools
 import importlib
 import io
 import json
-import math
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -22,22 +20,15 @@ import zlib
 import numpy as np
 import pytest
 
-import attribution
 from attribution import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "saved_models"
 SECONDS = 240  # for one case, which is seconds on an idle machine
-ALWAYS = {  # unless the case says something else
-    "exact": ["--benchmark=exact"],
-    "explain": ["--preprocessing=0..1", "--methods=gradient", "--explain_input=image"],
-}
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export.__main__", "baseline": "svea.baseline",
-    "exact": "attribution_benchmarks.core.evaluate", "networks": "research.clevr_xai.compare_networks",
-    "card": "research.clevr_xai.data_card",
+    "export": "attribution.export.__main__", "exact": "attribution_benchmarks.core.evaluate",
     "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.__main__",
 }  # fmt: skip
 DEEP = b"[" * 100_000
@@ -50,15 +41,19 @@ def npy_promising(shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n"
 
 
+def masks(shapes) -> bytes:
+    """Return a file of BIM's masks of some shapes, without a pixel that is set."""
+    return npz(bits=np.zeros(10, np.uint8), shapes=np.array(shapes))
+
+
 def npz(**arrays) -> bytes:
-    """Return an .npz file."""
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
 
 
 def png_of(width: int, height: int) -> bytes:
-    """Return a PNG file that says it has so many pixels, and has none."""
+    """Return a PNG file whose header has a size, without pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -67,30 +62,8 @@ def png_of(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
-def fifo(path) -> None:
-    """Put a pipe in place of a file: whoever reads it waits for ever."""
-    os.mkfifo(path)
-
-
-def fifo_in_network(path) -> None:
-    """Put a pipe in place of an asset of a network."""
-    shutil.copytree(MODELS / "clevr_xai/relation_network/1", path.parent.parent, dirs_exist_ok=True)
-    path.unlink()
-    os.mkfifo(path)
-
-
-def loop(path) -> None:
-    """Put a link to itself in place of a file."""
-    os.symlink(path, path)
-
-
-def directory(path) -> None:
-    """Put a directory in place of a file."""
-    os.mkdir(path)
-
-
 def coco(**change) -> bytes:
-    """Return COCO annotations of ten images of each class, every first of them changed."""
+    """Return COCO annotations of ten classes, one image each, with some values changed."""
     names = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop sign", "toilet", "truck", "zebra")
     document = {"images": [], "annotations": [], "categories": []}
     for number, name in enumerate(names, start=1):
@@ -98,12 +71,8 @@ def coco(**change) -> bytes:
         image = {"id": number, "file_name": f"{number}.jpg", "height": 20, "width": 30}
         instance = {"id": number, "image_id": number, "category_id": number, "area": 9, "iscrowd": 0}
         instance["segmentation"] = [[1, 1, 9, 1, 9, 9]]
-        for key, value in change.items():
-            for entry in (image, instance):
-                if key in entry and key != "id":
-                    entry[key] = value
-        document["images"].append(image)
-        document["annotations"].append(instance)
+        document["images"].append({**image, **{key: change[key] for key in change if key in image}})
+        document["annotations"].append({**instance, **{key: change[key] for key in change if key in instance}})
     return json.dumps(document).encode()
 
 
@@ -114,6 +83,10 @@ def question(**change) -> bytes:
     return json.dumps({"questions": [{**entry, **change}]}).encode()
 
 
+def program(**node) -> bytes:
+    return question(program=[{"inputs": [], "_output": [0], **node}])
+
+
 def scene(**change) -> bytes:
     """Return a file of one scene with one object."""
     item = {"mask_color": [0.1, 0.2, 0.3], "color": "red", "size": "large", "shape": "cube", "material": "metal"}
@@ -121,386 +94,96 @@ def scene(**change) -> bytes:
     return json.dumps({"scenes": [{**entry, **change}]}).encode()
 
 
-def program(*nodes) -> bytes:
-    """Return a question with a program."""
-    return question(program=[{"inputs": [], "_output": [0], **node} for node in nodes])
-
-
-CLEVR = {
-    "data/CLEVR-XAI_simple_questions.json": question(),
-    "data/CLEVR-XAI_scenes.json": scene(),
-    "data/images/a.png": png_of(128, 128),
-    "data/masks/a.png": png_of(128, 128),
-}
-ASK = ["--data_dir=data", "--methods=gradient", "--num_questions=all"]
-CONSTRUCT = ["--coco_annotations=coco.json", "--coco_dir=.", "--data_dir=out", "--num_train=0", "--num_val=1"]
-SCORE = ["--data_dir={set}", "--methods=gradient", "--num_imgs=2", "--metrics=MCS"]
-
-
-def cases() -> list[tuple]:
-    """Return all cases."""
-    found = []
-
-    def add(name, command, arguments, files=(), word="error: "):
-        found.append((name, command, list(arguments), dict(files), word))
-
-    # flags
-    for command, flags in {  # the runner checks the shared flags of all benchmarks
-        "svea": ("plot_dir", "scores_dir"),
-        "bim": ("save_maps", "cache_dir"),
-        "generate": ("output_dir",),
-        "construct": ("data_dir",),
-        "baseline": ("output_dir",),
-    }.items():
-        for flag in flags:
-            for value in ("x" * 300, "/proc/new", "file", "file/below"):
-                add(f"{command} --{flag}={value[:12]}", command, [f"--{flag}={value}"], {"file": b""}, f"--{flag}=")
-    places = {"file": b"", "pipe.json": fifo, "folder.json": directory}
-    for value in ("x.xlsx", "x", "file/x.json", "/proc/x.json", "pipe.json", "folder.json", "a\x1b[2J.xlsx"):
-        add(f"svea --output={value!r}", "svea", [f"--output={value}"], places, "--output=")
-    for command in ("svea", "bim", "clevr_xai"):
-        alone = ["--controls="] if command == "clevr_xai" else ["--nocontrols"] if command == "bim" else []
-        for value in ("nothing", "", "os:getcwd", ":f", "no/such.py:f", "a.py:f:g"):
-            add(f"{command} --methods={value}", command, [f"--methods={value}", *alone])
-    for value in ("-1", "0", "x", "1e9"):
-        add(f"svea --batch_size={value}", "svea", [f"--batch_size={value}"])
-    for value in ("-1", "x", "1.5", "nan"):
-        add(f"svea --seed={value}", "svea", [f"--seed={value}"])
-    add("svea unexpected", "svea", ["argument"], word="unexpected argument")
-    add("svea unknown flag", "svea", ["--nothing=1"], word="nothing")
-    for command, flag in (("bim", "num_imgs"), ("clevr_xai", "num_questions")):
-        for value in ("-1", "0", "x", "", "²", "1.5"):
-            add(f"{command} --{flag}={value}", command, [f"--{flag}={value}"], word=flag)
-    # models
-    damaged = {"model/saved_model.pb": b"\x08\x01\x12\xff\xff\xff"}
-    for command, flags in {
-        "svea": ["--model=model"],
-        "clevr_xai": ["--model=model"],
-        "bim": ["--models=obj=model", *SCORE],
-        "tcav": ["--model=model", "--target=dog", "--data_dir={set}"],
-        "exact": ["--model=model"],
-    }.items():
-        add(f"{command}, model missing", command, flags)
-        add(f"{command}, model cut off", command, flags, damaged)
-    for what, files in {
-        "missing": {},
-        "a file": {"model": b"x"},
-        "empty": {"model/x": b""},
-        "cut off": damaged,
-        "of zeros": {"model/saved_model.pb": bytes(99)},
-        "a pipe": {"model/saved_model.pb": fifo},
-        "a loop": {"model/saved_model.pb": loop},
-        "empty file": {"model/saved_model.pb": b""},
-        "text": {"model/saved_model.pb": b"hello, world\n" * 9},
-    }.items():
-        add(f"export, model {what}", "export", ["--model=model", "--output=out"], files)
-    # COCO
-    for what, content in {
-        "deep": DEEP,
-        "empty": b"",
-        "text": b"hello",
-        "binary": bytes(range(256)),
-        "list": b"[]",
-        "number": b"1",
-        "cut off": coco()[:300],
-        "a pipe": fifo,
-        "a loop": loop,
-        "a directory": directory,
-        "no lists": b"{}",
-        "utf-16": coco().decode().encode("utf-16"),
-        "name outside": coco(file_name="../../etc/passwd"),
-        "absolute name": coco(file_name="/etc/passwd"),
-        "no name": coco(file_name=None),
-        "name a number": coco(file_name=7),
-        "huge height": coco(height=10**12),
-        "no height": coco(height=None),
-        "negative height": coco(height=-5),
-        "height text": coco(height="20"),
-        "area text": coco(area="9"),
-        "area NaN": coco(area=float("nan")),
-        "area negative": coco(area=-1),
-        "no outline": coco(segmentation=None),
-        "outline text": coco(segmentation="x"),
-        "empty outline": coco(segmentation=[]),
-        "two points": coco(segmentation=[[1, 1, 2, 2]]),
-        "odd outline": coco(segmentation=[[1, 1, 2, 2, 3, 3, 4]]),
-        "outline outside": coco(segmentation=[[1, 1, 900, 1, 9, 9]]),
-        "outline NaN": coco(segmentation=[[1, 1, float("nan"), 1, 9, 9]]),
-        "runs": coco(segmentation={"counts": [1], "size": [20, 30]}),
-        "runs text": coco(segmentation={"counts": "x", "size": [20, 30]}),
-        "image gone": coco(image_id=77),
-        "category gone": coco(category_id=77),
-        "all crowds": coco(iscrowd=1),
-        "ids huge": coco(image_id=HUGE),
-    }.items():
-        add(f"COCO {what}", "construct", CONSTRUCT, {"coco.json": content})
-    # sets of BIM's
-    for name in ("obj/val.txt", "obj/val_loc.txt", "obj/val_mask.npz", "construction.json"):
-        kinds = {"empty": b"", "binary": bytes(range(256)), "a pipe": fifo, "a loop": loop, "a directory": directory}
-        for what, content in kinds.items():
-            if name != "construction.json":
-                add(f"{name} {what}", "bim", SCORE, {f"{{set}}/{name}": content})
-            else:
-                add(f"{name} {what}", "construct", ["--drawn", "--data_dir={set}"], {f"{{set}}/{name}": content})
-    masks = {"bits": np.zeros(1, np.uint8), "shapes": np.array([[2, 2]])}
-    for what, content in {
-        "promising": npy_promising("(1000000, 1000000)"),
-        "no arrays": npz(),
-        "other names": npz(x=masks["bits"]),
-        "shapes huge": npz(**{**masks, "shapes": np.array([[1 << 40, 2]])}),
-        "one mask": npz(**masks),
-        "shapes negative": npz(**{**masks, "shapes": np.array([[-2, -2]])}),
-        "objects": b"\x80\x04K\x01.",
-        "keys twice": npz(**masks, keys=np.array(["a", "a"])),
-        "all false": npz(bits=np.zeros(10, np.uint8), shapes=np.array([[2, 2]] * 20)),
-    }.items():
-        add(f"masks {what}", "bim", SCORE, {"{set}/obj/val_mask.npz": content})
-    for what, line in {
-        "zeros": "0,0,0,0",
-        "outside": "0,0,999,5",
-        "reversed": "9,9,3,3",
-        "text": "a,b,c,d",
-        "three": "1,2,3",
-        "huge": f"{HUGE},1,2,3",
-    }.items():
-        add(f"boxes {what}", "bim", SCORE, {"{set}/obj/val_loc.txt": ("replace every value by", line)})
-    for what, line in {"text": "x", "ten": "10", "negative": "-1", "huge": str(HUGE), "half": "0.5"}.items():
-        add(f"labels {what}", "bim", SCORE, {"{set}/obj/val.txt": ("replace every value by", line)})
-    for what, content in {
-        "of terabytes": png_of(1 << 30, 1 << 30),
-        "large": png_of(20_000, 20_000),
-        "cut off": png_of(128, 128),
-        "empty": b"",
-        "text": b"hello",
-        "one pixel": png_of(1, 1),
-    }.items():
-        add(f"image {what}", "bim", SCORE, {"{set}/obj/val/*.jpg": content})
-        add(f"CLEVR image {what}", "clevr_xai", ASK, {**CLEVR, "data/images/a.png": content})
-        add(f"CLEVR mask {what}", "clevr_xai", ASK, {**CLEVR, "data/masks/a.png": content})
-    # CLEVR-XAI
-    for name in ("data/CLEVR-XAI_simple_questions.json", "data/CLEVR-XAI_scenes.json"):
-        for what, content in {
-            "deep": DEEP,
-            "empty": b"",
-            "list": b"[]",
-            "text": b"x",
-            "cut off": question()[:50],
-            "a pipe": fifo,
-            "a loop": loop,
-            "utf-16": question().decode().encode("utf-16"),
-            "no entries": b'{"questions": [], "scenes": []}',
-            "entries text": b'{"questions": ["x"], "scenes": ["x"]}',
-            "binary": bytes(range(256)),
-        }.items():
-            add(f"{name[5:]} {what}", "clevr_xai", ASK, {**CLEVR, name: content})
-    for what, content in {
-        "index huge": question(question_index=HUGE),
-        "index text": question(question_index="x"),
-        "index negative": question(question_index=-1),
-        "image outside": question(image_filename="../../etc/passwd"),
-        "image unknown": question(image_filename="b.png"),
-        "answer unknown": question(answer="maybe"),
-        "empty program": question(program=[]),
-        "program text": question(program="x"),
-        "node text": question(program=["x"]),
-        "no type": question(program=[{}]),
-        "cycle": program({"type": "union", "inputs": [0], "_output": []}),
-        "longer cycle": program({"type": "exist", "inputs": [1]}, {"type": "union", "inputs": [0, 0], "_output": []}),
-        "input huge": program({"type": "unique", "inputs": [HUGE], "_output": 0}),
-        "no output": question(program=[{"type": "scene", "inputs": []}]),
-        "output text": program({"type": "filter_color", "_output": "x"}),
-        "output negative": program({"type": "filter_color", "_output": [-1]}),
-        "output beyond": program({"type": "filter_color", "_output": [9]}),
-        "output true": program({"type": "unique", "_output": True}),
-        "output deep": program({"type": "filter_color", "_output": [[0]]}),
-        "surrogate": question(question="\ud800", answer="\udcff\n"),
-    }.items():
-        add(f"question {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_simple_questions.json": content})
-    for what, content in {
-        "mask outside": scene(mask_filename="../../../etc/passwd"),
-        "mask a number": scene(mask_filename=7),
-        "image absolute": scene(image_filename="/etc/passwd"),
+PIPE = os.mkfifo
+PICTURES = {"of terabytes": png_of(1 << 30, 1 << 30), "cut off": png_of(128, 128), "text": b"x", "a pipe": PIPE}
+JSON = {"deep": DEEP, "list": b"[]", "binary": bytes(range(256)), "a pipe": PIPE}
+PLACES = {"file": b"", "pipe.png": PIPE, "folder.png": os.mkdir, "x.png": png_of(128, 128)}
+QUESTIONS, SCENES = "data/CLEVR-XAI_simple_questions.json", "data/CLEVR-XAI_scenes.json"
+CLEVR = {QUESTIONS: question(), SCENES: scene(), "data/images/a.png": png_of(9, 9), "data/masks/a.png": png_of(9, 9)}
+ASK = "--data_dir=data --methods=gradient --num_questions=all"
+CONSTRUCT = "--coco_annotations=coco.json --coco_dir=. --data_dir=out --num_train=0 --num_val=1"
+SCORE = "--data_dir={set} --methods=gradient --num_imgs=2 --metrics=MCS"
+EXPLAIN = "--model=MODEL --preprocessing=0..1 --methods=gradient --explain_input=image --image=x.png"
+# Command, what its command line begins with, and bad flags.
+FLAGS = [
+    ("svea", "", ["argument", "--nothing=1", "--batch_size=-1", "--seed=nan", "--model=missing", "--model=/dev/zero"]),
+    ("svea", "", [f"--methods={name}" for name in ("nothing", "os:getcwd", ":f", "no/such.py:f", "a.py:f:g")]),
+    ("svea", "", ["--output=x.xlsx", "--output=a\x1b[2J.xlsx", "--output=/proc/x.json", "--output=pipe.png"]),
+    ("svea", "", ["--scores_dir=file/below", f"--plot_dir={'x' * 300}"]),
+    ("bim", SCORE, ["--num_imgs=²", "--num_imgs=0", "--save_maps=/proc/new", "--models=obj=missing"]),
+    ("bim", SCORE, [f"--server={address}" for address in ("ftp://x", "http://", "grpc://x:y", "http://x:99999")]),
+    ("bim", f"{SCORE} --server=http://127.0.0.1:1", ["--deadline=inf", "--deadline=0"]),
+    ("clevr_xai", "", ["--num_questions=1.5", "--model=missing"]),
+    ("tcav", "--data_dir={set} --target=dog", ["--model=missing"]),
+    ("exact", "--benchmark=exact", ["--metrics=nothing", "--precomputed_maps=missing", "--model=missing"]),
+    ("exact", "", ["--benchmark=:", "--benchmark=os:getcwd", "--benchmark=svea"]),
+    ("generate", "--output_dir=out", ["--image_size=100x", "--questions=hard"]),
+    ("generate", "--output_dir=out", ["--samples=0", "--num_images=0"]),
+    ("construct", "", ["--data_dir=file/below"]),
+    ("report", "", ["--output_dir=file"]),
+    ("explain", EXPLAIN, ["--output=/proc/new.png", "--output=pipe.png", "--output=folder.png", "--output=maps.gif"]),
+    ("explain", EXPLAIN, ["--maps=file/below.npz", "--image=no\u202egnp.png", "--image=no\x9b2J.png"]),
+]
+# Command, arguments, file, and bad contents by what they are.
+FILES = [
+    ("export", "--model=model --output=out", "model/saved_model.pb", {
+        "cut off": b"\x08\x01\x12\xff\xff\xff", "of zeros": bytes(99), "a pipe": PIPE,
+    }),
+    ("construct", CONSTRUCT, "coco.json", {
+        **JSON, "no lists": b"{}", "utf-16": coco().decode().encode("utf-16"), "no name": coco(file_name=None),
+        "name outside": coco(file_name="../../etc/passwd"), "huge height": coco(height=10**12),
+        "area NaN": coco(area=float("nan")), "no outline": coco(segmentation=None),
+        "two points": coco(segmentation=[[1, 1, 2, 2]]), "outline outside": coco(segmentation=[[1, 1, 900, 1, 9, 9]]),
+        "runs": coco(segmentation={"counts": "x", "size": [20, 30]}), "image missing": coco(image_id=77),
+    }),
+    ("construct", "--drawn --data_dir={set}", "{set}/construction.json", {"binary": bytes(9), "a pipe": PIPE}),
+    ("bim", SCORE, "{set}/obj/val_mask.npz", {
+        "promising": npy_promising("(1000000, 1000000)"), "objects": b"\x80\x04K\x01.",
+        "other names": npz(x=np.zeros(1, np.uint8)), "one mask": masks([[2, 2]]), "shapes huge": masks([[1 << 40, 2]]),
+        "shapes negative": masks([[-2, -2]]),
+    }),
+    ("bim", SCORE, "{set}/obj/val_loc.txt", {
+        what: ("every value", what) for what in ("0,0,0,0", "0,0,999,5", "9,9,3,3", "a,b,c,d", "1,2,3")
+    }),
+    ("bim", SCORE, "{set}/obj/val.txt", {"a pipe": PIPE, "text": ("every value", "x"), "ten": ("every value", "10")}),
+    ("bim", SCORE, "{set}/obj/val/*.jpg", PICTURES),
+    ("clevr_xai", ASK, "data/images/a.png", PICTURES),
+    ("clevr_xai", ASK, "data/masks/a.png", PICTURES),
+    ("clevr_xai", ASK, QUESTIONS, {
+        **JSON, "entries text": b'{"questions": ["x"]}', "index huge": question(question_index=HUGE),
+        "image outside": question(image_filename="../../etc/passwd"), "answer unknown": question(answer="maybe"),
+        "no program": question(program=[]), "node text": question(program=["x"]), "input huge": program(inputs=[HUGE]),
+        "cycle": program(type="union", inputs=[0]), "output beyond": program(type="filter_color", _output=[9]),
+        "output true": program(type="unique", _output=True), "surrogate": question(question="\ud800"),
+    }),
+    ("clevr_xai", ASK, SCENES, {
+        **JSON, "mask outside": scene(mask_filename="../../../etc/passwd"), "mask a number": scene(mask_filename=7),
         "objects text": scene(objects=["x"]),
-        "objects none": scene(objects=None),
-        "no colour": scene(objects=[{}]),
-        "colour text": scene(objects=[{"mask_color": "x"}]),
-    }.items():
-        add(f"scene {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_scenes.json": content})
-    # servers
-    for value in (*"http://[::1 x ftp://x http:// grpc://x:y http://a..b http://x:99999".split(), "http://" + "a" * 70):
-        add(f"--server={value[:12]}", "bim", [*SCORE, f"--server={value}"])
-    for value in ("inf", "nan", "0", "-1", "x"):
-        given = [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"]
-        add(f"--deadline={value}", "bim", given, word="deadline")
-    # generation
-    for value in ("100x100", "x", "0x0", "480", "-480x-320", "480000x320000"):
-        add(f"--image_size={value}", "generate", [f"--image_size={value}", "--output_dir=out"])
-    flags = "stored_size=100000000 samples=3 samples=0 num_images=0 questions=hard questions= questions=simple,simple"
-    for flag in flags.split():
-        add(f"--{flag}", "generate", [f"--{flag}", "--output_dir=out"])
-    return [*found, *cases_of_later_commands()]
+    }),
+    ("svea", "--methods=gradient --scores_dir=scores", "scores/scores.sqlite", {"a pipe": PIPE}),
+    ("exact", "--benchmark=exact --metrics=pipe.py:f", "pipe.py", {"a pipe": PIPE}),
+    ("report", "--output_dir=out", "out/work/lock", {"a pipe": PIPE}),
+    ("explain", EXPLAIN, "x.png", PICTURES),
+    ("explain", EXPLAIN.replace("png", "npy"), "x.npy", {
+        "promising": npy_promising("(1000000, 1000000)"), "an archive": npz(x=np.zeros(3)),
+        "objects": b"\x80\x04K\x01.", "a pipe": PIPE,
+    }),
+    ("explain", f"{EXPLAIN} --class_names=names.json", "names.json", {"a pipe": PIPE, "deep": DEEP}),
+]  # fmt: skip
 
 
-def cases_of_later_commands() -> list[tuple]:
-    """Return the cases of a benchmark that is one definition, of networks and reports compared, and of data cards."""
-    found = []
-
-    def add(name, command, arguments, files=(), word="error: "):
-        found.append((name, command, list(arguments), dict(files), word))
-
-    places = {"file": b"", "pipe.json": fifo, "folder.json": directory, "deep.json": DEEP}
-    add("networks --output=x.xlsx", "networks", ["--tables=deep.json", "--output=x.xlsx"], places, "--output=")
-    for value in ("missing.json", "file", "pipe.json", "folder.json", "deep.json"):
-        add(f"networks --tables={value}", "networks", [f"--tables={value}"], places, value)
-    for value in ("x.xlsx", "x.json", "file/x.md", "/proc/x.md"):
-        add(f"card --output={value}", "card", [f"--output={value}"], places, "--output=")
-    for value in ("-1", "0", "x"):
-        add(f"card --traced={value}", "card", [f"--traced={value}"], word="traced")
-
-    # metrics, controls, methods and benchmarks by name
-    for value in ("nothing", "os:getcwd", ":", "no/such.py:f", "roc_auc,nothing"):
-        add(f"exact --metrics={value}", "exact", [f"--metrics={value}"])
-    for value in ("nothing", "gradient", "random,random"):
-        add(f"bim --compare={value}", "bim", ["--methods=rise", f"--compare={value}"], word="--compare=")
-    for value in ("nothing", "os:getcwd", ":", "no/such.py:f"):
-        add(f"exact --methods={value}", "exact", [f"--methods={value}"])
-        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
-    for value in ("svea", "bim", "clevr_xai"):
-        own = "its own command: attribution-benchmarks"
-        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word=own)
-
-    # maps made elsewhere
-    for what, files in {
-        "missing": {},
-        "a file": {"maps": b"x"},
-        "none": {"maps/gradient/x.txt": b""},
-        "of other inputs": {"maps/gradient/other.npy": npy_promising("(1,)")},
-    }.items():
-        add(f"exact, maps {what}", "exact", ["--precomputed_maps=maps"], files)
-    add("exact, maps and a model", "exact", ["--precomputed_maps=maps", "--model=model"], word="--precomputed_maps")
-
-    # pipes and devices in place of any other file
-    for flag in ("methods", "metrics", "benchmark"):
-        add(f"exact --{flag}, a pipe", "exact", [f"--{flag}=pipe.py:f"], {"pipe.py": fifo}, "pipe.py")
-    for value in ("pipe", "/dev/zero", "/dev/stdin", "pipe/1"):
-        for command in ("svea", "exact", "clevr_xai", "export"):
-            output = ["--output=out"] if command == "export" else []
-            add(f"{command} --model={value}", command, [f"--model={value}", *output], {"pipe": fifo}, value)
-    for ending in ("", "-journal", "-wal", "-shm"):
-        files = {f"scores/scores.sqlite{ending}": fifo}
-        add(f"svea, scores{ending} a pipe", "svea", ["--methods=gradient", "--scores_dir=scores"], files, "regular")
-    add("svea, origin a pipe", "svea", ["--methods=gradient", "--save_maps=maps"], {"maps/origin.json": fifo}, "origin")
-    for name in ("lock", "children.lock"):
-        files = {f"out/work/{name}": fifo}
-        add(f"report, {name} a pipe", "report", ["--output_dir=out"], files, "--output_dir=")
-    add("clevr_xai, images a pipe", "clevr_xai", ASK, {**CLEVR, "data/images/a.png": fifo}, "a.png")
-    add("clevr_xai, masks a pipe", "clevr_xai", ASK, {**CLEVR, "data/masks/a.png": fifo}, "a.png")
-    add("bim, val.txt a pipe", "bim", SCORE, {"{set}/obj/val.txt": fifo}, "val.txt")
-    add("bim, picture a pipe", "bim", SCORE, {"{set}/obj/val/*.jpg": fifo}, ".jpg")
-    for name in ("question_words.txt", "answers.txt"):
-        files = {f"model/assets/{name}": fifo_in_network}
-        add(f"clevr_xai, {name} a pipe", "clevr_xai", ["--model=model"], files, name)
-
-    # data to describe
-    for what, files in {
-        "missing": {},
-        "a file": {"data": b""},
-        "empty": {"data/x": b""},
-        "scenes deep": {**CLEVR, "data/CLEVR-XAI_scenes.json": DEEP},
-        "scenes cut off": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene()[:50]},
-        "scenes a pipe": {**CLEVR, "data/CLEVR-XAI_scenes.json": fifo},
-        "scenes list": {**CLEVR, "data/CLEVR-XAI_scenes.json": b"[]"},
-        "objects text": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(objects=["x"])},
-        "mask outside": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(mask_filename="../../etc/passwd")},
-        "questions text": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": b"x"},
-        "cycle": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": program({"type": "union", "inputs": [0]})},
-        "image of terabytes": {**CLEVR, "data/images/a.png": png_of(1 << 30, 1 << 30)},
-        "mask cut off": CLEVR,
-    }.items():
-        add(f"card, data {what}", "card", ["--data_dir=data"], files)
-
-    found += cases_of_explain()
-
-    # reports to compare with
-    matrix = {"rows": [], "manifest": {"command": "x"}}
-    row = {"method": "gradient", "column": "roe_test", "kind": "method", "value": 0.5, "rank": 1}
-    values = {"benchmark": "svea", "groups": []}
-    for what, files in {
-        "missing": {},
-        "a file": {"other": b""},
-        "empty": {"other/x": b""},
-        "cut off": {"other/tables/matrix.json": json.dumps(matrix).encode()[:-3]},
-        "deep": {"other/tables/matrix.json": DEEP},
-        "a pipe": {"other/tables/matrix.json": fifo},
-        "a loop": {"other/tables/matrix.json": loop},
-        "binary": {"other/tables/matrix.json": bytes(range(256))},
-        "list": {"other/tables/matrix.json": b"[]"},
-        "rows text": {"other/tables/matrix.json": json.dumps({**matrix, "rows": ["x"]}).encode()},
-        "rows none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": None}).encode()},
-        "method a number": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{"method": 7}]}).encode()},
-        "no manifest": {"other/tables/matrix.json": b'{"rows": []}'},
-        **{
-            f"{key} {str(value)[:9]}": {
-                "other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, key: value}]}).encode()
-            }
-            for key in ("value", "rank")
-            for value in ("x", [1], True, 10**400, math.nan)
-        },
-        "kind none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, "kind": None}]}).encode()},
-    }.items():
-        add(f"report, other {what}", "report", ["--compare=other", "--output_dir=out"], files, "--compare=")
-    for what, content in {
-        "deep": DEEP,
-        "text": b"x",
-        "list": b"[]",
-        "a pipe": fifo,
-        "a directory": directory,
-        "groups text": json.dumps({**values, "groups": ["x"]}).encode(),
-        "values text": json.dumps({**values, "groups": [{"where": {}, "inputs": [], "clusters": None,
-                                                         "values": {"a": ["x"]}}]}).encode(),
-    }.items():  # fmt: skip
-        files = {"other/tables/matrix.json": json.dumps(matrix).encode(), "other/work/svea.values.json": content}
-        add(f"report, other values {what}", "report", ["--compare=other", "--output_dir=out"], files)
-    return found
-
-
-def cases_of_explain() -> list[tuple]:
-    """Return the cases of pictures, arrays and outputs of ``attribution.explain``."""
-    found = []
-    model, picture = "--model=MODEL", {"x.png": png_of(128, 128)}
-    for what, content in {
-        "of terabytes": png_of(1 << 30, 1 << 30),
-        "large": png_of(20_000, 20_000),
-        "one pixel wide": png_of(1, (1 << 31) - 1),
-        "cut off": png_of(128, 128),
-        "empty": b"",
-        "text": b"hello",
-        "a pipe": fifo,
-    }.items():
-        found.append((f"explain, picture {what}", "explain", [model, "--image=x.png"], {"x.png": content}, "x.png"))
-    for what, content in {
-        "like an archive": b"PK\x03\x04" + bytes(60),
-        "promising": npy_promising("(1000000, 1000000)"),
-        "an archive": npz(x=np.zeros(3)),
-        "objects": b"\x80\x04K\x01.",
-        "empty": b"",
-        "a pipe": fifo,
-    }.items():
-        found.append((f"explain, array {what}", "explain", [model, "--image=x.npy"], {"x.npy": content}, "x.npy"))
-    places = {**picture, "file": b"", "pipe.png": fifo, "folder.png": directory}
-    for flag, suffix in (("output", "png"), ("maps", "npz")):
-        for value in ("x" * 260, "nowhere/" + "x" * 260, "/proc/new", "file/below", "\x1b[2J/" + "x" * 260):
-            given = [model, "--image=x.png", f"--{flag}={value}.{suffix}"]
-            found.append((f"explain --{flag}={value[:12]!r}", "explain", given, places, f"--{flag}="))
-    for value in ("pipe.png", "folder.png", "maps.gif", "maps"):
-        given = [model, "--image=x.png", f"--output={value}"]
-        found.append((f"explain --output={value}", "explain", given, places, "--output="))
-    for value in ("no\x1b[2J.png", "no\u202egnp.png", "no\x9b2J.png"):
-        found.append((f"explain --image={value!r}", "explain", [model, f"--image={value}"], {}, "does not exist"))
-    for what, content in {"a pipe": fifo, "deep": DEEP, "binary": bytes(range(256))}.items():
-        given = [model, "--image=x.png", "--class_names=names.json"]
-        files = {**picture, "names.json": content}
-        found.append((f"explain, class names {what}", "explain", given, files, "names.json"))
+def cases() -> dict[str, tuple]:
+    """Return command, arguments, files and a word of the error of each case by its name."""
+    found = {}
+    for command, begin, flags in FLAGS:
+        for flag in flags:
+            word = re.sub("^--(methods|image|precomputed_maps)=.*|--|=.*", "", flag)  # the error names the flag
+            found[f"{command} {flag[:40]}"] = (command, [*begin.split(), flag], PLACES, word)
+    for command, arguments, file, contents in FILES:
+        around = {"clevr_xai": CLEVR, "explain": PLACES}.get(command, {})
+        for what, content in contents.items():
+            word = os.path.basename(file).split("*")[-1]
+            found[f"{command}, {file} {what}"] = (command, arguments.split(), {**around, file: content}, word)
     return found
 
 
@@ -510,22 +193,6 @@ def small_set(tmp_path_factory):
     arguments = ["--drawn", "--num_train=0", "--num_val=1", f"--data_dir={directory}"]
     subprocess.run([sys.executable, "scripts/construct_bim_dataset.py", *arguments], cwd=ROOT, check=True)
     return directory
-
-
-@pytest.fixture(scope="module", autouse=True)
-def models_are_loaded_once():
-    """Load each committed model once for all cases: most bad inputs are found after loading."""
-    load = attribution.load_model
-    once = functools.lru_cache(maxsize=None)(load)
-
-    def load_model(path, **options):
-        known = pathlib.Path(path).resolve().is_relative_to(MODELS) and not options.keys() - {"score"}
-        return (once if known else load)(path, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (attribution, attribution.loading):  # commands call the latter
-            patch.setattr(module, "load_model", load_model)
-        yield
 
 
 def prepare(place, files, small_set):
@@ -561,13 +228,13 @@ def too_late(*_):
     raise TimeoutError(f"no end within {SECONDS} s")
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case[0].encode("unicode_escape").decode())
-def test_bad_input_ends_in_one_line(case, small_set, tmp_path, monkeypatch, capfd):
-    _, command, arguments, files, word = case
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.encode("unicode_escape").decode())
+def test_bad_input_ends_in_one_line(case, small_set, load_once, tmp_path, monkeypatch, capfd):
+    command, arguments, files, word = cases()[case]
     prepare(tmp_path, files, small_set)
     before, data = listing(tmp_path), tmp_path / "set" if (tmp_path / "set").exists() else small_set
     given = [each.replace("{set}", str(data)).replace("MODEL", str(MODELS / "clevr_xai/relation_network"))
-             for each in [*ALWAYS.get(command, ()), *arguments]]  # fmt: skip
+             for each in arguments]  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path.parent / "cache"))
     module = importlib.import_module(MODULES[command])

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution import cli
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving import serve
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = str(ROOT / "scripts" / "serve.sh")
@@ -91,20 +89,6 @@ def test_the_models_are_exported_once_served_and_answer(models, quick_python):
     )
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
     assert {path: path.stat().st_mtime_ns for path in models.rglob("*") if path.is_file()} == before
-
-
-def test_a_model_that_cannot_be_exported_is_named_and_nothing_is_served(tmp_path, monkeypatch, capsys):
-    """In this process, which has TensorFlow already."""
-    (tmp_path / "bim" / "broken" / "1").mkdir(parents=True)
-    (tmp_path / "bim" / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
-    (tmp_path / "models.config").write_text(CONFIG.replace("tiny", "broken").replace("svea_small", "bim_broken"))
-    monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("served"))
-    arguments = ["serve", "--stand_in", f"--models={tmp_path}"]
-    assert cli.execute(serve.main, serve.FLAGS, serve.__doc__, arguments) == 2
-    assert "lists what could not be exported: 'bim_broken'" in capsys.readouterr().err.splitlines()[-1]
-    (tmp_path / "models.config").unlink()
-    assert cli.execute(serve.main, serve.FLAGS, serve.__doc__, arguments) == 2
-    assert "1 of 1 models could not be exported: 'bim_broken'" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_missing_package_is_reported_before_anything_is_exported(models, tmp_path):

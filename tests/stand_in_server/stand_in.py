@@ -47,15 +47,7 @@ for protocol, port in (("gRPC", 8500), ("REST", 8501)):
 
 @dataclasses.dataclass(frozen=True)
 class ServedSignature:
-    """A signature that can be asked.
-
-    Attributes
-    ----------
-    specs
-        Its inputs and outputs.
-    answer
-        Function from input name to array to output name to array.
-    """
+    """A signature, and the function from input name -> array to output name -> array that answers it."""
 
     specs: Signature
     answer: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -170,8 +162,7 @@ class StandIn:
         if wanted != given:
             raise ServerError(
                 "INVALID_ARGUMENT",
-                f"input size does not match signature: {len(given)}!={len(wanted)} len({{{','.join(sorted(given))}}}) "
-                f"!= len({{{','.join(sorted(wanted))}}}). Sent extra: {{{','.join(sorted(given - wanted))}}}. "
+                f"input size does not match signature. Sent extra: {{{','.join(sorted(given - wanted))}}}. "
                 f"Missing but required: {{{','.join(sorted(wanted - given))}}}.",
             )
         for key, spec in signature.specs.inputs.items():
@@ -196,33 +187,16 @@ class StandIn:
 
 
 def read_models_config(path: str) -> dict[str, str]:
-    """Return name to base path of every model.
+    """Return name to base path of every model."""
+    from google.protobuf import text_format
+    from tensorflow_serving.config import model_server_config_pb2
 
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, or a model has no name, no path, or the name of another.
-    """
-    try:
-        from google.protobuf import text_format
-        from tensorflow_serving.config import model_server_config_pb2
-    except ImportError as error:
-        raise BadInput(f"a models.config needs tensorflow-serving-api (the extra 'serving'): {error}") from error
     try:
         with open(path, encoding="utf-8") as file:
             config = text_format.Parse(file.read(), model_server_config_pb2.ModelServerConfig())
-    except OSError as error:
-        raise BadInput(f"cannot read '{path}': {error.strerror}") from error
-    except text_format.ParseError as error:
+    except (OSError, text_format.ParseError) as error:
         raise BadInput(f"'{path}' is not a models.config: {error}") from error
-    models = {}
-    for model in config.model_config_list.config:
-        if not model.name or not model.base_path or model.name in models or model.model_platform != "tensorflow":
-            raise BadInput(
-                f"'{path}': model '{model.name}' needs a name of its own, a base_path and model_platform 'tensorflow'"
-            )
-        models[model.name] = model.base_path
-    return models
+    return {model.name: model.base_path for model in config.model_config_list.config}
 
 
 def load_versions(base_path: str) -> dict[int, dict[str, ServedSignature]]:

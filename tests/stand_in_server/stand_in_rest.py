@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.server
 import json
 import re
@@ -101,101 +100,39 @@ def _reply(stand_in, verb, path, body):
 
 
 def _predict(stand_in, model, body):
+    """Answer a request by rows (``instances``) or by columns (``inputs``), in the same form."""
     try:
-        name, signature, by_row, arrays = _asked(stand_in, model, body)
+        request = json.loads(body.decode())
+        name = request.get("signature_name") or "serving_default"
+        signatures = stand_in.find(model)[1]
+        if name not in signatures:
+            raise ServerError("INVALID_ARGUMENT", f'Serving signature name: "{name}" not found in signature def')
+        specs, by_row = signatures[name].specs, "instances" in request
+        columns = _columns(request["instances"], specs) if by_row else request["inputs"]
+        if not isinstance(columns, Mapping):
+            columns = {next(iter(specs.inputs)): columns}
+        arrays = {key: np.array(columns[key]).astype(spec.dtype) for key, spec in specs.inputs.items()}
     except ServerError:
         raise
-    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError) as error:  # of what a client sent
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise ServerError("INVALID_ARGUMENT", f"JSON Parse error: {error}") from error
-    specs = signature.specs
-    outputs = stand_in.answer(model, name, signature, arrays)
-    plain = {key: _plain(array, key) for key, array in outputs.items()}
-    only = next(iter(plain.values())) if len(specs.outputs) == 1 and len(plain) == 1 else None
+    plain = {key: _plain(array) for key, array in stand_in.answer(model, name, signatures[name], arrays).items()}
+    only = next(iter(plain.values())) if len(plain) == 1 else None
     if not by_row:
         return {"outputs": plain if only is None else only}
-    if len({len(array) for array in outputs.values()}) > 1:
-        raise ServerError("INVALID_ARGUMENT", "Tensors of one reply have inconsistent batch sizes")
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     return {"predictions": rows if only is None else only}
 
 
-def _asked(stand_in, model, body):
-    """Return the signature that a request names, whether its arrays come by row, and the arrays."""
-    request = json.loads(body.decode())
-    if not isinstance(request, Mapping):
-        raise ServerError("INVALID_ARGUMENT", "JSON Value: is not object")
-    _, signatures = stand_in.find(model)
-    name = request.get("signature_name") or "serving_default"
-    if name not in signatures:
-        raise ServerError("INVALID_ARGUMENT", f'Serving signature name: "{name}" not found in signature def')
-    if ("instances" in request) == ("inputs" in request):
-        raise ServerError("INVALID_ARGUMENT", "Request has to have exactly one of 'instances' and 'inputs' keys")
-    specs = signatures[name].specs
-    by_row = "instances" in request
-    arrays = _rows(request["instances"], specs) if by_row else _columns(request["inputs"], specs)
-    return name, signatures[name], by_row, arrays
-
-
-def _columns(inputs, specs):
-    if not isinstance(inputs, Mapping) or set(inputs) == {"b64"}:
-        if len(specs.inputs) > 1:
-            raise ServerError(
-                "INVALID_ARGUMENT",
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
-                "tensorinfo_map",
-            )
-        inputs = {next(iter(specs.inputs)): inputs}
-    missing = sorted(set(specs.inputs) - set(inputs))
-    if missing:
-        raise ServerError("INVALID_ARGUMENT", f"Missing named input: {missing[0]} in 'inputs' object.")
-    return {key: _array(inputs[key], spec.dtype) for key, spec in specs.inputs.items()}
-
-
-def _rows(instances, specs):
-    if not isinstance(instances, list) or not instances:
-        raise ServerError("INVALID_ARGUMENT", "'instances' must be a list with at least one element")
-    named = isinstance(instances[0], Mapping) and set(instances[0]) != {"b64"}
-    if not named and len(specs.inputs) > 1:
-        raise ServerError(
-            "INVALID_ARGUMENT",
-            "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
-            "tensorinfo_map",
-        )
+def _columns(instances, specs):
+    """Return the values of each input of a list of rows, which have no names where there is one input."""
+    named = isinstance(instances[0], Mapping)
     rows = instances if named else [{next(iter(specs.inputs)): value} for value in instances]
-    for number, row in enumerate(rows):
-        if set(row) != set(specs.inputs):
-            raise ServerError(
-                "INVALID_ARGUMENT",
-                f"Failed to process element: {number} of 'instances' list. JSON object keys must be equal to: "
-                f"{','.join(sorted(specs.inputs))}",
-            )
-    return {key: _array([row[key] for row in rows], spec.dtype) for key, spec in specs.inputs.items()}
+    return {key: [row[key] for row in rows] for key in specs.inputs}
 
 
-def _array(values, dtype):
-    try:
-        if dtype.kind == "O":
-            return np.vectorize(_bytes, otypes=[object])(np.array(values, object))
-        array = np.array(values)
-        if array.dtype.kind not in "bif" or (array.dtype.kind == "f" and dtype.kind in "iu"):
-            raise ValueError(f"JSON Value is not of expected type: {dtype}")
-        return array.astype(dtype)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ServerError("INVALID_ARGUMENT", str(error)) from error
-
-
-def _bytes(value) -> bytes:
-    return base64.b64decode(value["b64"]) if isinstance(value, Mapping) else value.encode()
-
-
-def _plain(array: np.ndarray, key: str):
-    """Return an output as lists; bytes in base 64 where the name ends in ``_bytes``, as text elsewhere."""
-    if array.dtype.kind == "f":
-        return array.astype(np.float64).tolist()
-    if array.dtype.kind != "O":
-        return array.tolist()
-    if key.endswith("_bytes"):
-        text = [{"b64": base64.b64encode(value).decode()} for value in array.ravel()]
-    else:
-        text = [value.decode() for value in array.ravel()]
-    return np.array(text, object).reshape(array.shape).tolist()
+def _plain(array: np.ndarray):
+    """Return an output as nested lists, bytes as text."""
+    if array.dtype.kind == "O":
+        return np.array([value.decode() for value in array.ravel()], object).reshape(array.shape).tolist()
+    return (array.astype(np.float64) if array.dtype.kind == "f" else array).tolist()

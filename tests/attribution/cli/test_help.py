@@ -13,7 +13,7 @@ from absl import flags
 from attribution.cli import define_common_flags, help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools")
+FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "docs", "scripts", "tools")
 COMMANDS = [
     path
     for folder in FOLDERS

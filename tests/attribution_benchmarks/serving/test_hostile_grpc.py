@@ -1,13 +1,11 @@
 """A gRPC server that answers with anything: each request ends in one line, in time, and without the memory it names."""
 
 import concurrent.futures
-import socket
 import threading
 
 import grpc
 import numpy as np
 import pytest
-import tensorflow as tf
 from stand_in_grpc import metadata_of
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
@@ -16,7 +14,6 @@ from attribution_benchmarks import serving
 from attribution_benchmarks.serving._protocols import ModelName, ServerError
 
 MODEL, INPUTS = ModelName("linear"), np.zeros((5, 2, 3), np.float32)
-CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
 
 
 @pytest.fixture
@@ -73,23 +70,14 @@ def with_scores(shape=(5, 3), dtype=types_pb2.DT_FLOAT, **content):
 ANSWERS = {
     "no protocol buffer": (b"\xff" * 40, "INTERNAL"),
     "nothing": (b"", "no output 'scores'"),
-    "fewer rows": (with_scores((4, 3), float_val=[1]), "has shape (4, 3)"),
-    "no axis": (with_scores((), float_val=[1]), "has shape ()"),
     "more memory than there is": (
         with_scores((5, 3, 1 << 40), float_val=[1]),
         "of shape (5, 3, 1099511627776) is larger",
     ),
-    "sizes beyond 64 bits": (with_scores((5, 3, *[1 << 40] * 4), float_val=[1]), "is larger than"),
-    "a size below zero": (with_scores((5, -3), float_val=[1]), "of shape (5, -3) is"),
     "less content than its shape": (with_scores(tensor_content=b"1234"), "is not an array"),
-    "more content than its shape": (with_scores(float_val=[0] * 99), "is not an array"),
     "NaN": (with_scores(float_val=[np.nan]), "has NaN or infinite values"),
     "float64": (with_scores(dtype=types_pb2.DT_DOUBLE, double_val=[1]), "of type float64"),
-    "bfloat16": (with_scores(dtype=types_pb2.DT_BFLOAT16, half_val=[1]), "of type bfloat16"),
-    "text": (with_scores(dtype=types_pb2.DT_STRING, string_val=[b"1"]), "of type object"),
     "a resource": (with_scores(dtype=types_pb2.DT_RESOURCE), "is not an array"),
-    "no type": (with_scores(dtype=types_pb2.DT_INVALID), "is not an array"),
-    "an unknown type": (with_scores(dtype=9999), "is not an array"),
 }
 
 
@@ -97,18 +85,6 @@ ANSWERS = {
 def test_answers_that_cannot_be_used(hostile, described, kind):
     answer, word = ANSWERS[kind]
     assert word in str(refused(hostile(GetModelMetadata=described, Predict=answer)))
-
-
-def test_shapes_that_the_description_does_not_limit(hostile, described):
-    """A description may leave the shape open; what a reply is filled up to is limited as a message is."""
-    reply = get_model_metadata_pb2.GetModelMetadataResponse.FromString(described)
-    found = get_model_metadata_pb2.SignatureDefMap()
-    reply.metadata["signature_def"].Unpack(found)
-    found.signature_def["serving_default"].outputs["scores"].tensor_shape.CopyFrom(tf.TensorShape(None).as_proto())
-    reply.metadata["signature_def"].Pack(found)
-    answer = with_scores((5, 1 << 40), float_val=[1])
-    error = refused(hostile(GetModelMetadata=reply.SerializeToString(), Predict=answer))
-    assert error.code == "INVALID_REPLY" and "larger than 268435456 bytes" in str(error)
 
 
 def test_descriptions_that_cannot_be_used(hostile):
@@ -122,8 +98,8 @@ def test_descriptions_that_cannot_be_used(hostile):
     assert refused(hostile(GetModelMetadata=b"\xff" * 40)).code == "INTERNAL"
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_every_status_is_one_line(hostile, described, code):
+@pytest.mark.parametrize("code", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE])
+def test_a_status_is_one_line(hostile, described, code):
     def abort(context, _):
         context.abort(code, "two\nlines \x1b[31m" + "x" * 3000)
 
@@ -137,27 +113,3 @@ def test_large_messages_and_endless_answers(hostile, described):
     endless = hostile(GetModelMetadata=described, Predict=lambda _, over: over.wait(60) and b"")
     assert "DEADLINE_EXCEEDED" in str(refused(endless, deadline=0.5))
     assert "DEADLINE_EXCEEDED" in str(refused(hostile(GetModelMetadata=lambda _, over: over.wait(60)), deadline=0.5))
-
-
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\x00\x00\x12\x04" + b"\xff" * 90, None])
-def test_connections_that_are_closed_noisy_or_silent(sent):
-    kept = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve():
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                    if sent is not None:
-                        connection.sendall(sent)
-                        connection.close()
-                    kept.append(connection)
-                except OSError:
-                    return
-
-        threading.Thread(target=serve, daemon=True).start()
-        error = refused(f"grpc://127.0.0.1:{listener.getsockname()[1]}", deadline=0.5)
-        listener.shutdown(socket.SHUT_RDWR)
-    for connection in kept:
-        connection.close()
-    assert error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")

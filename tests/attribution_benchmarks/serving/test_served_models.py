@@ -1,18 +1,15 @@
-"""models.config, the committed files with explanations and scripts/serve.sh fit each other and the originals."""
+"""models.config and the committed files with explanations fit each other and the originals."""
 
-import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from stand_in import StandIn, load_versions, read_models_config
 
 import attribution
-from attribution import cli, export, model_paths
+from attribution import cli, export
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
 from attribution_benchmarks.serving import serve as serve_command
@@ -37,25 +34,6 @@ def test_every_committed_model_is_served_under_its_name():
     served = read_models_config(str(SAVED_MODELS / "models.config"))
     # A model that is missing here needs a line in saved_models/models.config.
     assert served == {name: f"/models/served/{name}" for name in originals()}
-
-
-def test_a_fresh_checkout_exports_exactly_what_its_models_config_lists(tmp_path, monkeypatch, capsys):
-    """Among its models are folders of two, and networks that have no layer with positions."""
-    for path in [*SAVED_MODELS.glob("[!s]*"), SAVED_MODELS / "svea"]:
-        (tmp_path / path.name).symlink_to(path)
-    exported = {}
-
-    def export_quickly(saved, target, methods, *, score, left_out):
-        exported[target.parent.name] = saved, score
-        model_at(target.parent)
-
-    monkeypatch.setattr(serve_command, "export", export_quickly)
-    assert export_only(tmp_path) == 0
-    assert {name: saved.parent for name, (saved, _) in exported.items()} == {
-        name: tmp_path / path.relative_to(SAVED_MODELS) for name, path in originals().items()
-    }
-    assert {score for name, (_, score) in exported.items() if name.startswith("svea")} == {"probabilities"}
-    assert {score for name, (_, score) in exported.items() if not name.startswith("svea")} == {None}
 
 
 def committed():
@@ -94,66 +72,6 @@ def model_at(directory, version=1, content=b""):
     """Write what looks like a version of a model."""
     (directory / str(version)).mkdir(parents=True)
     (directory / str(version) / "saved_model.pb").write_bytes(content)
-
-
-@pytest.fixture
-def house(tmp_path):
-    """Two models with their served files, and a docker that only writes down how it was called."""
-    for name in ("bim/obj", "svea/old"):
-        model_at(tmp_path / "models" / name, content=name.encode())
-        source = model_paths.fingerprint(tmp_path / "models" / name)
-        model_at(tmp_path / "models/served" / name.replace("/", "_"), content=source.encode())
-    entries = (f'config {{ name: "{name}" base_path: "/models/served/{name}" }}' for name in ("bim_obj", "svea_old"))
-    (tmp_path / "models/models.config").write_text(f"model_config_list {{ {' '.join(entries)} }}")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/docker").write_text(f'#!/bin/sh\necho "docker $*" >> {tmp_path}/calls\n')
-    (tmp_path / "bin/docker").chmod(0o755)
-    return tmp_path
-
-
-def serve(house, *arguments, **environment):
-    paths = {"PATH": f"{house}/bin:{os.environ['PATH']}", "MODELS": f"{house}/models", "PYTHON": sys.executable}
-    run = subprocess.run(
-        ["bash", str(ROOT / "scripts/serve.sh"), *arguments],
-        env={**os.environ, **paths, **environment}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    calls = house / "calls"
-    return run, calls.read_text().splitlines() if calls.exists() else []
-
-
-def test_docker_serves_what_is_exported(house):
-    run, calls = serve(house, REST_PORT="9501")
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-    assert calls == [  # on this machine's own address alone
-        "docker run --rm --publish 127.0.0.1:8500:8500 --publish 127.0.0.1:9501:8501 --mount "
-        f"type=bind,source={house}/models,target=/models,readonly tensorflow/serving "
-        "--model_config_file=/models/models.config"
-    ]
-
-
-def test_a_model_that_was_trained_again_is_not_served_with_its_old_weights(house):
-    (house / "models/bim/obj/1/saved_model.pb").write_bytes(b"trained again")
-    run, calls = serve(house)
-    assert run.returncode == 2 and run.stderr.count("\n") == 1 and not calls
-    assert f"'{house}/models/served/bim_obj/1' was exported from another file than" in run.stderr
-
-
-def test_what_cannot_be_served_is_one_line(house, tmp_path):
-    run, calls = serve(house, "--export_only")
-    assert (run.returncode, run.stderr, calls) == (0, "", [])
-    for arguments, environment, words in [
-        (["--export_only"], {"MODELS": f"{house}/bin"}, f"there is no model in {house}/bin; expected a folder with "),
-        (["--nonsense"], {}, "Unknown command line flag 'nonsense'"),
-        ([], {"GRPC_PORT": "99999"}, "flag --grpc_port=99999: "),
-        (["--stand_in", "--rest_port=65536"], {}, "flag --rest_port=65536: "),
-        (["--stand_in"], {"REST_PORT": "0"}, "flag --rest_port=0: "),
-        (["--grpc_port=-1", "--export_only"], {}, "flag --grpc_port=-1: "),
-        (["--rest_port=8500"], {}, "--grpc_port and --rest_port are both 8500"),
-        (["--methods=gradient,nothing"], {}, "no method 'nothing'"),
-    ]:
-        run, calls = serve(house, *arguments, **environment)
-        assert run.returncode == 2 and run.stderr.startswith(f"error: {words}") and run.stderr.count("\n") == 1
-        assert not calls
 
 
 @pytest.fixture(scope="module")
@@ -198,17 +116,6 @@ def test_models_at_any_depth_are_served_without_the_methods_that_do_not_fit(netw
     assert "exporting" not in capsys.readouterr().err.replace("exporting " + str(tmp_path / "served/own_table"), "")
 
 
-def test_a_newer_version_is_exported_and_other_methods_are_not(networks, tmp_path, capsys):
-    shutil.copytree(networks / "plain", tmp_path / "digits/1")
-    assert export_only(tmp_path, "--methods=gradient") == 0
-    shutil.copytree(networks / "plain", tmp_path / "digits/10")
-    assert export_only(tmp_path, "--methods=gradient") == 0
-    assert (tmp_path / "served/digits/10/saved_model.pb").is_file()
-    capsys.readouterr()
-    assert export_only(tmp_path, "--methods=occlusion") == 0
-    assert f"{tmp_path}/served/digits keeps the methods" in capsys.readouterr().err
-
-
 def test_where_nothing_can_be_exported_the_code_is_2(networks, tmp_path, capsys):
     shutil.copytree(networks / "table", tmp_path / "own/table/1")
     assert export_only(tmp_path) == 2
@@ -234,8 +141,6 @@ def test_what_models_config_lists_must_be_there_before_anything_is_exported(tmp_
     model_at(tmp_path / "own/digits")
     for path, words in [
         ("/models/served/digits", "/models/served/digits is not a model; the models in"),
-        ("/models/own", "/models/own is not a model"),
-        ("/elsewhere/digits", "base_path '/elsewhere/digits'; expected /models/..."),
         ("/models/../digits", "expected /models/..."),
     ]:
         config_of(tmp_path, path)
@@ -254,33 +159,3 @@ def test_models_of_one_name_are_refused(tmp_path, capsys):
     assert "would both be served as 'a_b_c'; rename one" in capsys.readouterr().err
     assert export_only(tmp_path / "a/b_c") == 2
     assert "is a model itself; name the directory that holds it" in capsys.readouterr().err
-
-
-def test_a_model_that_was_exported_by_hand_is_served_as_it_is(networks, tmp_path):
-    """As docs/serving.md prints it: --output=served/digits, then --models=served; here by a fake Docker."""
-    shutil.copytree(networks / "explained/1", tmp_path / "served/digits/1")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/docker").write_text(f'#!/bin/sh\necho "docker $*" >> {tmp_path}/calls\n')
-    (tmp_path / "bin/docker").chmod(0o755)
-    run, calls = serve(tmp_path, MODELS=str(tmp_path / "served"))
-    assert (run.returncode, run.stderr) == (0, "")
-    assert calls[0].endswith(" --model_config_file=/models/served/models.config")
-    written = read_models_config(str(tmp_path / "served/served/models.config"))
-    assert written == {"digits": "/models/digits"}
-
-
-def test_models_configs_that_cannot_be_read(tmp_path):
-    path = tmp_path / "models.config"
-    entry = 'config {{ name: "{}" base_path: "{}" model_platform: "tensorflow" }}'
-    for text, message in [
-        ("nonsense", "is not a models.config"),
-        (entry.format("a", ""), "model 'a' needs a name of its own, a base_path"),
-        (entry.format("a", "/a") + entry.format("a", "/b"), "model 'a' needs a name of its own"),
-    ]:
-        path.write_text(f"model_config_list {{ {text} }}")
-        with pytest.raises(BadInput, match=message):
-            read_models_config(str(path))
-    with pytest.raises(BadInput, match="cannot read"):
-        read_models_config(str(tmp_path / "absent"))
-    with pytest.raises(BadInput, match="no version of a SavedModel"):
-        load_versions(str(tmp_path))

@@ -12,9 +12,6 @@ from attribution_benchmarks.serving._protocols import ModelName
 KINDS = {
     "a byte at a time": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
     "headers without end": (b"HTTP/1.1 200 OK\r\n", b"a: b\r\n"),
-    "a status line without end": (b"HTTP/1.1 ", b"2"),
-    "one continue after the other": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "chunks without end": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
 }
 
 
@@ -62,15 +59,3 @@ def test_the_deadline_holds(slow, kind):
     assert caught.value.code in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
     if kind != "headers without end":  # the library gives up after a hundred headers, which may come first
         assert "no reply within 0.6 s" in str(caught.value)
-
-
-@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 0, -1, 1e12])
-def test_a_deadline_that_no_timer_knows_is_refused(seconds):
-    with pytest.raises(ValueError, match="a deadline must be above 0 and at most"):
-        Client("http://localhost:1", deadline=seconds)
-
-
-@pytest.mark.parametrize("address", ["http://[::1", "http://" + "a" * 64 + ".org", "http://a..b", "grpc://[1]:80"])
-def test_an_address_that_is_none_is_refused(address):
-    with pytest.raises(ValueError, match="is not an address of a server"):
-        Client(address)

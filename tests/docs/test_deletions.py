@@ -4,17 +4,17 @@ import json
 import pathlib
 import shlex
 
+import deletions  # docs/studies/deletions.py
 import numpy as np
 
 import attribution
 from attribution import cli
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from research.svea import deletions
 from svea import benchmark, mnist1d
 
 COMMAND = "--model=saved_models/svea/deletions --methods=gradient,grad_cam --metrics=in_domain_deletion"
-DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
 def run(arguments):
