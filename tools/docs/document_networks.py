@@ -36,8 +36,11 @@ from attribution.files import atomic_write
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.tables import markdown_table
 from tools.docs.page_parts import ROOT
-from tools.model_zoo import comparison, measure, writers
-from tools.model_zoo.families import FAMILIES, GROUPS
+
+sys.path.append(str(ROOT / "tests"))  # the zoo is part of the tests
+
+from zoo import comparison, measure, writers
+from zoo.families import FAMILIES, GROUPS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("families", [], "names of families; all by default", flag_values=FLAGS)
@@ -181,7 +184,7 @@ def _rounded(value):
 @functools.cache
 def _code() -> str:
     """Return the SHA-256 of what results depend on: the package's code and the zoo's."""
-    return code_fingerprint("attribution", files=sorted((ROOT / "tools" / "model_zoo").glob("*.py")))
+    return code_fingerprint("attribution", files=sorted((ROOT / "tests" / "zoo").glob("*.py")))
 
 
 def _print_progress(text, end="\n"):

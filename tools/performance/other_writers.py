@@ -105,9 +105,10 @@ def main(values):
     if values.child:
         print(networks.seconds_of(attribution.load_model, values.child))
         return
+    from tools.model_zoo.families import FAMILIES
+
     from attribution_benchmarks.core.tables import markdown_table
     from tools.model_zoo import writers
-    from tools.model_zoo.families import FAMILIES
 
     family, folder = FAMILIES[values.family], pathlib.Path(values.folder) / values.family
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,9 +7,9 @@ import pytest
 from attribution import cli
 from attribution.errors import BadInput
 from tools.docs import document_networks
-from tools.model_zoo import measure
-from tools.model_zoo.families import FAMILIES
-from tools.model_zoo.measure import Cell
+from zoo import measure
+from zoo.families import FAMILIES
+from zoo.measure import Cell
 
 
 def results(**cells):

@@ -1,10 +1,10 @@
 """Compare the presets of libraries that have an environment of their own, and write their evidence.
 
-    python tools/libraries/compare.py --environments=DIR,DIR
+    python tests/libraries/compare.py --environments=DIR,DIR
 
 Each DIR is a virtual environment with a library in the version of attribution/methods/presets: PyTorch, captum, zennit,
 grad-cam and shap; or one of alibi, dianna, innvestigate, lime, LXT and shapiq. Small networks with random weights are
-explained there by the libraries, and here by ``METHOD@LIBRARY``. tools/libraries/measured.json gets, by cell and
+explained there by the libraries, and here by ``METHOD@LIBRARY``. tests/libraries/measured.json gets, by cell and
 network, the largest difference as a share of the library's maximum; of random methods the largest difference of two
 means in standard errors, and the ratio of variances. Cells of other libraries stay as they are.
 
@@ -24,7 +24,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "libraries")]
+sys.path[:0] = [str(ROOT), str(pathlib.Path(__file__).parent)]
 
 import networks  # noqa: E402
 import numpy as np  # noqa: E402

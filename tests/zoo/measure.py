@@ -17,9 +17,9 @@ import attribution
 from attribution.check_method import ROW_TOLERANCE, exchanges
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract
-from tools.model_zoo import oracles
-from tools.model_zoo.family import Family
-from tools.model_zoo.relevance_oracle import DEFINITIONS
+from zoo import oracles
+from zoo.family import Family
+from zoo.relevance_oracle import DEFINITIONS
 
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5

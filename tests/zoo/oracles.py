@@ -19,8 +19,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from attribution.methods import gradients, perturbation
 from attribution.model import batching
-from tools.model_zoo.family import BEHIND, Family
-from tools.model_zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
+from zoo.family import BEHIND, Family
+from zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
 
 SEED = 0
 SAMPLES = 3  # of SmoothGrad, VarGrad, Expected Gradients

@@ -11,9 +11,9 @@ import numpy as np
 
 import attribution
 from attribution.model.loader import SavedFile
-from tools.model_zoo import oracles
-from tools.model_zoo.family import Family
-from tools.model_zoo.measure import (
+from zoo import oracles
+from zoo.family import Family
+from zoo.measure import (
     AT_LAYER,
     FEW,
     GROUPED,
