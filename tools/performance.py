@@ -11,9 +11,7 @@ PyTorch, with the same weights. Entries of a library that is not installed are b
     .venv-performance/bin/pip install -e '.[third-party]' torch==2.13.0 captum==0.9.0
     .venv-performance/bin/pip install --no-deps zennit==0.5.1  # it needs torchvision for a part that is not used
 
-Rows are stored in docs/performance.csv. Rows that a run does not measure keep their values.
-
-Cost: 10 CPU minutes with ``--repeats=5``.
+Rows are stored in docs/performance.csv. Rows that a run does not measure keep their values. Cost: 15 CPU minutes.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ from typing import Any
 with contextlib.suppress(ImportError):
     import torch  # before TensorFlow: the other order may crash
 
-    # zennit imports torchvision for a part that is not needed.
-    sys.modules.setdefault("zennit.torchvision", types.ModuleType("zennit.torchvision"))
+    torch.set_num_threads(1)
+    sys.modules["zennit.torchvision"] = types.ModuleType("zennit.torchvision")  # not needed, and needs torchvision
 
 import keras
 import numpy as np
@@ -71,11 +69,7 @@ TITLES = {
 LIBRARIES = ("keras", "tf_keras_vis", "captum", "zennit")
 INSTALLED = [name for name in LIBRARIES if importlib.util.find_spec(name)]
 SAME_MAP = ("gradient", "occlusion", "lrp_epsilon_plus", "deeplift")  # the libraries' maps are ours
-MEMORY = ("resnet", "transformer")  # networks whose memory is measured
-COLUMNS = (
-    "network", "task", "inputs", "ms", "forward", "gradients", "required_forward", "required_gradients", *LIBRARIES,
-    "spread", "difference", "MB", "MB_keras",
-)  # fmt: skip
+COLUMNS = ("network", "task", "inputs", "ms", "passes", "needed", *LIBRARIES, "spread", "difference", "MB", "MB_keras")
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("only", [], f"tasks, of {', '.join(TITLES)}; all by default", flag_values=FLAGS)
@@ -83,8 +77,7 @@ flags.DEFINE_list("networks", [], f"networks, of {', '.join(INPUTS)}; all by def
 flags.DEFINE_integer("repeats", 5, "rounds through all libraries", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_bool("memory", True, "measure peak memory, in one process for each method", flag_values=FLAGS)
 flags.DEFINE_string("page", str(ROOT / "docs" / "performance.md"), "page with the tables", flag_values=FLAGS)
-flags.DEFINE_string("child", "", "for internal use: measure the memory of LIBRARY:NETWORK:TASK", flag_values=FLAGS)
-flags.DEFINE_string("saved_model", "", "for internal use: SavedModel of the child", flag_values=FLAGS)
+flags.DEFINE_string("child", "", "print the peak memory of LIBRARY:NETWORK:TASK:FILE alone", flag_values=FLAGS)
 
 layers = keras.layers
 LAYERS = {  # kinds of layers and their widths, the same in Keras and PyTorch
@@ -158,16 +151,14 @@ def twin(name: str, network: keras.Model) -> Any:
         both = Function(lambda x, main, short, add: add(torch.stack([main(x), short(x)], -1)), main, short, Sum())
         return [nn.AvgPool2d(2), both, nn.ReLU()]
 
-    def encoded(x, norm, project, mix, second_norm, up, down):
+    def encoded(x, norm, project, mix, other_norm, up, down):
         query, key, value = project(norm(x)).chunk(3, -1)
         x = x + mix(torch.softmax(query @ key.transpose(1, 2) / x.shape[-1] ** 0.5, -1) @ value)
-        return x + down(nn.functional.gelu(up(second_norm(x))))
+        return x + down(nn.functional.gelu(up(other_norm(x))))
 
     def encoder(_, width):
         norms = [nn.LayerNorm(width, eps=1e-3) for _ in range(2)]
-        dense = [
-            nn.Linear(*pair) for pair in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
-        ]
+        dense = [*(nn.Linear(width, times * width) for times in (3, 1, 4)), nn.Linear(4 * width, width)]
         return [Function(encoded, norms[0], *dense[:2], norms[1], *dense[2:])]
 
     makers = {
@@ -187,19 +178,16 @@ def twin(name: str, network: keras.Model) -> Any:
         parts += makers[kind](inputs, int(width or 0))
         inputs = int(width or inputs)
     module = nn.Sequential(*parts).eval()
-    weights = {
-        (nn.Conv2d, layers.Conv2D): ("weight", "bias"),
-        (nn.Linear, layers.Dense): ("weight", "bias"),
-        (nn.BatchNorm2d, layers.BatchNormalization): ("weight", "bias", "running_mean", "running_var"),
-        (nn.LayerNorm, layers.LayerNormalization): ("weight", "bias"),
-        (nn.LSTM, layers.LSTM): ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0"),
-    }
-    for (kind, keras_kind), names in weights.items():
+    kinds = {layers.Conv2D: nn.Conv2d, layers.Dense: nn.Linear, layers.LSTM: nn.LSTM}
+    kinds |= {layers.BatchNormalization: nn.BatchNorm2d, layers.LayerNormalization: nn.LayerNorm}
+    recurrent = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0")
+    for keras_kind, kind in kinds.items():
+        names = recurrent if kind is nn.LSTM else ("weight", "bias", "running_mean", "running_var")
         made = [layer for layer in network.layers if isinstance(layer, keras_kind)]
         made.sort(key=lambda layer: (len(layer.name), layer.name))  # in the order in which they were made
         theirs = [part for part in module.modules() if isinstance(part, kind)]
         for part, layer in zip(theirs, made, strict=True):
-            for one, values in zip(names, layer.get_weights(), strict=True):
+            for one, values in zip(names, layer.get_weights(), strict=False):
                 values = np.moveaxis(values, (-1, -2), (0, 1)) if values.ndim > 1 else values
                 getattr(part, one).data = torch.tensor(values + 1e-3 if one == "running_var" else values)
             if kind is nn.LSTM:
@@ -264,9 +252,7 @@ def with_tape(scores: Callable, x: np.ndarray, targets: np.ndarray, network: ker
         found = found[:, np.arange(len(x)), targets]
         return np.tensordot((found[0] - found[1:]).T, 1 - masks[1:, 0, ..., 0], 1)
 
-    def gradient():
-        return run(slopes, x, targets)
-
+    gradient = functools.partial(run, slopes, x, targets)
     found = {"gradient": gradient, "integrated_gradients": path, "smoothgrad": noisy, "lrp_epsilon_plus": gradient}
     found |= {"deeplift": lambda: [gradient(), run(forward, x)]} | ({"occlusion": occlusion} if x.ndim > 2 else {})
     if network and (last := last_rectifier(network)):
@@ -315,13 +301,11 @@ def captum(module: Any, x: np.ndarray, targets: np.ndarray) -> Tasks:
         explain = kind(module).attribute
         return in_batches(lambda part: as_array(explain(rows[part], target=classes[part], **options)), len(x), size)
 
-    def noisy(network):
-        return library.NoiseTunnel(library.Saliency(network))
-
+    noisy = {"nt_samples": POINTS, "nt_samples_batch_size": POINTS, "stdevs": 0.15, "abs": False}
     found = {
         "gradient": run(library.Saliency, abs=False),
         "integrated_gradients": run(library.IntegratedGradients, n_steps=POINTS, internal_batch_size=BATCH),
-        "smoothgrad": run(noisy, 1, nt_samples=POINTS, nt_samples_batch_size=POINTS, stdevs=0.15, abs=False),
+        "smoothgrad": run(lambda network: library.NoiseTunnel(library.Saliency(network)), 1, **noisy),
     }
     if x.ndim > 2:
         window = (3, SIDE, SIDE) if x.ndim == 4 else (SIDE, x.shape[-1])
@@ -383,8 +367,7 @@ def starts(path: str, network: keras.Model, module: Any, x: np.ndarray, repeats:
         times = {("load", "ours"): seconds_of(lambda models=models: models.append(attribution.load_model(path)))}
         times["load", "keras"] = seconds_of(lambda: tf.saved_model.load(path))
         times["first", "ours"] = seconds_of(ours(models[0], row, target)["gradient"])
-        live = with_tape(lambda rows: network(rows, training=False), row, target)
-        times["first", "keras"] = seconds_of(live["gradient"])
+        times["first", "keras"] = seconds_of(with_tape(network, row, target)["gradient"])
         if module is not None:
             times["first", "captum"] = seconds_of(captum(module, row, target)["gradient"])
         for (task, library), seconds in times.items() if number else ():  # the first round also starts TensorFlow
@@ -392,11 +375,11 @@ def starts(path: str, network: keras.Model, module: Any, x: np.ndarray, repeats:
     return found
 
 
-def required(task: str, x: np.ndarray) -> tuple[int, int] | None:
-    """Return the forward passes and the gradients of one input that a method cannot do without."""
+def passes_needed(task: str, x: np.ndarray) -> str:
+    """Return the forward passes F and the gradients G of one input that a method cannot do without."""
     patches = math.prod(size // SIDE for size in x.shape[1:-1]) + 1
-    many = dict.fromkeys(("integrated_gradients", "smoothgrad"), (0, POINTS))
-    return {"occlusion": (patches, 0), "deeplift": (1, 1), "load": None, **many}.get(task, (0, 1))
+    many = dict.fromkeys(("integrated_gradients", "smoothgrad"), f"{POINTS} G")
+    return {"occlusion": f"{patches} F", "deeplift": "1 F + 1 G", "load": "", **many}.get(task, "1 G")
 
 
 def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[str, Any]]:
@@ -409,18 +392,16 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
     if module is not None:
         expected = np.asarray(network(x))
         np.testing.assert_allclose(module(as_tensor(x)).detach().numpy(), expected, atol=1e-4 * np.abs(expected).max())
-    rows = []
-    if {"load", "first"} & set(tasks):
-        for task, times in starts(path, network, module, x, repeats).items():
-            rows += [row_of(name, task, 1, times, x)] if task in tasks else []
+    times = starts(path, network, module, x, repeats) if {"load", "first"} & set(tasks) else {}
+    rows = [row_of(name, task, 1, each, x) for task, each in times.items() if task in tasks]
     model = attribution.load_model(path)
     runs = {"ours": ours(model, x, targets)}
-    runs["keras"] = with_tape(lambda rows: network(rows, training=False), x, targets, network)
+    runs["keras"] = with_tape(network, x, targets, network)
     if "tf_keras_vis" in INSTALLED:
         runs["tf_keras_vis"] = tf_keras_vis(network, x, targets)
     if module is not None:
         runs |= {"captum": captum(module, x, targets), "zennit": zennit(module, x, targets)}
-    for task in [task for task in tasks if task in runs["ours"]]:
+    for task in [task for task in tasks if task in runs["keras"]]:
         contenders = {library: each[task] for library, each in runs.items() if task in each}
         maps = {library: run() for library, run in contenders.items()}  # the first calls trace and compile
         calls = {library: max(1, math.ceil(0.1 / seconds_of(run))) for library, run in contenders.items()}
@@ -431,7 +412,8 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
         row = row_of(name, task, len(x), times, x)
         model.counts.clear()
         contenders["ours"]()
-        row |= {"forward": model.counts["forward"] / len(x), "gradients": model.counts["backward"] / len(x)}
+        counts = {"F": model.counts["forward"] / len(x), "G": model.counts["backward"] / len(x)}
+        row["passes"] = " + ".join(f"{count:g} {kind}" for kind, count in counts.items() if count)
         if task in SAME_MAP and (peers := [one for one in ("captum", "zennit") if one in maps]):
             theirs = maps[peers[0]][..., 0] if task == "occlusion" else maps[peers[0]]
             row["difference"] = f"{np.abs(maps['ours'] - theirs).max() / np.abs(theirs).max():.0e}"
@@ -441,36 +423,28 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
 
 
 def row_of(name: str, task: str, inputs: int, times: dict, x: np.ndarray) -> dict[str, Any]:
-    """Return a row: medians over rounds of a library's CPU time by ours, and the spread of the ratio to ``keras``."""
-    row = {
-        "network": name,
-        "task": task,
-        "inputs": inputs,
-        "ms": f"{1000 * statistics.median(times['ours']) / inputs:.3g}",
-    }
-    row |= dict(zip(("required_forward", "required_gradients"), required(task, x) or ("", ""), strict=True))
+    """Return a row: medians over rounds of each library's CPU time by ours, and the spread of that of ``keras``."""
+    row = {"network": name, "task": task, "inputs": inputs, "needed": passes_needed(task, x)}
+    row["ms"] = f"{1000 * statistics.median(times['ours']) / inputs:.3g}"
     for library in [one for one in LIBRARIES if one in times]:
         ratios = [theirs / own for theirs, own in zip(times[library], times["ours"], strict=True)]
-        row[library] = f"{statistics.median(ratios):.2f}"
+        row[library] = f"{statistics.median(ratios):.3g}"
         if library == "keras":
             row["spread"] = f"{min(ratios):.2f} to {max(ratios):.2f}"
     return row
 
 
-def print_peak(child: str, path: str) -> None:
+def print_peak(child: str) -> None:
     """Print this process's peak memory in MB (Linux); of a call of the file's signature by the task ``forward``."""
-    library, name, task = child.split(":")
+    library, name, task, path = child.split(":")
     x = np.random.default_rng(0).random((INPUTS[name], *SHAPES[name]), dtype=np.float32)
     targets = np.arange(len(x)) % 10
     if library == "ours":
         ours(attribution.load_model(path), x, targets)[task]()
     else:
         signature = tf.saved_model.load(path).signatures["serving_default"]
-
-        def scores(rows):
-            return next(iter(signature(rows).values()))
-
-        scores(tf.constant(x)) if task == "forward" else with_tape(scores, x, targets)[task]()
+        live = with_tape(lambda rows: next(iter(signature(rows).values())), x, targets)
+        live[task]() if task != "forward" else signature(tf.constant(x))
     print(int(re.search(r"VmHWM:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text("utf-8"))[1]) / 1024)
 
 
@@ -478,13 +452,7 @@ def add_memory(rows: list[dict[str, Any]], name: str, path: str) -> None:
     """Add to the rows of a network the MB above a call of the file's signature, of ours and of a tape through it."""
 
     def peak(library, task):
-        command = [
-            sys.executable,
-            "-m",
-            "tools.performance",
-            f"--child={library}:{name}:{task}",
-            f"--saved_model={path}",
-        ]
+        command = [sys.executable, "-m", "tools.performance", f"--child={library}:{name}:{task}:{path}"]
         return float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
 
     base = peak("keras", "forward")
@@ -497,52 +465,29 @@ def add_memory(rows: list[dict[str, Any]], name: str, path: str) -> None:
 
 def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
     """Return the parts of the page by name, as Markdown."""
-    header = ["network", "task", "ms an input", "passes (needed)", *LIBRARIES]
-    body = [
-        [row["network"], TITLES[row["task"]], row["ms"], passes(row), *(row[library] for library in LIBRARIES)]
-        for row in rows
-    ]
+    header = ["network", "task", "ms an input", "passes", "needed", *LIBRARIES]
+    columns = ("ms", "passes", "needed", *LIBRARIES)
+    body = [[row["network"], TITLES[row["task"]], *(row[column] for column in columns)] for row in rows]
     memory = [[row["network"], TITLES[row["task"]], row["MB"], row["MB_keras"]] for row in rows if row["MB"]]
-    return {
-        "speed": markdown_table(header, body),
-        "memory": markdown_table(["network", "task", "MB, this project", "MB, tape"], memory),
-    }
-
-
-def passes(row: dict[str, Any]) -> str:
-    """Return the passes of one input and, in brackets, those that are needed: forward passes F and gradients G."""
-
-    def shown(*kinds):
-        return " + ".join(
-            f"{float(row[kind]):g} {kind.split('_')[-1][0].upper()}" for kind in kinds if float(row[kind])
-        )
-
-    if row["forward"] == "":
-        return ""
-    return f"{shown('forward', 'gradients')} ({shown('required_forward', 'required_gradients')})"
+    in_memory = markdown_table(["network", "task", "MB, this project", "MB, tape"], memory)
+    return {"speed": markdown_table(header, body), "memory": in_memory}
 
 
 def main(values: types.SimpleNamespace) -> None:
     """Measure the chosen networks and tasks, and write the CSV file and the tables."""
     if values.child:
-        return print_peak(values.child, values.saved_model)
-    for given, known in ((values.only, TITLES), (values.networks, INPUTS)):
-        if unknown := set(given) - set(known):
-            raise BadInput(f"no '{min(unknown)}'; there are {listed(known)}")
-    keras.utils.disable_interactive_logging()
+        return print_peak(values.child)
+    if unknown := {*values.only, *values.networks} - {*TITLES, *INPUTS}:
+        raise BadInput(f"no task or network '{min(unknown)}'; there are {listed([*TITLES, *INPUTS])}")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    with contextlib.suppress(NameError):
-        torch.set_num_threads(1)
     table = pathlib.Path(values.page).with_suffix(".csv")
-    known = {}
-    if table.exists():
-        with table.open(encoding="utf-8", newline="") as file:
-            known = {(row["network"], row["task"]): row for row in csv.DictReader(file)}
+    stored = csv.DictReader(table.read_text("utf-8").splitlines() if table.exists() else [])
+    known = {(row["network"], row["task"]): row for row in stored}
     for name in values.networks or INPUTS:
         with tempfile.TemporaryDirectory() as path:
             rows = measure(name, path, values.only or list(TITLES), values.repeats)
-            if values.memory and name in MEMORY:
+            if values.memory and name in ("resnet", "transformer"):
                 add_memory(rows, name, path)
         known |= {(name, row["task"]): dict.fromkeys(COLUMNS, "") | row for row in rows}
     rows = [known[key] for name in INPUTS for task in TITLES if (key := (name, task)) in known]
