@@ -15,15 +15,9 @@ _CONVOLUTIONS = {
 }
 _DENSE = {"shallow": ["dense", "relu", "dense"], "perceptron": ["dense", "relu", "dense", "relu", "dense"]}
 _DENSE["deep"] = ["dense", "relu", *_DENSE["perceptron"]]
-_TOKENS = {  # transformers
-    "attending": ["attention", "mean", "dense"],
-    "repeating": ["layer_norm", "attention", "relu", "attention", "mean", "dense", "relu", "dense"],
-    "encoding": ["layer_norm", "attention", "layer_norm", "dense", "gelu", "dense", "mean", "dense"],
-    "gating": ["gates", "attention", "layer_norm", "gates", "mean", "dense", "relu", "dense"],
-}
-LAYERS = _CONVOLUTIONS | _DENSE | _TOKENS
-IMAGES, VECTORS, TOKENS = tuple(_CONVOLUTIONS), tuple(_DENSE), tuple(_TOKENS)
-SHAPES = dict.fromkeys(IMAGES, (12, 12, 3)) | dict.fromkeys(VECTORS, (8,)) | dict.fromkeys(TOKENS, (6, 8))
+LAYERS = _CONVOLUTIONS | _DENSE
+IMAGES, VECTORS = tuple(_CONVOLUTIONS), tuple(_DENSE)
+SHAPES = dict.fromkeys(IMAGES, (12, 12, 3)) | dict.fromkeys(VECTORS, (8,))
 
 
 def build() -> dict[str, Any]:
@@ -39,39 +33,24 @@ def build() -> dict[str, Any]:
 
 
 def architecture(name: str) -> Any:
-    """Return a network as a Keras model, of Keras 2 or 3."""
+    """Return a network as a Keras model."""
     import keras
 
-    kinds = LAYERS[name]
+    layers, kinds = keras.layers, LAYERS[name]
+    makers = {
+        "conv": lambda width: layers.Conv2D(width, 3),
+        "norm": lambda _: layers.BatchNormalization(),
+        "relu": lambda _: layers.Activation("relu"),
+        "max": lambda _: layers.MaxPooling2D(2),
+        "average": lambda _: layers.AveragePooling2D(2),
+        "flatten": lambda _: layers.Flatten(),
+        "global": lambda _: layers.GlobalAveragePooling2D(),
+        "dense": layers.Dense,
+    }
     x = given = keras.Input(SHAPES[name])
     for number, kind in enumerate(kinds):
-        x = _applied(keras, kind, 4 if number == len(kinds) - 1 else 8, x)
+        x = makers[kind](4 if number == len(kinds) - 1 else 8)(x)
     return keras.Model(given, x)
-
-
-def _applied(keras: Any, kind: str, width: int, x: Any) -> Any:
-    layers = keras.layers
-    if kind == "attention":
-        query, key, value = keras.ops.split(layers.Dense(3 * width)(x), 3, axis=-1)
-        shares = keras.ops.softmax(query @ keras.ops.swapaxes(key, 1, 2) / width**0.5)
-        return x + layers.Dense(width)(shares @ value)
-    if kind == "gates":
-        gate, value = keras.ops.split(layers.Dense(2 * width)(x), 2, axis=-1)
-        return x + layers.Dense(width)(keras.ops.silu(gate) * value)
-    makers = {
-        "conv": lambda: layers.Conv2D(8, 3),
-        "norm": layers.BatchNormalization,
-        "relu": lambda: layers.Activation("relu"),
-        "max": lambda: layers.MaxPooling2D(2),
-        "average": lambda: layers.AveragePooling2D(2),
-        "flatten": layers.Flatten,
-        "global": layers.GlobalAveragePooling2D,
-        "dense": lambda: layers.Dense(width),
-        "layer_norm": layers.LayerNormalization,
-        "gelu": lambda: layers.Activation("gelu"),
-        "mean": layers.GlobalAveragePooling1D,
-    }
-    return makers[kind]()(x)
 
 
 def inputs(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,20 +67,4 @@ def write(folder: Any, networks: dict[str, Any]) -> None:
         x, targets, references = inputs(name)
         weights = {f"weight_{number:02}": weight for number, weight in enumerate(network.get_weights())}
         given = {"x": x, "targets": targets, "references": references, "layers": json.dumps(LAYERS[name]), "name": name}
-        rise = [(one.random((8, 8)) < 0.5, one.integers(0, 2), one.integers(0, 2)) for one in _generators("rise", 1000)]
-        cells, *offsets = map(np.array, zip(*rise, strict=True))
-        given |= {"kept": _kept(4999, 36), "kept_of_few": _kept(999, 9)}
-        given |= {"rise_cells": cells, "rise_offsets": np.stack(offsets, axis=1)}
         np.savez(folder / f"{name}.npz", **given, **weights)
-
-
-def _kept(samples: int, groups: int) -> np.ndarray:
-    """Return the groups that ``lime`` keeps, ``(ROWS, samples, groups)`` of 0 and 1."""
-    return np.stack([one.random((samples, groups)) < 0.5 for one in _generators("lime", ROWS)]).astype(int)
-
-
-def _generators(method: str, count: int) -> list[np.random.Generator]:
-    """Return the first generators of a method of this project."""
-    from attribution.model.batching import generator
-
-    return [generator(0, number, method) for number in range(count)]
