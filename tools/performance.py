@@ -1,6 +1,6 @@
 """Measure CPU time, passes and memory of attribution methods beside other libraries, and write docs/performance.md.
 
-    python -m tools.performance [--only=gradient,lrp_epsilon_plus] [--networks=cnn,lstm] [--repeats=5]
+    python -m tools.performance --only=gradient,lrp_epsilon_plus --networks=cnn,lstm --repeats=3
 
 All libraries take turns in one process on one thread. Results are ratios of CPU time of the same work on the same
 machine in the same minutes. ``keras`` is the method written with a compiled ``tf.GradientTape`` on the live Keras
@@ -11,7 +11,7 @@ PyTorch, with the same weights. Entries of a library that is not installed are b
     .venv-performance/bin/pip install -e '.[third-party]' torch==2.13.0 captum==0.9.0
     .venv-performance/bin/pip install --no-deps zennit==0.5.1  # it needs torchvision for a part that is not used
 
-Rows are stored in docs/performance.csv. Rows that a run does not measure keep their values. Cost: 15 CPU minutes.
+Rows of docs/performance.csv that a run does not measure keep their values. Cost: 15 CPU minutes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import csv
 import functools
 import gc
 import importlib.util
+import itertools
 import math
 import pathlib
 import re
@@ -395,12 +396,9 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
     times = starts(path, network, module, x, repeats) if {"load", "first"} & set(tasks) else {}
     rows = [row_of(name, task, 1, each, x) for task, each in times.items() if task in tasks]
     model = attribution.load_model(path)
-    runs = {"ours": ours(model, x, targets)}
-    runs["keras"] = with_tape(network, x, targets, network)
-    if "tf_keras_vis" in INSTALLED:
-        runs["tf_keras_vis"] = tf_keras_vis(network, x, targets)
-    if module is not None:
-        runs |= {"captum": captum(module, x, targets), "zennit": zennit(module, x, targets)}
+    runs = {"ours": ours(model, x, targets), "keras": with_tape(network, x, targets, network)}
+    runs |= {"tf_keras_vis": tf_keras_vis(network, x, targets)} if "tf_keras_vis" in INSTALLED else {}
+    runs |= {"captum": captum(module, x, targets), "zennit": zennit(module, x, targets)} if module is not None else {}
     for task in [task for task in tasks if task in runs["keras"]]:
         contenders = {library: each[task] for library, each in runs.items() if task in each}
         maps = {library: run() for library, run in contenders.items()}  # the first calls trace and compile
@@ -442,9 +440,9 @@ def print_peak(child: str) -> None:
     if library == "ours":
         ours(attribution.load_model(path), x, targets)[task]()
     else:
-        signature = tf.saved_model.load(path).signatures["serving_default"]
-        live = with_tape(lambda rows: next(iter(signature(rows).values())), x, targets)
-        live[task]() if task != "forward" else signature(tf.constant(x))
+        loaded = tf.saved_model.load(path)  # holds the variables of the signature
+        live = with_tape(lambda rows: next(iter(loaded.signatures["serving_default"](rows).values())), x, targets)
+        live[task]() if task != "forward" else loaded.signatures["serving_default"](tf.constant(x))
     print(int(re.search(r"VmHWM:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text("utf-8"))[1]) / 1024)
 
 
@@ -464,13 +462,17 @@ def add_memory(rows: list[dict[str, Any]], name: str, path: str) -> None:
 
 
 def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the parts of the page by name, as Markdown."""
-    header = ["network", "task", "ms an input", "passes", "needed", *LIBRARIES]
-    columns = ("ms", "passes", "needed", *LIBRARIES)
-    body = [[row["network"], TITLES[row["task"]], *(row[column] for column in columns)] for row in rows]
-    memory = [[row["network"], TITLES[row["task"]], row["MB"], row["MB_keras"]] for row in rows if row["MB"]]
-    in_memory = markdown_table(["network", "task", "MB, this project", "MB, tape"], memory)
-    return {"speed": markdown_table(header, body), "memory": in_memory}
+    """Return the parts of the page by a column's name: tables of tasks by networks."""
+    found = collections.defaultdict(dict, {(row["network"], row["task"]): row for row in rows})
+
+    def table(*columns):
+        cells = {
+            task: ["".join(found[name, task].get(one, "") for one in columns) for name in INPUTS] for task in TITLES
+        }
+        return markdown_table(["", *INPUTS], [[TITLES[task], *each] for task, each in cells.items() if any(each)])
+
+    parts = [("captum", "zennit"), *([one] for one in ("ms", "passes", "keras", "tf_keras_vis", "MB", "MB_keras"))]
+    return {columns[0]: table(*columns) for columns in parts}
 
 
 def main(values: types.SimpleNamespace) -> None:
@@ -490,10 +492,9 @@ def main(values: types.SimpleNamespace) -> None:
             if values.memory and name in ("resnet", "transformer"):
                 add_memory(rows, name, path)
         known |= {(name, row["task"]): dict.fromkeys(COLUMNS, "") | row for row in rows}
-    rows = [known[key] for name in INPUTS for task in TITLES if (key := (name, task)) in known]
-    lines = [",".join(COLUMNS), *(",".join(str(row[column]) for column in COLUMNS) for row in rows)]
-    atomic_write(table, "\n".join(lines) + "\n")
-    replace_parts(pathlib.Path(values.page), tables(rows))
+        rows = [known[key] for key in itertools.product(INPUTS, TITLES) if key in known]
+        atomic_write(table, "".join(",".join(map(str, line)) + "\n" for line in [COLUMNS, *map(dict.values, rows)]))
+        replace_parts(pathlib.Path(values.page), tables(rows))
 
 
 if __name__ == "__main__":
