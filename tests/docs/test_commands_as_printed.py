@@ -83,6 +83,7 @@ LEFT_OUT = {
     ],
     "20 CPU minutes": ["python -m attribution_benchmarks.exact.meta_evaluation"],
     "25 networks: half a CPU hour": ["python -m tools.docs.exact_truth --measure"],
+    "15 CPU minutes": ["python -m tools.performance"],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",
