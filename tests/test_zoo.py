@@ -79,6 +79,11 @@ OTHER_METHODS = ("deeplift", "lrp_epsilon", "ablation_cam", "gradient_rollout", 
 # One network of each way in which graphs differ most.
 MOST_DIFFERENT = ("inverted_residual", "lstm", "two_inputs", "tensorflow_1")
 DIFFERENT = ("signal_residual", "vit_gelu", "examples", "live_dropout")
+BY_RULES = ("lrp_epsilon", "lrp_alpha1beta0", "lrp_cp", "lrp_attn", "excitation_backprop")
+WITH_RULES = (
+    "dense_block", "squeeze_excitation", "transposed", "u_net_bilinear", "group_norm", "vit_gelu", "mlp_mixer",
+    "token_transformer_causal", "lstm", "lstm_unrolled", "gru", "bidirectional",
+)  # fmt: skip
 OF_EVERY_KIND = (
     "signal_residual", "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "lstm", "two_inputs",
     "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation", "tensorflow_1",
@@ -106,6 +111,11 @@ def test_other_methods_are_check(name):
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_other_methods_of_more_families_are_check(name):
     check(name, OTHER_METHODS)
+
+
+@pytest.mark.parametrize("name", WITH_RULES)
+def test_relevance_is_its_definition(name):
+    check(name, BY_RULES)
 
 
 def test_every_method_is_known_or_refused():
