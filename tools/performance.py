@@ -422,7 +422,7 @@ def measure(name: str, path: str, tasks: list[str], repeats: int) -> list[dict[s
 def row_of(name: str, task: str, inputs: int, times: dict, x: np.ndarray) -> dict[str, Any]:
     """Return a row: medians over rounds of each library's CPU time by ours, and the spread of that of ``keras``."""
     row = {"network": name, "task": task, "inputs": inputs, "needed": passes_needed(task, x)}
-    row["ms"] = f"{1000 * statistics.median(times['ours']) / inputs:.3g}"
+    row["ms"] = f"{float(np.format_float_scientific(1000 * statistics.median(times['ours']) / inputs, 2)):g}"
     for library in [one for one in LIBRARIES if one in times]:
         ratios = [theirs / own for theirs, own in zip(times[library], times["ours"], strict=True)]
         row[library] = f"{statistics.median(ratios):.3g}"
