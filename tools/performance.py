@@ -465,12 +465,12 @@ def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
     found = collections.defaultdict(dict, {(row["network"], row["task"]): row for row in rows})
 
     def table(*columns):
-        cells = {
-            task: ["".join(found[name, task].get(one, "") for one in columns) for name in INPUTS] for task in TITLES
-        }
-        return markdown_table(["", *INPUTS], [[TITLES[task], *each] for task, each in cells.items() if any(each)])
+        names = [name for name in INPUTS if any(found[name, task].get(columns[0]) for task in TITLES)]
+        cells = [[" / ".join(filter(None, map(found[name, task].get, columns))) for name in names] for task in TITLES]
+        lines = [[title, *each] for title, each in zip(TITLES.values(), cells, strict=True) if any(each)]
+        return markdown_table(["", *names], lines)
 
-    parts = [("captum", "zennit"), *([one] for one in ("ms", "passes", "keras", "tf_keras_vis", "MB", "MB_keras"))]
+    parts = [["ms"], ["keras"], ["captum", "zennit"], ["MB", "MB_keras"]]
     return {columns[0]: table(*columns) for columns in parts}
 
 
