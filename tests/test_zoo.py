@@ -28,11 +28,12 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
-# As docs/networks.md says of these cells: TensorFlow cannot differentiate the frozen graph of these files, and one
-# map is the definition's in float64 alone.
+# As docs/networks.md says of these cells: TensorFlow cannot differentiate the frozen graph of these files, and some
+# maps are the definition's in float64 alone.
 NO_ORACLE = {("keras_int8", method) for method in ("grad_cam", "ablation_cam", "gradient_rollout")}
 NO_ORACLE |= {("vit_gated", "grad_cam"), ("compiled_inside", "grad_cam")}
 ROUNDED = {("softplus", "lrp_attn")}
+ROUNDED |= {(name, "lrp_alpha1beta0") for name in ("vit_gelu", "mlp_mixer", "token_transformer_causal")}
 
 
 def check(name, methods):
