@@ -166,6 +166,6 @@ BENCHMARK = _Bim(
     command="bim.metrics",
     evaluation=_load,
     figures=True,
-    map_error=0.2,  # tools/performance/RESULTS.md has its effect on the scores
+    map_error=0.2,  # docs/performance.md has its effect on the scores
     report_tasks=_report_tasks,
 )

@@ -143,7 +143,7 @@ def _summary(name: str, findings: Sequence[Finding]) -> str:
 ROWS = 8  # inputs of a specimen: a multiple of the batch sizes tried, so that no pass is padded
 TOLERANCE = 1e-4  # relative to a map's largest value: what another order of summation may change
 # The same where inputs keep their positions in batches of one size (``row_independence``). Over the networks and
-# methods of tools/model_zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
+# methods of tests/zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
 # as channels with a positive gradient, so that other inputs decide which of its masks share a pass.
 ROW_TOLERANCE = 1e-5
 

@@ -64,6 +64,7 @@ LEFT_OUT = {
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
         "python -m attribution.inspect --model=torch_network",
     ],
+    "15 CPU minutes": ["python -m tools.performance"],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",

@@ -17,7 +17,7 @@ from attribution_benchmarks.__main__ import COMMANDS as CONSOLE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tools" / "performance").glob("*.md")]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path

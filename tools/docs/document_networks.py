@@ -40,10 +40,11 @@ def main(names: Sequence[str]) -> None:
 
 def measure(names: Sequence[str]) -> None:
     """Measure families and replace their rows of ``CELLS``; raises ``BadInput`` if there is no such family."""
-    from tools.model_zoo.families import FAMILIES, GROUPS
-    from tools.model_zoo.measure import METHODS as COMPARED
-    from tools.model_zoo.measure import in_general
-    from tools.model_zoo.measure import measure as measured
+    sys.path.append(str(ROOT / "tests"))  # the zoo is part of the tests
+    from zoo.families import FAMILIES, GROUPS
+    from zoo.measure import METHODS as COMPARED
+    from zoo.measure import in_general
+    from zoo.measure import measure as measured
 
     if unknown := [name for name in names if name not in (*FAMILIES, "all")]:
         raise BadInput(f"no family '{unknown[0]}'; the families are {listed(FAMILIES)}, or all")

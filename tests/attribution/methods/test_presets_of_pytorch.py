@@ -10,7 +10,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.methods import resizing
 from attribution.methods.libraries import libraries
-from tools.libraries import compare
+from libraries import compare
 
 POINTS = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
 CELLS = [

@@ -1,14 +1,18 @@
 """Explain the networks of ``networks.py`` by PyTorch's libraries, with the weights that ``networks.write`` wrote.
 
-See ``run_cells.py``. Of a random cell there are ``REPEATS`` maps of each input.
+``torch_maps.py FOLDER TARGET`` writes ``TARGET/NAME.npz`` with the scores and maps of each network, channels last, and
+``TARGET/record.json`` with errors and versions. Of a random cell there are ``REPEATS`` maps of each input in a row.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
+import pathlib
 import sys
 import types as modules
+import warnings
 
 # zennit's part on torchvision's networks is not needed, and torchvision often does not fit a PyTorch without CUDA.
 sys.modules["zennit.torchvision"] = modules.ModuleType("zennit.torchvision")
@@ -16,7 +20,6 @@ sys.modules["zennit.torchvision"] = modules.ModuleType("zennit.torchvision")
 import captum.attr as captum  # noqa: E402
 import numpy as np  # noqa: E402
 import pytorch_grad_cam as grad_cam  # noqa: E402
-import run_cells  # noqa: E402
 import shap  # noqa: E402
 import torch  # noqa: E402
 import zennit.attribution as zennit  # noqa: E402
@@ -24,7 +27,8 @@ import zennit.composites as composites  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget  # noqa: E402
 from torch import nn  # noqa: E402
 
-REPEATS = run_cells.REPEATS
+REPEATS = 200  # of a random cell
+PACKAGES = ("captum", "zennit", "grad-cam", "shap", "torch", "numpy")
 
 
 class Network(nn.Sequential):
@@ -214,11 +218,9 @@ def shap_cells(network, x, targets, references):
 
 
 def cells_of(file):
-    """Return a network's scores and maps as functions; none of a transformer."""
+    """Return a network's scores and maps as functions."""
     x, targets, references = (torch.from_numpy(file[name]) for name in ("x", "targets", "references"))
     images = x.ndim == 4
-    if x.ndim == 3:
-        return {}
     if images:
         x, references = (values.permute(0, 3, 1, 2).contiguous() for values in (x, references))
     network, layer = network_of(file)
@@ -235,6 +237,25 @@ def _run(cell):
     return (found.movedim(1, -1) if found.ndim == 4 else found).numpy()
 
 
-if __name__ == "__main__":
+def main():
+    """Run the cells of every network in a folder."""
     torch.set_num_threads(1)
-    run_cells.main(cells_of, ["captum", "zennit", "grad-cam", "shap", "torch", "numpy"])
+    warnings.simplefilter("ignore")
+    folder, target = map(pathlib.Path, sys.argv[1:3])
+    target.mkdir(exist_ok=True)
+    errors = {}
+    for path in sorted(folder.glob("*.npz")):
+        maps = {}
+        for name, cell in cells_of(np.load(path)).items():
+            np.random.seed(0)  # noqa: NPY002, which libraries read
+            try:
+                maps[name] = np.asarray(cell())
+            except Exception as error:
+                errors[f"{path.stem} {name}"] = " ".join(f"{type(error).__name__}: {error}".split())
+        np.savez(target / path.name, **maps)
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    (target / "record.json").write_text(json.dumps({"versions": versions, "errors": errors}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

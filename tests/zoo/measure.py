@@ -17,9 +17,9 @@ import attribution
 from attribution.check_method import ROW_TOLERANCE, exchanges
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract
-from tools.model_zoo import oracles
-from tools.model_zoo.family import Family
-from tools.model_zoo.relevance_oracle import DEFINITIONS
+from zoo import oracles
+from zoo.family import Family
+from zoo.relevance_oracle import DEFINITIONS
 
 # An oracle's map and ours are the same if they differ by no more than this share of the largest value.
 TOLERANCE = 1e-5
@@ -186,17 +186,8 @@ class Subject:
         return Cell("rows", note=note or share)
 
     def _options(self, name):
-        options = dict(FEW.get(name, {}))
-        if name in MASKED and name in self.layers:
-            options["layer"] = self.layers[name][0]
-        spatial = self.oracle().values.shape[1:-1] if name in ("occlusion", *GROUPED) else ()
-        if spatial:
-            by_groups = {"groups": oracles.groups_of(spatial)}
-            options |= by_groups if name in GROUPED else {"patch": oracles.patch_of(spatial)}
-        if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.oracle().values.dtype.kind == "f":
-            values = self.oracle().values
-            options |= {"low": float(values.min()), "high": float(values.max())}
-        return options
+        layer = {"layer": self.layers[name][0]} if name in MASKED and name in self.layers else {}
+        return few_options(name, lambda: self.oracle().values) | layer
 
     def _compared(self, name, options, maps, cell) -> Cell:
         """Return the cell of maps that should be as ``_expected``, from one of a law, without difference."""
@@ -303,6 +294,18 @@ class Subject:
             return None
         ones = name == "excitation_backprop"
         return _sums(maps) / (np.ones(len(maps)) if ones else self.oracle().scores(self.oracle().values))
+
+
+def few_options(name: str, values: Callable[[], np.ndarray]) -> dict:
+    """Return parameters of a method with few samples; ``values`` returns what is explained, channels last."""
+    options = dict(FEW.get(name, {}))
+    spatial = values().shape[1:-1] if name in ("occlusion", *GROUPED) else ()
+    if spatial:
+        by_groups = {"groups": oracles.groups_of(spatial)}
+        options |= by_groups if name in GROUPED else {"patch": oracles.patch_of(spatial)}
+    if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and values().dtype.kind == "f":
+        options |= {"low": float(values().min()), "high": float(values().max())}
+    return options
 
 
 def _sums(maps):

@@ -6,7 +6,7 @@ import functools
 
 import keras
 
-from tools.model_zoo.family import keras_family, linear_family, pictures
+from zoo.family import keras_family, linear_family, pictures
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)

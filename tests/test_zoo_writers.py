@@ -5,8 +5,8 @@ import importlib.util
 
 import pytest
 
-from tools.model_zoo import comparison, writers
-from tools.model_zoo.families import FAMILIES
+from zoo import comparison, writers
+from zoo.families import FAMILIES
 
 PACKAGES = {"jax": "jax", "torch": "torch_xla"}
 

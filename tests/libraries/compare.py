@@ -1,14 +1,14 @@
-"""Compare the presets of libraries that have an environment of their own, and write their evidence.
+"""Compare the presets of PyTorch's libraries with the libraries, and write the evidence.
 
-    python tools/libraries/compare.py --environments=DIR,DIR
+    python tests/libraries/compare.py --environment=DIR
 
-Each DIR is a virtual environment with a library in the version of attribution/methods/presets: PyTorch, captum, zennit,
-grad-cam and shap; or one of alibi, dianna, innvestigate, lime, LXT and shapiq. Small networks with random weights are
-explained there by the libraries, and here by ``METHOD@LIBRARY``. tools/libraries/measured.json gets, by cell and
-network, the largest difference as a share of the library's maximum; of random methods the largest difference of two
-means in standard errors, and the ratio of variances. Cells of other libraries stay as they are.
+DIR is a virtual environment with PyTorch, captum, zennit, grad-cam and shap in the versions of
+attribution/methods/presets. Small networks with random weights are explained there by the libraries, and here by
+``METHOD@LIBRARY``. tests/libraries/measured.json gets, by cell and network, the largest difference as a share of the
+library's maximum; of random methods the largest difference of two means in standard errors, and the ratio of variances.
+Cells of other libraries (alibi, dianna, innvestigate, lime, LXT, shapiq) stay as release 0.4.0 measured them.
 
-Cost: 5 CPU minutes with captum, 3 with innvestigate, less than 1 with each of the others.
+Cost: 5 CPU minutes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tools" / "libraries")]
+sys.path[:0] = [str(ROOT), str(pathlib.Path(__file__).parent)]
 
 import networks  # noqa: E402
 import numpy as np  # noqa: E402
-import run_cells  # noqa: E402
 
 import attribution  # noqa: E402
 from attribution.files import atomic_write  # noqa: E402
@@ -38,19 +37,8 @@ REPEATS = 200  # of a random method, at most
 MEASURED = pathlib.Path(__file__).with_name("measured.json")
 EXACT_TOLERANCE, STANDARD_ERRORS, VARIANCE_RATIO = 1e-5, 5.0, 1.25
 PRESETS = {f"{name}@{one.name}": preset for one in libraries().values() for name, preset in one.presets.items()}
-SCRIPTS = {  # library -> script; an environment has the first that is installed
-    "captum": "torch_maps.py",
-    "lxt": "lxt_maps.py",
-    "dianna": "sampling_maps.py",
-    "lime": "sampling_maps.py",
-    "shapiq": "sampling_maps.py",
-    "alibi": "keras2_maps.py",
-    "innvestigate": "keras2_maps.py",
-}
 _NOT_COMPARED = {  # network -> cells
-    # These have no preset for batch normalization.
-    "normalized": {"excitation_backprop@zennit", "lrp_epsilon@innvestigate", "lrp_alpha1beta0@innvestigate"},
-    "gating": {"lrp_cp@lxt"},  # other gates
+    "normalized": {"excitation_backprop@zennit"},  # it has no preset for batch normalization
     **{name: {"lrp_epsilon_gamma_box@zennit"} for name in networks.VECTORS},  # needs a convolution
 }
 
@@ -70,9 +58,7 @@ def maps_of(cell: str, model: Any, name: str, repeats: int) -> np.ndarray:
         options |= {"patch": 4, "stride": 4}
     elif cell.startswith("expected_gradients@"):
         options["references"] = references
-    elif cell in ("lime@lime", "lime@dianna"):
-        options["groups"] = run_cells.blocks(x.shape[1:3], 4 if cell == "lime@lime" else 2)
-    elif cell in ("deeplift@shap", "kernel_shap@shap", "kernel_shap@alibi"):  # the library's mean over references
+    elif cell in ("deeplift@shap", "kernel_shap@shap"):  # the library's mean over references
         each = [attribution.explain(cell, model, x, targets, baseline=reference) for reference in references]
         return np.mean(each, axis=0)
     return attribution.explain(cell, model, np.repeat(x, repeats, 0), np.repeat(targets, repeats), **options)
@@ -130,15 +116,10 @@ def _first(maps: np.ndarray, most: int) -> np.ndarray:
     return by_input.reshape(-1, *by_input.shape[2:])
 
 
-def library_of(environment: pathlib.Path) -> str:
-    """Return the library of ``SCRIPTS`` that an environment has."""
-    return next(name for name in SCRIPTS if any(environment.glob(f"lib/python*/site-packages/{name}")))
-
-
 def main() -> None:
     """Run both sides and write the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environments", required=True, help="virtual environments of the libraries, comma-separated")
+    parser.add_argument("--environment", required=True, help="virtual environment of the libraries")
     parser.add_argument("--folder", help="keep networks and maps here, and use those that are there")
     options = parser.parse_args()
     record = json.loads(MEASURED.read_text("utf-8"))
@@ -147,17 +128,17 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         if not list(folder.glob("*.npz")):
             networks.write(folder, networks.build())
-        for environment in map(pathlib.Path, options.environments.split(",")):
-            found_in = folder / library_of(environment)
-            if not (found_in / "record.json").exists():
-                script = pathlib.Path(__file__).with_name(SCRIPTS[found_in.name])
-                command = [str(environment / "bin" / "python"), str(script), str(folder), str(found_in)]
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            found = json.loads((found_in / "record.json").read_text("utf-8"))
-            found["cells"] = measured(folder, found_in)
-            cells = {*found["cells"]}
-            record["errors"] = {name: why for name, why in record["errors"].items() if name.split()[1] not in cells}
-            record = {kind: {**values, **found[kind]} for kind, values in record.items()}
+        found_in = folder / "maps"
+        if not (found_in / "record.json").exists():
+            script = pathlib.Path(__file__).with_name("torch_maps.py")
+            command = [f"{options.environment}/bin/python", str(script), str(folder), str(found_in)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found = json.loads((found_in / "record.json").read_text("utf-8"))
+        found["cells"] = measured(folder, found_in)
+        record["errors"] = {
+            name: why for name, why in record["errors"].items() if name.split()[1] not in found["cells"]
+        }
+        record = {kind: {**values, **found[kind]} for kind, values in record.items()}
     atomic_write(MEASURED, json.dumps(record, indent=1) + "\n")
 
 

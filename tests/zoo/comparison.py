@@ -11,18 +11,17 @@ import numpy as np
 
 import attribution
 from attribution.model.loader import SavedFile
-from tools.model_zoo import oracles
-from tools.model_zoo.family import Family
-from tools.model_zoo.measure import (
+from zoo import oracles
+from zoo.family import Family
+from zoo.measure import (
     AT_LAYER,
-    FEW,
-    GROUPED,
     MASKED,
     TOLERANCE,
     Cell,
     difference,
     failed,
     few_channels,
+    few_options,
     load,
 )
 
@@ -83,17 +82,8 @@ class Explained:
         return self.look(lambda queries: np.asarray(queries.inputs))
 
     def _options(self, name) -> dict:
-        options = dict(FEW.get(name, {}))
-        layer = self.layers[name in MASKED]
-        if name in AT_LAYER and layer:
-            options["layer"] = layer
-        spatial = self.explained.shape[1:-1] if name in ("occlusion", *GROUPED) else ()
-        if spatial:
-            by_groups = {"groups": oracles.groups_of(spatial)}
-            options |= by_groups if name in GROUPED else {"patch": oracles.patch_of(spatial)}
-        if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.explained.dtype.kind == "f":
-            options |= {"low": float(self.explained.min()), "high": float(self.explained.max())}
-        return options
+        layer = self.layers[name in MASKED] if name in AT_LAYER else None
+        return few_options(name, lambda: self.explained) | ({"layer": layer} if layer else {})
 
     def find_layers(self) -> None:
         """Set ``layers`` to the default ones, if there are any."""

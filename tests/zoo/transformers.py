@@ -7,7 +7,7 @@ import functools
 import keras
 from keras import ops
 
-from tools.model_zoo.family import keras_family, pictures, tokens
+from zoo.family import keras_family, pictures, tokens
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)

@@ -19,8 +19,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from attribution.methods import gradients, perturbation
 from attribution.model import batching
-from tools.model_zoo.family import BEHIND, Family
-from tools.model_zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
+from zoo.family import BEHIND, Family
+from zoo.relevance_oracle import DEFINITIONS, UnknownLayer, relevance
 
 SEED = 0
 SAMPLES = 3  # of SmoothGrad, VarGrad, Expected Gradients
@@ -47,8 +47,6 @@ class Oracle:
         A family, its file, and N inputs for it.
     targets
         ``(N,)`` classes.
-    load
-        Function that loads a SavedModel, as TensorFlow's does.
 
     Attributes
     ----------
@@ -56,13 +54,10 @@ class Oracle:
         What is explained, of the inputs' shape or the inner tensor's.
     """
 
-    def __init__(
-        self, family: Family, path: pathlib.Path, inputs, targets: np.ndarray, load: Callable = tf.saved_model.load
-    ):
-        self._family = family
-        self._path, self._inputs, self._load = path, inputs, load
+    def __init__(self, family: Family, path: pathlib.Path, inputs, targets: np.ndarray):
+        self._family, self._path, self._inputs = family, path, inputs
         self._targets = np.asarray(targets, np.int32)
-        self._loaded = load(str(path) + BEHIND if family.inner else str(path))
+        self._loaded = tf.saved_model.load(str(path) + BEHIND if family.inner else str(path))
         signatures = self._loaded.signatures
         self._others = {}
         if family.inner:
@@ -370,7 +365,7 @@ class Oracle:
 
     def _frozen(self, path, signature, feed, rule=""):
         """Load and freeze a signature: TensorFlow cannot freeze one with loops that has been differentiated."""
-        loaded = self._load(str(path))  # the signature does not hold its variables
+        loaded = tf.saved_model.load(str(path))  # the signature does not hold its variables
         function = loaded.signatures[signature or _only(loaded.signatures)]
         return Frozen(function, self._targets_of, feed, rule)
 
@@ -453,8 +448,8 @@ class Oracle:
         """Return one number a row with an axis for each of an array's, by default the inputs'."""
         return numbers.reshape(-1, *(1,) * ((self.values if like is None else like).ndim - 1))
 
-    def noisy_copies(self) -> list[np.ndarray]:
-        """Return the noisy copies of the inputs of SmoothGrad and VarGrad."""
+    def _noisy(self) -> list[np.ndarray]:
+        """Return the gradients at the noisy copies of the inputs of SmoothGrad and VarGrad."""
         axes = tuple(range(1, self.values.ndim))
         values = self.values.astype(np.float32) if self._dtype == np.float16 else self.values
         spread = 0.15 * (values.max(axis=axes, keepdims=True) - values.min(axis=axes, keepdims=True))
@@ -462,10 +457,7 @@ class Oracle:
         noises = (
             np.stack([one.standard_normal(values.shape[1:], np.float32) for one in generators]) for _ in range(SAMPLES)
         )
-        return [values + spread * noise for noise in noises]
-
-    def _noisy(self):
-        return list(map(self.gradient, self.noisy_copies()))
+        return [self.gradient(values + spread * noise) for noise in noises]
 
     def _tape(self, values):
         with tf.GradientTape() as tape:

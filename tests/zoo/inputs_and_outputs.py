@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tools.model_zoo.convolutional import classifier, normalized, residual, residual_network
-from tools.model_zoo.family import (
+from zoo.convolutional import classifier, normalized, residual, residual_network
+from zoo.family import (
     Exported,
     Family,
     keras_family,
@@ -20,7 +20,7 @@ from tools.model_zoo.family import (
     tokens,
     write_halves,
 )
-from tools.model_zoo.transformers import vision_transformer
+from zoo.transformers import vision_transformer
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)

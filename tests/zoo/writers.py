@@ -1,6 +1,6 @@
 """Write families by Keras on JAX or on PyTorch, with the weights that they have on TensorFlow.
 
-    KERAS_BACKEND=jax python -m tools.model_zoo.writers FAMILY FOLDER
+    PYTHONPATH=.:tests KERAS_BACKEND=jax python -m zoo.writers FAMILY FOLDER
 
 does it for one whose weights are in ``FOLDER/weights.npz``; ``write`` starts that process, since Keras reads its
 backend once. PyTorch's files need torch_xla beside Keras and TensorFlow: ``pip install torch==2.9.1 torch_xla==2.9.0``.
@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 
-from tools.model_zoo.family import Exported, Family
+from zoo.family import Exported, Family
 
 WRITERS = {"jax": "JAX", "torch": "PyTorch"}
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -54,8 +54,9 @@ def write(family: Family, writer: str, folder: pathlib.Path, python: str = "") -
     weights = folder / "weights.npz"
     if not weights.exists():
         np.savez(weights, *family.write.settled().get_weights())
-    command = [python or sys.executable, "-m", "tools.model_zoo.writers", family.name, str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(_ROOT), "KERAS_BACKEND": writer, "PJRT_DEVICE": "CPU"}
+    command = [python or sys.executable, "-m", "zoo.writers", family.name, str(folder)]
+    found_in = os.pathsep.join(map(str, (_ROOT, _ROOT / "tests")))
+    environment = os.environ | {"PYTHONPATH": found_in, "KERAS_BACKEND": writer, "PJRT_DEVICE": "CPU"}
     done = subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotWritten(_cause(done.stderr))
@@ -115,7 +116,7 @@ def main() -> None:
     """Write one family."""
     if os.environ.get("KERAS_BACKEND") == "torch":
         import torch_xla  # noqa: F401  (ahead of TensorFlow: the other way round, the process aborts)
-    from tools.model_zoo.families import FAMILIES
+    from zoo.families import FAMILIES
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", choices=FAMILIES)

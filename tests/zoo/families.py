@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import keras
 
-from tools.model_zoo import convolutional, inputs_and_outputs, transformers
-from tools.model_zoo.family import Family, keras_family, pictures
+from zoo import convolutional, inputs_and_outputs, transformers
+from zoo.family import Family, keras_family, pictures
 
 _LINEAR = {"piecewise_linear": True}
 # Name in keras.applications, side of the input, whether preprocessing is part of it, what it is made of.
