@@ -93,24 +93,24 @@ OF_EVERY_KIND = (
 
 
 @pytest.mark.parametrize("name", [name for name in OF_EVERY_KIND if name not in MOST_DIFFERENT])
-def test_a_family_of_every_kind_is_check(name):
+def test_a_family_of_every_kind_is_known_or_refused(name):
     check(name, THREE_METHODS)
 
 
 @pytest.mark.families
 @pytest.mark.parametrize("name", [name for name, one in FAMILIES.items() if one.quick and name not in OF_EVERY_KIND])
-def test_every_other_small_family_is_check(name):
+def test_every_other_small_family_is_known_or_refused(name):
     check(name, THREE_METHODS)
 
 
 @pytest.mark.parametrize("name", MOST_DIFFERENT)
-def test_other_methods_are_check(name):
+def test_other_methods_are_known_or_refused(name):
     check(name, (*THREE_METHODS, *OTHER_METHODS))
 
 
 @pytest.mark.families
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_other_methods_of_more_families_are_check(name):
+def test_other_methods_of_more_families_are_known_or_refused(name):
     check(name, OTHER_METHODS)
 
 
