@@ -75,7 +75,12 @@ class Batch:
         return self.inputs[self.explained] if isinstance(self.inputs, Mapping) else self.inputs
 
     def with_pictures(self, pictures: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Return the inputs with another explained input."""
+        """Return the inputs with another explained input, in its type; whole numbers are rounded, and clipped to it."""
+        dtype = self.pictures.dtype
+        if np.issubdtype(dtype, np.integer) and not np.issubdtype(pictures.dtype, np.integer):
+            limits = np.iinfo(dtype)
+            pictures = np.clip(np.rint(pictures), limits.min, limits.max)
+        pictures = pictures.astype(dtype, copy=False)
         return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
 
     def take(self, positions: Sequence[int] | np.ndarray) -> Batch:
