@@ -40,4 +40,6 @@ def test_scores_are_those_of_the_file():
     half = network("mixed_float16")
     inputs = np.random.default_rng(0).random((2, 12, 12, 3), np.float32)
     expected = np.asarray(half(inputs), np.float32)
-    np.testing.assert_allclose(attribution.load_model(half).scores(inputs), expected, atol=2e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        attribution.load_model(half).scores(inputs), expected, atol=2e-3 * np.abs(expected).max()
+    )
