@@ -19,7 +19,7 @@ import tensorflow as tf
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
-from attribution.graph.view import GraphView, node_of, rebuild
+from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.model._gradient_support import by_values, swish_rules
 from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
@@ -319,7 +319,7 @@ class CompiledGraph:
         """
         view = self._view() if folded else self.graph
         types = _types(view)
-        if self._loaded is not None and _HALF[0] in types:
+        if self._loaded is not None and _HALF[0] in types and MODULE not in self._inexact:
             raise BadInput(
                 f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
                 "they underflow; export the network in float32"

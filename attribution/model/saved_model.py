@@ -223,7 +223,7 @@ def _translated(
         except Untranslatable as error:
             return *as_view(translated=False), f"{error} has no translation", None
         compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
-        if not (difference := _module_check.remembered(compared, *source, recognized)):
+        if (difference := _module_check.remembered(compared, *source, recognized)) in _module_check.MATCHES:
             return view, tensor, "", compared
         kept = kept or difference
     return *as_view(translated=False), kept, None
