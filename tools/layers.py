@@ -17,7 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = {
     "attribution": (
         ("errors",),
-        ("files", "plugins", "postponed_imports", "reading", "remote_files", "tensorflow_log"),
+        ("files", "plugins", "reading", "remote_files", "tensorflow_log"),
         ("keras_models", "model_paths"),
         ("graph",),
         ("lrp",),

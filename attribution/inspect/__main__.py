@@ -164,12 +164,14 @@ def _described_module(model: Model) -> list[str]:
 
 def _described_score(model: Model) -> list[str]:
     from attribution.graph.view import node_of
+    from attribution.model._output_head import find_head
 
-    names, logits, found = model.score_names, model.logits, model._compiled.probabilities
-    operation = model.graph.nodes[node_of(logits)].op
+    names, logits = model.score_names, model.logits
+    operation, output = model.graph.nodes[node_of(logits)].op, model._frozen.output
     if names == ("output",):
         return [f"output: {logits} ({operation}); not known to be logits or probabilities"]
-    probabilities = found or ("not in the file; softmax of the logits" if names[1:] else logits)
+    gives_probabilities = find_head(model.graph, output).gives_probabilities
+    probabilities = output if gives_probabilities else "not in the file; softmax of the logits"
     lines = {"logits": f"logits: {logits} ({operation})", "probabilities": f"probabilities: {probabilities}"}
     return [line for name, line in lines.items() if name in names]
 

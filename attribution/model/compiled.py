@@ -22,7 +22,7 @@ from attribution.graph._tf_internals import without_collection
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.model._gradient_support import by_values, swish_rules
-from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
+from attribution.model._output_head import OUTPUT, PROBABILITIES, find_head, shape_of_output
 
 if TYPE_CHECKING:
     from attribution.model.saved_model import FrozenModel
@@ -77,8 +77,8 @@ class CompiledGraph:
 
     Attributes
     ----------
-    logits, probabilities : str or None
-        Tensor names of both kinds of scores; the second is ``None`` where the graph does not compute them.
+    logits : str
+        Tensor name of the logits; of the output where the graph has none.
     output_shape : tf.TensorShape
         Shape of the scores, with the axes that the signature declares.
     """
@@ -88,18 +88,16 @@ class CompiledGraph:
     ) -> None:
         self.graph = frozen.graph
         head = find_head(self.graph, frozen.output)
-        self.logits, self.probabilities = head.logits, head.probabilities
+        self.logits, self._gives_probabilities = head.logits, head.gives_probabilities
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
-        self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
+        self.output_shape = shape_of_output(self.graph.shape(frozen.output), frozen.output_shape)
         self._position = position
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
         if score == OUTPUT:
             self._output = frozen.output
         elif score == PROBABILITIES:
-            self._activation = final_activation(self.graph, self.logits, self.probabilities)
-            if self._activation is None and self.probabilities:
-                self._output = self.probabilities
+            self._activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
         self._jit_compile = jit_compile
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
@@ -366,7 +364,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self.probabilities else _activated(scores, self._activation), [], {}
+            return scores if self._gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],
@@ -385,7 +383,7 @@ class CompiledGraph:
         if output.shape.rank is None:
             output = tf.ensure_shape(output, self.output_shape)
         if self._position:
-            output = in_shape(output, self.output_shape)[(slice(None), *self._position)]
+            output = output[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)
         if output.shape.rank == 2:
             return output

@@ -120,7 +120,7 @@ class ServedModel:
         # A newer version loaded during a run must not be used by it.
         self.name = dataclasses.replace(requested, version=self.version)
         self.sheet = self._read_sheet()
-        if self.sheet is not None and self.sheet.score != score:
+        if self.sheet is not None and self.sheet.score != score and (self.sheet.score, score) != ("output", "logits"):
             raise BadInput(f"{self.path} explains {self.sheet.score}, not {score}; export it with --score={score}")
         self._signature = SCORES if self.sheet is not None else self._score_signature(signature)
         specs = self.signatures[self._signature]
