@@ -68,17 +68,20 @@ def with_declared_sizes(graph: GraphView) -> GraphView:
         sizes = _Sizes(graph)
         graph_def = tf.compat.v1.GraphDef()
         graph_def.CopyFrom(graph.graph_def)
+        changed = False
         for node in list(graph_def.node):
             found = sizes.of(node.name) if node.op in _SIZES else None
             if found is not None and None not in found.flat:
                 node.CopyFrom(constant(node.name, found.astype(graph.dtype(node.name).as_numpy_dtype)))
+                changed = True
             elif node.op == "Reshape" and graph.constant(node.input[1]) is None:
                 shape = sizes.of(node.input[1])
                 if shape is not None and list(shape.flat).count(None) == 1:
                     one_open = np.array([-1 if size is None else size for size in shape], np.int32)
                     graph_def.node.append(constant(f"{node.name}/declared_shape", one_open))
                     node.input[1], node.attr["Tshape"].type = f"{node.name}/declared_shape", tf.int32.as_datatype_enum
-        if graph_def == graph.graph_def:
+                    changed = True
+        if not changed:
             return graph
         graph = GraphView(graph_def, graph.weights)
 

@@ -79,6 +79,10 @@ class CompiledGraph:
     ----------
     logits : str
         Tensor name of the logits; of the output where the graph has none.
+    gives_probabilities : bool
+        Whether the output itself is probabilities.
+    activation : str
+        ``"Sigmoid"`` or ``"Softmax"``: what makes probabilities of logits.
     output_shape : tf.TensorShape
         Shape of the scores, with the axes that the signature declares.
     """
@@ -88,7 +92,8 @@ class CompiledGraph:
     ) -> None:
         self.graph = frozen.graph
         head = find_head(self.graph, frozen.output)
-        self.logits, self._gives_probabilities = head.logits, head.gives_probabilities
+        self.logits, self.gives_probabilities = head.logits, head.gives_probabilities
+        self.activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
         self.output_shape = shape_of_output(self.graph.shape(frozen.output), frozen.output_shape)
@@ -97,7 +102,7 @@ class CompiledGraph:
         if score == OUTPUT:
             self._output = frozen.output
         elif score == PROBABILITIES:
-            self._activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
+            self._activation = self.activation
         self._jit_compile = jit_compile
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
@@ -364,7 +369,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self._gives_probabilities else _activated(scores, self._activation), [], {}
+            return scores if self.gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],

@@ -515,6 +515,29 @@ class Model:
             ]
         return scores
 
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores of this model, ``(..., num_classes)``, as probabilities in [0, 1].
+
+        Probabilities stay as they are. Of logits they are the sigmoid or the softmax in which the file ends, or the
+        softmax where it ends in the logits.
+
+        Raises
+        ------
+        BadInput
+            If the scores are not known to be logits or probabilities.
+        """
+        from scipy.special import expit, softmax
+
+        if self.score == PROBABILITIES or (self.score == OUTPUT and self._compiled.gives_probabilities):
+            return scores
+        if self.score != LOGITS or PROBABILITIES not in self.score_names:
+            raise BadInput(
+                f"probabilities are needed, and the scores of {self.path} are not known to have any: its score is "
+                f"{self.score} of {self.num_classes} class{'es' * (self.num_classes > 1)}; export the model with the "
+                "softmax or sigmoid at its end"
+            )
+        return np.asarray(expit(scores) if self._compiled.activation == "Sigmoid" else softmax(scores, axis=-1))
+
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))

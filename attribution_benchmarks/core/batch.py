@@ -131,6 +131,22 @@ def memoize_last(function: Callable[..., Any]) -> Callable[..., Any]:
     return remembered
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelScores:
+    """A model's scores as metrics query them, ``scores(inputs)`` (N, classes), and what their probabilities are."""
+
+    model: Any
+    batch_size: int = 32
+
+    def __call__(self, inputs: Any) -> np.ndarray:
+        """Return the scores of inputs, (N, classes)."""
+        return np.asarray(self.model.scores(inputs, self.batch_size))
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores as probabilities; raise ``BadInput`` if the model's are not known to have any."""
+        return np.asarray(self.model.probabilities_of(scores))
+
+
 @memoize_last
 def originals(batch: Batch, scores: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of a batch's inputs, (N, classes), and the explained class of each, (N,) int64."""

@@ -21,6 +21,7 @@ from attribution_benchmarks.metrics.imputation import (
     Scores,
     blurred,
     changed_scores,
+    check_probabilities,
     given_background,
     mean_colour,
     noisy_linear,
@@ -78,7 +79,7 @@ def probabilities_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: 
     ``sets`` are (N, sets, positions) bool; other arguments as for ``curve``.
     """
     whole, targets = originals(batch, scores)
-    found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]))
+    found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]), scores)
     of_targets: np.ndarray = np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
     return of_targets
 
@@ -290,7 +291,7 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
         points = [np.interp([0, *shares], [0, *actual], one) for one in curves]
         return np.concatenate([area(curves, actual)[:, np.newaxis], points], axis=1)
 
-    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS)
+    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS, check=check_probabilities)
 
 
 _most_first = memoize_last(curve)
@@ -353,9 +354,15 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
     )
 
 
-def on_request(name: str, function: Callable[..., np.ndarray], title: str, **described: Any) -> Metric:
+def on_request(
+    name: str,
+    function: Callable[..., np.ndarray],
+    title: str,
+    check: Callable[[Any], object] | None = None,
+    **described: Any,
+) -> Metric:
     """Return a metric of a function of maps that is only computed on request."""
-    return Metric(name, title, measure=PerSampleMetric(name, function), on_request=True, **described)
+    return Metric(name, title, measure=PerSampleMetric(name, function, check=check), on_request=True, **described)
 
 
 METRICS = (
@@ -425,6 +432,7 @@ METRICS = (
         "monotonicity",
         _monotonicity,
         "Monotonicity",
+        check=check_probabilities,
         about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
         "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
         source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
@@ -440,6 +448,7 @@ METRICS = (
         _sufficiency,
         "Sufficiency",
         better="less",
+        check=check_probabilities,
         about="The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are "
         "left, on average. Between -1 and 1; less is better.",
         source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "

@@ -7,6 +7,7 @@ numbers depend on. It returns the imputed inputs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -186,13 +187,19 @@ def _query(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndar
     return np.asarray(scores(batch.take(rows).with_pictures(np.stack(pictures))), np.float64)
 
 
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return scores as probabilities, (..., classes): unchanged if they are probabilities, else their softmax.
+def probabilities(found: np.ndarray, scores: Scores) -> np.ndarray:
+    """Return scores, (..., classes), as probabilities, as the model of ``scores`` defines them.
 
-    A single score per row is unchanged.
+    A function without ``probabilities_of``, which ``ModelScores`` has, returns logits of a softmax. ``BadInput`` is
+    raised if the model's scores are not known to be logits or probabilities.
     """
     from scipy.special import softmax
 
-    if scores.shape[-1] < 2 or ((scores >= 0).all() and np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
-        return scores
-    return np.asarray(softmax(scores, axis=-1))
+    of_model = getattr(scores, "probabilities_of", functools.partial(softmax, axis=-1))
+    return np.asarray(of_model(found))
+
+
+def check_probabilities(model: Any) -> None:
+    """Raise ``BadInput`` unless the scores of a model, if there is one, are known to be logits or probabilities."""
+    if model is not None:
+        model.probabilities_of(np.zeros((1, model.num_classes)))

@@ -203,6 +203,12 @@ class ServedModel:
             scores[rows[:real]] = self.forward({name: array[rows] for name, array in feed.items()})[:real]
         return scores
 
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores as probabilities; raise ``BadInput`` unless that is what the model explains."""
+        if self.score != "probabilities":
+            raise BadInput(f"probabilities are needed; export {self.path} with --score=probabilities")
+        return scores
+
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)

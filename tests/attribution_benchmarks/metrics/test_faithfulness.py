@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.sparse.linalg
+import scipy.special
 
 import attribution
 from attribution.errors import BadInput
@@ -35,6 +36,9 @@ class Linear:
             first = 1 / (1 + np.exp(-score))
             return np.stack([first, 1 - first], axis=1)
         return np.stack([score, np.zeros(len(inputs))], axis=1)
+
+    def probabilities_of(self, scores):
+        return scores if self.as_probabilities else scipy.special.softmax(scores, axis=-1)
 
 
 def block_of(inputs, targets=0):
