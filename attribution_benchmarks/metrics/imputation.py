@@ -7,7 +7,6 @@ numbers depend on. It returns the imputed inputs.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -190,13 +189,15 @@ def _query(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndar
 def probabilities(found: np.ndarray, scores: Scores) -> np.ndarray:
     """Return scores, (..., classes), as probabilities, as the model of ``scores`` defines them.
 
-    A function without ``probabilities_of``, which ``ModelScores`` has, returns logits of a softmax. ``BadInput`` is
-    raised if the model's scores are not known to be logits or probabilities.
+    A function without ``probabilities_of``, which ``ModelScores`` has, returns logits of a softmax over several
+    classes, or one number that stays as it is. ``BadInput`` is raised if a model's scores are not known to be logits or
+    probabilities.
     """
     from scipy.special import softmax
 
-    of_model = getattr(scores, "probabilities_of", functools.partial(softmax, axis=-1))
-    return np.asarray(of_model(found))
+    if of_model := getattr(scores, "probabilities_of", None):
+        return np.asarray(of_model(found))
+    return found if found.shape[-1] == 1 else np.asarray(softmax(found, axis=-1))
 
 
 def check_probabilities(model: Any) -> None:
