@@ -1,4 +1,8 @@
-"""TensorFlow's log without its uninformative lines. Imports no TensorFlow until a function is called."""
+"""TensorFlow's import without JAX and Matplotlib, and in commands its log without uninformative lines.
+
+TensorFlow and Keras import both packages where they happen to be installed, for converters and galleries. Imports no
+TensorFlow until a function is called.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from attribution.errors import MissedSum
-from attribution.postponed_imports import postponed_imports
 
 # Lines of TensorFlow's log without information.
 _DROPPED = "|".join(
@@ -47,31 +51,45 @@ def quiet_tensorflow() -> None:
     crash are not lost. ``sys.stderr`` keeps the original descriptor, so progress bars still see a terminal.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
-    if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _FirstImport())
+    _FIRST_IMPORT.is_quiet = True
 
 
 class _FirstImport(importlib.abc.MetaPathFinder):
-    """Wraps the loader of TensorFlow, once."""
+    """Wraps the loader of TensorFlow, once; raises ModuleNotFoundError for ``_UNNEEDED`` packages meanwhile."""
+
+    is_quiet = False
+    thread: int | None = None  # of the import; other threads may import what they need
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return TensorFlow's spec with a filtered loader, and None for other modules."""
-        if fullname != "tensorflow":
+        """Return TensorFlow's spec with another loader, and None for other modules."""
+        if self.thread == threading.get_ident() and fullname in _UNNEEDED and _JAX_BACKEND not in sys.modules:
+            raise ModuleNotFoundError(f"TensorFlow is imported without {fullname}", name=fullname)
+        if fullname != "tensorflow" or self.thread is not None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec and spec.loader:
             loader: Any = spec.loader
             load = loader.exec_module
 
             def load_filtered(module: object) -> None:
-                with _filtered_stderr(), postponed_imports():
-                    load(module)
-                _silence_python_warnings()
-                list_devices()
+                self.thread = threading.get_ident()
+                try:
+                    with _filtered_stderr() if self.is_quiet else contextlib.nullcontext():
+                        load(module)
+                finally:
+                    sys.meta_path.remove(self)
+                if self.is_quiet:
+                    _silence_python_warnings()
+                    list_devices()
 
             loader.exec_module = load_filtered
         return spec
+
+
+_UNNEEDED, _JAX_BACKEND = ("jax", "matplotlib"), "keras.src.backend.jax"
+_FIRST_IMPORT = _FirstImport()
+if "tensorflow" not in sys.modules:
+    sys.meta_path.insert(0, _FIRST_IMPORT)
 
 
 def import_without_devices() -> None:

@@ -32,14 +32,13 @@ def run(address, arguments):
 def serve(address):
     """Fork for each program, from a process that never does anything but import."""
     import gc
-    import runpy
 
-    # By its path: a program may have another copy of the packages.
-    of_postponed = runpy.run_path(os.path.join(os.path.dirname(__file__), "../attribution/postponed_imports.py"))
-    with of_postponed["postponed_imports"]():
-        import keras  # noqa: F401
-        import tensorflow  # noqa: F401
+    hidden = dict.fromkeys(["jax", "matplotlib"])  # as attribution.tensorflow_log imports TensorFlow
+    sys.modules.update(hidden)
+    import tensorflow  # noqa: F401
 
+    for name in hidden:
+        del sys.modules[name]
     gc.freeze()  # else each child copies the pages of all these objects
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)

@@ -17,14 +17,20 @@ from attribution.errors import BadInput, listed
 from attribution.explain import explain_many, with_parameters
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
-from attribution.methods.libraries import MARK
+from attribution.methods.libraries import MARK, PresetFunction
 from attribution.methods.method import Method
-from attribution.methods.registry import name_of
+from attribution.methods.registry import METHODS, name_of
 from attribution.model._loading_checks import random_feed
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
 
+# Those that only combine gradients and relevance, and those with a counterpart in ``_graph``.
+EXPORTED = (
+    "gradient", "gradient_x_input", "integrated_gradients", "deeplift", "guided_backprop", "deconvnet", "lrp_epsilon",
+    "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_gamma", "lrp_epsilon_plus_flat", "lrp_cp", "lrp_attn",
+    "excitation_backprop", "grad_cam",
+)  # fmt: skip
 TOLERANCE = 1e-5  # of a map's largest value
 _Chosen = dict[str, tuple[Method, dict[str, Any]]]
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
@@ -213,15 +219,17 @@ def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
     """Raise BadInput for a method that needs more than a request carries."""
-    if method.library:
-        raise BadInput(f"method '{label}' cannot be part of a graph: it is {method.library}'s own Python code")
+    function = method.function.function if isinstance(method.function, PresetFunction) else method.function
+    exported = {METHODS[name].function for name in EXPORTED}
+    if function not in exported and any(function is one.function for one in METHODS.values()):
+        raise BadInput(
+            f"method '{label}' cannot be exported; export {listed(EXPORTED)}, or a custom method that uses only its "
+            "queries and TensorFlow"
+        )
     if not label.isidentifier():
         raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
     if method.is_random:
-        raise BadInput(
-            f"method '{label}' cannot be part of a graph: it draws random numbers from the run's seed and the inputs' "
-            "keys, which a request does not carry; clients compute it from served scores and gradients"
-        )
+        raise BadInput(f"method '{label}' cannot be exported: a request does not carry its random numbers' seeds")
 
 
 def _differences(

@@ -15,8 +15,8 @@ Three more signatures let a client compute other methods from the model's answer
 that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
 of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
 
-Methods that draw random numbers are skipped too, because a request carries neither seed nor keys of inputs.
-A client computes them instead: RISE from scores, SmoothGrad and VarGrad from served gradients.
+Other methods are skipped; the line lists those that can be exported. A client computes RISE and occlusion from scores,
+SmoothGrad and VarGrad from served gradients.
 
 Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 """

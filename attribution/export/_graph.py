@@ -1,9 +1,8 @@
 """Signatures of explanations: attribution methods as TensorFlow graphs, written with the model's own signatures.
 
 ``GraphQueries`` answers the queries of ``attribution.methods.queries.ModelQueries`` with symbolic tensors of a function
-that is being built. A method that only combines these answers runs on them unchanged. One that computes with NumPy has
-its counterpart here, under the same name and with the same parameters. Methods that draw random numbers have none,
-because a request carries neither the run's seed nor the inputs' keys.
+that is being built. A method that only combines these answers runs on them unchanged. Integrated Gradients, DeepLIFT
+and Grad-CAM compute with NumPy; they have their counterparts here, under the same names and with the same parameters.
 
 All signatures share the model's weights: where the frozen graph kept a copy of a variable, the variable itself takes
 its place, so that each method adds only operations.
@@ -13,11 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +27,7 @@ from attribution.export.signatures import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.graph.layers import has_channels_first
 from attribution.graph.view import GraphView, node_of
 from attribution.lrp.composite import Composite
-from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
+from attribution.methods import cam, deeplift, gradients, resizing
 from attribution.methods.libraries import PresetFunction
 from attribution.methods.method import Method
 from attribution.model._registered_gradients import forget_gradient_names
@@ -282,11 +280,6 @@ class GraphQueries:
         """Return the gradient at other values of the explained input, for the same targets."""
         return self._backward(variant, self.targets, (), True, None, of_inputs=False)[1]
 
-    def variant_scores(self, variant: Any) -> Any:
-        """Return the target scores at other values of the explained input."""
-        scores = self._compiled.forward()(*{**self._arrays, self._explain_input: variant}.values())
-        return tf.gather(scores, self.targets, batch_dims=1)
-
     def _backward(
         self, values: Any, targets: Any, layers: tuple[str, ...], of_input: bool, rules: Any, of_inputs: bool = True
     ) -> Any:
@@ -327,7 +320,14 @@ def _integrated_gradients(
         return total + tf.gather(weights, number) * tf.cast(passes.variant_gradient(variant), tf.float64)
 
     passes.input_gradient()  # predicts the targets by the function that is needed anyway
-    total = _loop(points, add, tf.zeros_like(passes.inputs, tf.float64))
+    _, total = tf.while_loop(
+        lambda number, _: number < points,
+        lambda number, total: (number + 1, add(number, total)),
+        (0, tf.zeros_like(passes.inputs, tf.float64)),
+        # The number of rows is not known, and stays.
+        shape_invariants=(tf.TensorShape(()), passes.inputs.shape),
+        parallel_iterations=1,
+    )
     return tf.cast(difference, tf.float64) * total if multiply else total
 
 
@@ -350,181 +350,16 @@ def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool, rectify: bool =
     values, given = passes.layer_gradient(layer)
     if guided:
         given *= tf.cast((values > 0) & (given > 0), given.dtype)
-    return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize, rectify)
-
-
-def _guided_grad_cam(passes: GraphQueries, *, layer: str, **other: Any) -> Any:
-    _refuse_other(cam.guided_grad_cam, other)
-    return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)  # type: ignore[arg-type]
-
-
-def _grad_cam_plus_plus(
-    passes: GraphQueries,
-    *,
-    layer: str,
-    resize: bool,
-    averaged: bool,
-    normalized: bool,
-    exponential: bool,
-    epsilon: float,
-) -> Any:
-    values, given = passes.layer_gradient(layer)
-    axes = _positions(values)
-    combined = tf.reduce_mean if averaged else tf.reduce_sum
-    square = tf.square(given)
-    denominator = 2 * square + combined(values, axes, keepdims=True) * square * given
-    alpha = tf.math.divide_no_nan(square, tf.where(square != 0, denominator + epsilon, 0))
-    if normalized:
-        alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, axes, keepdims=True))
-    if exponential:
-        given *= tf.reshape(tf.exp(passes.target_scores), [-1] + [1] * (len(axes) + 1))
-    return _combine(passes, values, combined(alpha * tf.nn.relu(given), axes), resize)
-
-
-def _layer_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
-    values, given = passes.layer_gradient(layer)
-    return _rectified(passes, tf.reduce_sum(tf.nn.relu(given) * values, axis=-1), resize)
-
-
-def _hires_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
-    values, given = passes.layer_gradient(layer)
-    return _rectified(passes, tf.reduce_sum(given * values, axis=-1), resize)
-
-
-def _xgrad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
-    values, given = passes.layer_gradient(layer)
-    axes = _positions(values)
-    weights = tf.math.divide_no_nan(tf.reduce_sum(values * given, axes), tf.reduce_sum(values, axes))
-    return _combine(passes, values, weights, resize)
-
-
-def _score_cam(passes: GraphQueries, *, layer: str | None, resize: bool, **other: Any) -> Any:
-    _refuse_other(cam.score_cam, other)
-    values, _ = passes.layer_gradient(layer)
-    live = _live(values)
-    scores = tf.where(live, _masked_scores(passes, values), -np.inf)
-    largest = tf.maximum(tf.reduce_max(scores, axis=1, keepdims=True), np.finfo(np.float32).min)
-    exponentials = tf.exp(scores - largest)
-    weights = tf.math.divide_no_nan(exponentials, tf.reduce_sum(exponentials, axis=1, keepdims=True))
-    return _combine(passes, values, weights, resize)
-
-
-def _sise(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
-    values, given = passes.layer_gradient(layer)
-    spatial, channels = _sizes(passes.inputs), values.shape[-1]
-    axes = _positions(values)
-    chosen = _live(values) & (tf.reduce_mean(given, axes) > 0)
-    per_channel = tf.zeros_like(tf.reduce_sum(values, axes))
-
-    def add(number: Any, ranges: Any) -> Any:
-        flat = _resized(tf.gather(values, number, axis=-1), spatial)
-        found = [reduce(flat, axes) for reduce in (tf.reduce_min, tf.reduce_max, tf.reduce_sum)]
-        return ranges + tf.one_hot(number, channels) * tf.stack(found)[..., tf.newaxis]
-
-    low, _, total = tf.unstack(_loop(channels, add, tf.stack([per_channel] * 3)))
-    mass = total - np.prod(spatial) * low  # of the scaled mask, times its scale
-    weights = tf.where(chosen, tf.math.divide_no_nan(_masked_scores(passes, values), mass), 0.0)
+    weights = tf.reduce_mean(given, tuple(range(1, values.shape.rank - 1)))
     maps = tf.einsum("n...c,nc->n...", values, weights)
-    maps -= tf.reshape(tf.reduce_sum(weights * low, axis=1), [-1, *[1] * (values.shape.rank - 2)])
-    return tf.nn.relu(_resized(maps, spatial) if resize else maps)
-
-
-def _score_cam_constant_masks(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
-    values, _ = passes.layer_gradient(layer)
-    channels = values.shape[-1]
-    middle = [1] * (values.shape.rank - 2)
-    middles = [tf.reshape(_resized(values[..., channel], middle), [-1]) for channel in range(channels)]
-    middles = tf.stack(middles, axis=1)
-    ends = [-1, *[1] * (passes.inputs.shape.rank - 1)]
-
-    def add(number: Any, scores: Any) -> Any:
-        found = passes.variant_scores(passes.inputs * tf.reshape(tf.gather(middles, number, axis=1), ends))
-        return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
-
-    scores = _loop(channels, add, tf.zeros_like(middles))
-    dark = passes.variant_scores(tf.zeros_like(passes.inputs))
-    return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
-
-
-def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: Any, **other: Any) -> Any:
-    _refuse_other(perturbation.occlusion, other)
-    if groups is not None:
-        raise BadInput("an exported graph covers the same patches of every input; do not set groups")
-    has_channels = passes.inputs.shape.rank > 2
-    spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
-    patch = 1 if patch is None and not has_channels else patch
-    windows = perturbation.occlusion_windows(tuple(spatial), patch, stride)
-    corners = np.array([[part.start for part in window] for window in windows], np.int32)
-    sides = [part.stop - part.start for part in windows[0]]
-    cover = np.zeros(spatial)
-    for window in windows:
-        cover[window] += 1
-
-    whole = passes.target_scores
-
-    def add(number: Any, drops: Any) -> Any:
-        inside = tf.ones([1] * len(spatial), tf.bool)
-        for axis, (size, side) in enumerate(zip(spatial, sides, strict=True)):
-            places = np.arange(size, dtype=np.int32) - tf.gather(corners, number)[axis]
-            shape = [size if other == axis else 1 for other in range(len(spatial))]
-            inside &= tf.reshape((places >= 0) & (places < side), shape)
-        over_channels = inside[..., tf.newaxis] if has_channels else inside
-        covered = tf.where(over_channels[tf.newaxis], _path_start(passes.inputs, baseline), passes.inputs)
-        drop = tf.cast(whole - passes.variant_scores(covered), tf.float64)
-        return drops + tf.reshape(drop, [-1] + [1] * len(spatial)) * tf.cast(inside[tf.newaxis], tf.float64)
-
-    start = tf.zeros_like(passes.inputs[..., 0] if has_channels else passes.inputs, tf.float64)
-    return _loop(len(windows), add, start) / cover
-
-
-def _masked_scores(passes: GraphQueries, values: Any) -> Any:
-    """Return target scores ``(N, channels)`` of the inputs times each channel's mask (see ``cam.score_cam``)."""
-    channels = values.shape[-1]
-    axes = tuple(range(1, values.shape.rank - 1))
-
-    def add(number: Any, scores: Any) -> Any:
-        mask = _resized(tf.gather(values, number, axis=-1), _sizes(passes.inputs))
-        low, high = tf.reduce_min(mask, axes, keepdims=True), tf.reduce_max(mask, axes, keepdims=True)
-        mask = (mask - low) / tf.where(high > low, high - low, 1.0)
-        found = passes.variant_scores(passes.inputs * mask[..., tf.newaxis])
-        return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
-
-    return _loop(channels, add, tf.zeros_like(tf.reduce_sum(values, axes)))
-
-
-def _loop(count: int, add: Callable[[Any, Any], Any], start: Any) -> Any:
-    """Return ``start`` after ``add(number, total)`` for every number below ``count``, one after another."""
-    numbered = tf.while_loop(
-        lambda number, _: number < count,
-        lambda number, total: (number + 1, add(number, total)),
-        (0, start),
-        # The number of rows is not known, and stays.
-        shape_invariants=(tf.TensorShape(()), start.shape),
-        parallel_iterations=1,
-    )
-    return numbered[1]
-
-
-def _refuse_other(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raise BadInput for a parameter that an exported graph has at its default only."""
-    for name, value in given.items():
-        default = inspect.signature(function).parameters[name].default
-        if value != default:
-            raise BadInput(f"an exported graph has {name}={default!r} only")
-
-
-def _combine(passes: GraphQueries, values: Any, weights: Any, resize: bool, rectify: bool = True) -> Any:
-    """Return ReLU of the weighted sum of channels, upsampled if ``resize``."""
-    return _rectified(passes, tf.einsum("n...c,nc->n...", values, weights), resize, rectify)
-
-
-def _rectified(passes: GraphQueries, maps: Any, resize: bool, rectify: bool = True) -> Any:
     maps = tf.nn.relu(maps) if rectify else maps
-    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+    return _resized(maps, passes.inputs.shape[1:-1]) if resize else maps
 
 
-def _resized(maps: Any, spatial: Sequence[int]) -> Any:
+def _resized(maps: Any, spatial: tf.TensorShape) -> Any:
     """Return maps ``(N, positions...)`` resized as ``attribution.methods.resizing`` does."""
+    if None in spatial:
+        raise BadInput(f"the model takes inputs of any size {spatial}, this method needs a size in its signature")
     for axis, (size, new_size) in enumerate(zip(maps.shape[1:], spatial, strict=True), start=1):
         if size != new_size:
             matrix = resizing.interpolation_matrix(size, new_size)
@@ -534,35 +369,8 @@ def _resized(maps: Any, spatial: Sequence[int]) -> Any:
     return maps
 
 
-def _sizes(tensor: Any) -> list[int]:
-    """Return the sizes of the axes between batch and channels."""
-    sizes: list[int] = tensor.shape[1:-1].as_list()
-    if None in sizes:
-        raise BadInput(f"the model takes inputs of any size {tensor.shape}, this method needs a size in its signature")
-    return sizes
-
-
-def _positions(values: Any) -> tuple[int, ...]:
-    return tuple(range(1, values.shape.rank - 1))
-
-
-def _live(values: Any) -> Any:
-    """Return which channels are not constant over positions, ``(N, channels)`` bool."""
-    axes = _positions(values)
-    return tf.reduce_max(values, axes) > tf.reduce_min(values, axes)
-
-
 _COUNTERPARTS: dict[Callable[..., Any], Callable[..., Any]] = {
     gradients.integrated_gradients: _integrated_gradients,
     deeplift.deeplift: _deeplift,
     cam.grad_cam: _grad_cam,
-    cam.guided_grad_cam: _guided_grad_cam,
-    cam.grad_cam_plus_plus: _grad_cam_plus_plus,
-    cam.hires_cam: _hires_cam,
-    cam.layer_cam: _layer_cam,
-    cam.xgrad_cam: _xgrad_cam,
-    cam.score_cam: _score_cam,
-    cam.score_cam_constant_masks: _score_cam_constant_masks,
-    cam.sise: _sise,
-    perturbation.occlusion: _occlusion,
 }

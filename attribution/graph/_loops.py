@@ -59,27 +59,70 @@ def value_of(graph_def: tf.compat.v1.GraphDef, tensor: str) -> np.ndarray | None
 
 
 def with_declared_sizes(graph: GraphView) -> GraphView:
-    """Return a graph in which nodes that read axes of declared size from a shape are constants."""
-    sizes = {name: _declared_sizes(graph, node) for name, node in graph.nodes.items()}
-    graph_def = tf.compat.v1.GraphDef()
-    graph_def.CopyFrom(graph.graph_def)
-    for node in graph_def.node:
-        size = sizes.get(node.name)
-        if size is not None:
-            node.CopyFrom(constant(node.name, size))
-    return GraphView(graph_def, graph.weights)
+    """Return a graph in which nodes that read axes of declared size from a shape are constants.
+
+    A Reshape to such sizes and one open axis, as Keras computes a dense layer over time, has them as its shape. That
+    gives further nodes sizes, so that all are read again until nothing changes.
+    """
+    while True:
+        sizes = _Sizes(graph)
+        graph_def = tf.compat.v1.GraphDef()
+        graph_def.CopyFrom(graph.graph_def)
+        changed = False
+        for node in list(graph_def.node):
+            found = sizes.of(node.name) if node.op in _SIZES else None
+            if found is not None and None not in found.flat:
+                node.CopyFrom(constant(node.name, found.astype(graph.dtype(node.name).as_numpy_dtype)))
+                changed = True
+            elif node.op == "Reshape" and graph.constant(node.input[1]) is None:
+                shape = sizes.of(node.input[1])
+                if shape is not None and list(shape.flat).count(None) == 1:
+                    one_open = np.array([-1 if size is None else size for size in shape], np.int32)
+                    graph_def.node.append(constant(f"{node.name}/declared_shape", one_open))
+                    node.input[1], node.attr["Tshape"].type = f"{node.name}/declared_shape", tf.int32.as_datatype_enum
+                    changed = True
+        if not changed:
+            return graph
+        graph = GraphView(graph_def, graph.weights)
 
 
-def _declared_sizes(graph: GraphView, node: Any) -> np.ndarray | None:
-    """Return the value of a shape, or of a part of it, whose sizes the file declares; ``None`` of any other node."""
-    part: slice | int | None = slice(None)
-    if node.op == "StridedSlice":
-        part = _sliced(node, *map(graph.constant, node.input[1:]))
-        node = graph.nodes[node_of(graph.skip_identities(node.input[0]))]
-    if node.op != "Shape" or part is None or graph.shape(node.input[0]).rank is None:
-        return None
-    sizes = np.array(graph.shape(node.input[0]).as_list(), object)[part]
-    return None if None in np.atleast_1d(sizes) else np.array(sizes, graph.dtype(node.name).as_numpy_dtype)
+# Operations that read sizes from a shape and put them together.
+_SIZES = ("Shape", "StridedSlice", "GatherV2", "ConcatV2", "Pack", "Prod")
+
+
+class _Sizes:
+    """The sizes that a graph computes with, ``None`` for those that the file leaves open."""
+
+    def __init__(self, graph: GraphView) -> None:
+        self.graph = graph
+
+    def of(self, tensor: str) -> np.ndarray | None:
+        """Return a tensor's sizes as an array of objects; ``None`` for what is not computed from shapes."""
+        node = self.graph.nodes[node_of(self.graph.skip_identities(tensor))]
+        if node.op == "Const":
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            return value.astype(object) if np.issubdtype(value.dtype, np.integer) and value.ndim < 2 else None
+        if node.op == "Shape":
+            shape = self.graph.shape(node.input[0])
+            return None if shape.rank is None else np.array(shape.as_list(), object)
+        if node.op not in _SIZES:
+            return None
+        if node.op in ("ConcatV2", "Pack"):
+            parts = [self.of(each) for each in (node.input[:-1] if node.op == "ConcatV2" else node.input)]
+            if any(part is None or part.ndim != (node.op == "ConcatV2") for part in parts):
+                return None
+            return np.concatenate([np.atleast_1d(part) for part in parts])
+        sizes, others = self.of(node.input[0]), [self.graph.constant(each) for each in node.input[1:]]
+        if sizes is None or sizes.ndim != 1:
+            return None
+        if node.op == "StridedSlice":
+            part = _sliced(node, *others)
+            return None if part is None else np.array(sizes[part], object)
+        if others[0] is None:
+            return None
+        if node.op == "GatherV2":
+            return np.array(sizes[others[0]], object)
+        return np.array(None if None in sizes else np.prod(sizes), object)  # Prod, over its only axis
 
 
 def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: np.ndarray | None) -> slice | int | None:

@@ -175,8 +175,8 @@ class _Unrolling:
     def _copy(self, node: Any, name: str, inputs: list[str]) -> None:
         """Copy a node, or what it does to a list."""
         inputs = [tensor[:-2] if tensor.endswith(":0") else tensor for tensor in inputs]
-        if node.op == "TensorListReserve":
-            self.lists[name] = [None] * int(self._known(inputs[1]))
+        if node.op == "TensorListReserve" and (size := self._value(inputs[1])) is not None:
+            self.lists[name] = [None] * int(size)  # otherwise of a later loop, over what this one gives
         elif node.op == "TensorListFromTensor":
             self.lists[name] = inputs[0]
         elif node.op == "TensorListSetItem":
@@ -217,7 +217,8 @@ class _Unrolling:
     def _items(self, handle: str) -> list[str | None]:
         items = self.lists.get(handle)
         if not isinstance(items, list):
-            raise UnknownError(_LISTS)
+            made = self.made.get(node_of(handle))
+            raise UnknownError(OPEN if made is not None and made.op == "TensorListReserve" else _LISTS)
         return items
 
     def _with_item(self, node: Any, handle: str, place: str, value: str) -> list[str | None]:

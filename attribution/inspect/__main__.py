@@ -11,7 +11,6 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM, most of it the trial of ever
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -159,20 +158,20 @@ def _described_module(model: Model) -> list[str]:
         return [f"module of StableHLO: kept as one operation; {frozen.kept}"]
     if frozen.compared is None:
         return []
-    differs = frozen.compared(most_nodes=sys.maxsize)
-    return [
-        f"module of StableHLO: translated; {differs or 'scores and gradient of random inputs are those of the file'}"
-    ]
+    compared = frozen.compared() or "their gradient, too"
+    return [f"module of StableHLO: translated; scores of random inputs are those of the file; {compared}"]
 
 
 def _described_score(model: Model) -> list[str]:
     from attribution.graph.view import node_of
+    from attribution.model._output_head import find_head
 
-    names, logits, found = model.score_names, model.logits, model._compiled.probabilities
-    operation = model.graph.nodes[node_of(logits)].op
+    names, logits = model.score_names, model.logits
+    operation, output = model.graph.nodes[node_of(logits)].op, model._frozen.output
     if names == ("output",):
         return [f"output: {logits} ({operation}); not known to be logits or probabilities"]
-    probabilities = found or ("not in the file; softmax of the logits" if names[1:] else logits)
+    gives_probabilities = find_head(model.graph, output).gives_probabilities
+    probabilities = output if gives_probabilities else "not in the file; softmax of the logits"
     lines = {"logits": f"logits: {logits} ({operation})", "probabilities": f"probabilities: {probabilities}"}
     return [line for name, line in lines.items() if name in names]
 

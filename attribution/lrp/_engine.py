@@ -11,7 +11,8 @@ operation meet in one tensor, and the function between both obeys the law.
 A square root of what is never negative obeys the law as well; |x| and x² do not, and pass relevance unchanged as the
 sum of two ReLUs and as a product of two equal factors. So ‖x‖ = √(Σ x²), which is homogeneous, gives Gradient x Input.
 
-Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, a bias.
+Softplus and sigmoid are not 0 at 0. They are the sum of softplus(x) - log 2 or sigmoid(x) - 1/2, which obey the law,
+and of log 2 or 1/2, a bias.
 """
 
 from __future__ import annotations
@@ -131,10 +132,11 @@ class Walk:
         products = Products(self)
         sums = Sums(self, products)
         rules: dict[str, Callable[[tf.Operation, tf.Tensor], None]] = {
-            **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.SUMS, sums.share),
+            **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.INTERPOLATIONS + ops.SUMS, sums.share),
             **dict.fromkeys(ops.NORMALIZATIONS, sums.share_normalization),
             **dict.fromkeys(ops.SCALES, products.share_scaling),
-            "Softplus": self._activations.share_softplus,
+            "Sigmoid": self._activations.share_above_zero,
+            "Softplus": self._activations.share_above_zero,
             "Neg": self._pass_on,
             "Abs": self._pass_on,  # |x| is relu(x) + relu(-x), as a PReLU of slope -1
             "Square": self._pass_on,  # x · x, half to each factor
@@ -302,10 +304,10 @@ class Activations:
                 return tensor
         return None
 
-    def share_softplus(self, operation: tf.Operation, given: tf.Tensor) -> None:
-        """Distribute the relevance of a softplus between its input and its value at 0, a bias."""
+    def share_above_zero(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance of a softplus or a sigmoid between its input and its value at 0, a bias."""
         source, output = operation.inputs[0], operation.outputs[0]
-        at_zero = tf.math.log(tf.constant(2, output.dtype))
+        at_zero = tf.constant(np.log(2) if operation.type == "Softplus" else 0.5, output.dtype)
         share_with_constant(self._walk, self._walk.composite.merge, source, output - at_zero, at_zero, given, output)
 
     def share_softmax(self, operation: tf.Operation, given: tf.Tensor) -> None:

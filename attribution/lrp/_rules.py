@@ -397,6 +397,8 @@ class Sums:
 
         To the other rules they stay as they are, so that the sum is rounded as the network rounds it.
         """
+        if operation.type in ops.INTERPOLATIONS and rule.kind in _BY_SIGN:
+            self._walk.refuse(operation, "under a rule that looks at signs")
         output, bias = operation.outputs[0], None
         if rule.bias and rule.kind in _BY_SIGN and self._count_constants(output, root=True) > 1:
             bias = self._bias(output, 1.0, root=True)
@@ -483,7 +485,7 @@ class Sums:
 
             return operation.inputs[place], operation.inputs[other], layer
         one = tf.ones((), tensor.dtype)
-        if inner and operation.type in ops.AVERAGES + ops.LAYERS:
+        if inner and operation.type in ops.AVERAGES + ops.INTERPOLATIONS + ops.LAYERS:
             return operation.inputs[0], one, lambda x, w: w * rebuild(operation, [x, *operation.inputs[1:]])
         return tensor, one, lambda x, w: w * x
 

@@ -41,6 +41,8 @@ LAYERS = CONVOLUTIONS + MATRIX_PRODUCTS
 AVERAGES = (
     "Mean", "Sum", "AvgPool", "AvgPool3D", "ResizeBilinear", "SegmentSum", "UnsortedSegmentSum", "Cumsum",
 )  # fmt: skip
+# Linear, with constant weights of both signs.
+INTERPOLATIONS = ("ResizeBicubic", "ScaleAndTranslate")
 SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 # Every value of the output is a value of the first input, perhaps in another number format.
 MOVES = (
@@ -50,7 +52,7 @@ MOVES = (
 # Every value of the output is a value of an input, or a constant that absorbs its relevance.
 SELECTS = (
     "MaxPool", "MaxPoolV2", "MaxPool3D", "Max", "Min", "Pad", "PadV2", "MirrorPad", "SpaceToBatchND",
-    "ConcatV2", "Concat", "Pack", "Unpack", "Split", "SplitV", "GatherNd", "ExtractImagePatches",
+    "ConcatV2", "Concat", "Pack", "Unpack", "Split", "SplitV", "GatherNd", "ExtractImagePatches", "MatrixBandPart",
     "ResizeNearestNeighbor", "Select", "SelectV2", "Maximum", "Minimum", "ClipByValue", "TopKV2",
 )  # fmt: skip
 SCALES = ("Mul", "RealDiv")

@@ -17,7 +17,7 @@ import numpy as np
 
 from attribution.errors import BadInput, installation, listed
 from attribution.methods import resizing
-from attribution.methods.queries import ModelQueries, Variant, broadcasts
+from attribution.methods.queries import ModelQueries, broadcasts
 from attribution.model import batching
 
 MEDIAN = "median"  # a baseline computed from each input
@@ -205,10 +205,8 @@ def integrated_gradients(
         if not multiply:
             raise BadInput("a tolerance needs multiply=True, and so does a map_error: else a map has no expected sum")
         difference = queries.inputs - start
-        means, queries.ends = path_means(
-            queries, difference, lambda alpha, rows: queries.inputs[rows] - (1 - alpha) * difference[rows],
-            points, quadrature, tolerance, map_error,
-        )  # fmt: skip
+        on_path = _straight_path(queries, start)
+        means, queries.ends = path_means(queries, difference, on_path, points, quadrature, tolerance, map_error)
         return np.asarray(difference * means)
     maps, queries.ends = _path_integral(queries, start, rule, multiply)
     return maps
@@ -225,12 +223,10 @@ def _path_integral(
     points = len(weights)
     difference = queries.inputs - start
     has_ends = alphas[0] == 0 and alphas[-1] == 1
-    on_path = _straight_path(queries, difference, alphas)
-    if not has_ends:  # from the baseline, as libraries round it: a rounding at a kink changes a gradient
-        starts = np.broadcast_to(start, queries.inputs.shape)
+    point = _straight_path(queries, start, from_start=not has_ends)
 
-        def on_path(number: int, rows: np.ndarray) -> Any:
-            return starts[rows] + alphas[number] * difference[rows]
+    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
+        return point(alphas[number], rows)
 
     total, scores = np.zeros(queries.inputs.shape), np.empty((points, len(queries)))
     inner = points
@@ -244,13 +240,26 @@ def _path_integral(
     return difference * total if multiply else total, scores[[-1, 0]] if has_ends and multiply else None
 
 
-def _straight_path(queries: ModelQueries, difference: np.ndarray, alphas: np.ndarray) -> Variant:
-    """Return the variants at points in [0, 1] of the line to the inputs, from ``difference`` before them."""
+def _straight_path(
+    queries: ModelQueries, start: np.ndarray, from_start: bool = False
+) -> Callable[[np.float32, np.ndarray], np.ndarray]:
+    """Return the function of a share of the path and of rows that returns the rows' points on the line to the inputs.
 
-    def on_path(number: int, rows: np.ndarray) -> Any:
-        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
+    The line begins and ends exactly at the baseline and at the input: a rounding there decides ties, such as those of
+    max-pooling of a constant baseline. ``from_start`` rounds the points between as libraries do, which add a share of
+    the difference to the baseline.
+    """
+    starts = np.broadcast_to(start, queries.inputs.shape)
+    difference = queries.inputs - starts
 
-    return on_path
+    def point(alpha: np.float32, rows: np.ndarray) -> np.ndarray:
+        if alpha == 0:
+            return starts[rows]
+        if from_start and alpha < 1:
+            return np.asarray(starts[rows] + alpha * difference[rows])
+        return np.asarray(queries.inputs[rows] - (1 - alpha) * difference[rows])
+
+    return point
 
 
 def start_of(queries: ModelQueries, baseline: Any) -> np.ndarray:
@@ -587,11 +596,17 @@ def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.
     if points < 2:
         raise BadInput(f"idgi needs at least 2 points, not {points}")
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
-    on_path = _straight_path(queries, queries.inputs - start_of(queries, baseline), alphas)
+    point = _straight_path(queries, start_of(queries, baseline))
+
+    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
+        return point(alphas[number], rows)
+
     ones = (1,) * (queries.inputs.ndim - 1)
     maps, shares = np.zeros(queries.inputs.shape), np.zeros(queries.inputs.shape)  # shares of the step from each point
     before = np.zeros((len(queries), *ones))
-    for _, rows, gradients, scores in queries.variant_backward(points - 1, on_path):
+    for _, rows, gradients, scores in queries.variant_backward(
+        points - 1, lambda step, rows: point(alphas[step], rows)
+    ):
         here = scores.astype(np.float64).reshape(-1, *ones)
         maps[rows] += shares[rows] * (here - before[rows])
         squares = np.square(gradients, dtype=np.float64)

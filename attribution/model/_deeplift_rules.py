@@ -24,10 +24,13 @@ from attribution.model import _registered_gradients  # noqa: F401  registers the
 # Linear in the factors that depend on the input.
 _LINEAR = (
     "AddN", "AddV2", "Add", "AvgPool", "AvgPool3D", "BatchToSpaceND", "BiasAdd", "BroadcastTo", "Cast", "ConcatV2",
-    "DepthToSpace", "ExpandDims", "GatherNd", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack",
-    "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
-    "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
-    "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
+    "DepthToSpace", "EnsureShape", "ExpandDims", "ExtractImagePatches", "GatherNd", "GatherV2", "Identity", "IdentityN",
+    "MatrixBandPart", "MatrixDiagPartV3", "MatrixDiagV3", "Mean", "MirrorPad", "Neg", "Pack", "Pad", "PadV2", "Reshape",
+    "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "ScaleAndTranslate", "ScatterNd",
+    "Slice", "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum",
+    "TensorScatterAdd", "TensorScatterSub", "TensorScatterUpdate", "Tile", "Transpose", "Unpack", "FusedBatchNorm",
+    "FusedBatchNormV2", "FusedBatchNormV3", "Complex", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "Imag", "IRFFT",
+    "IRFFT2D", "Real", "RFFT", "RFFT2D",
     "OnesLike", "ZerosLike",  # read the shape alone
 )  # fmt: skip
 _PRECISE = {"bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
@@ -36,8 +39,9 @@ _SEGMENTS = ("SegmentSum", "UnsortedSegmentSum", "Cumsum")
 # Linear in their input if their kernel does not depend on it.
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _UNARY = (
-    "Abs", "Elu", "Erf", "Erfc", "Exp", "LeakyRelu", "Log", "Relu", "Relu6", "Rsqrt", "Selu", "Sigmoid", "Softplus",
-    "Softsign", "Sqrt", "Tanh",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BesselI0e", "BesselI1e", "Cos", "Cosh", "Digamma", "Elu",
+    "Erf", "Erfc", "Erfinv", "Exp", "Expm1", "Inv", "LeakyRelu", "Lgamma", "Log", "Log1p", "Ndtri", "Reciprocal",
+    "Relu", "Relu6", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
 _PRODUCTS = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum")
 _QUADRATIC = (*_PRODUCTS, "Square", "SquaredDifference")
@@ -51,6 +55,8 @@ _GRADIENTS = {
     **dict.fromkeys(_MINIMA, "AttributionMinimum"),
     "RealDiv": "AttributionQuotient",
     "Softmax": "AttributionSoftmax",
+    "LogSoftmax": "AttributionLogSoftmax",
+    "Pow": "AttributionPower",
     **dict.fromkeys(CALLS, "AttributionStep"),
     "StopGradient": "AttributionPassOn",
 }
@@ -144,6 +150,8 @@ def _has_rule(node: Any, on_path: set[str]) -> bool:
         return len(depending) == 1
     if node.op in _SEGMENTS:
         return node.input[1].split(":")[0] not in on_path
+    if node.op == "Pow":  # of a constant, or to a constant
+        return sum(tensor.split(":")[0] in on_path for tensor in node.input) == 1
     if node.op in ("Select", "SelectV2"):  # only with a constant mask
         return node.input[0].split(":")[0] not in on_path
     is_training = node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b

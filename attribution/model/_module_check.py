@@ -20,9 +20,9 @@ from attribution.graph.view import GraphView
 from attribution.model._loading_checks import random_arrays
 from attribution.model_paths import content_of
 
-# XLA compiles the stored gradient of ResNet-50 for 10 CPU seconds; ``inspect`` compares that of every module.
-MOST_NODES = 600
 OTHER_SCORES = "the translation gives other scores"
+NO_GRADIENT = "the file has no gradient to compare with"  # nor another than the translation's
+MATCHES = ("", NO_GRADIENT)
 _TOLERANCE = 1e-5  # of the largest value; where the network computes in shorter numbers, their resolution
 _SHORT = {tf.float16.as_datatype_enum: 2.0**-10, tf.bfloat16.as_datatype_enum: 2.0**-7}
 _ROUNDINGS = 8  # how much more than one change of all last digits the roundings of a pass may do
@@ -37,12 +37,13 @@ def difference(
     output: str,
     specs: Mapping[str, tf.TensorSpec],
     loaded: Callable[..., Any],
-    most_nodes: int = MOST_NODES,
 ) -> str:
-    """Return what a translated graph computes otherwise than the file, empty if nothing.
+    """Return what a translated graph computes otherwise than the file, one of ``MATCHES`` if nothing.
 
     The scores of random inputs are compared, and the gradient of a random combination of them where the file has one.
-    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores.
+    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores. XLA
+    compiles the stored gradient of ResNet-50 for 10 CPU seconds. In half precision rounding alone moves gradients by
+    more than another definition would, so that they are not known to be the same.
 
     Parameters
     ----------
@@ -54,8 +55,6 @@ def difference(
         The inputs' shapes and types, in the same order.
     loaded
         The function from them to the output, as the file has it.
-    most_nodes
-        Of a graph whose gradient is compared.
     """
     arrays = [tf.constant(array) for array in random_arrays(specs.values(), _ROWS, _SIZE)]
     types = [value.type for node in graph.nodes.values() for value in node.attr.values()]
@@ -72,14 +71,11 @@ def difference(
             return OTHER_SCORES
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation cannot be compared with the module ({type(error).__name__})"
-    # In shorter numbers rounding alone moves gradients by more than another definition would.
-    if len(graph.nodes) <= most_nodes and tolerance == _TOLERANCE:
-        return _difference_of_gradients(loaded, translated, rounded, arrays)
-    return ""
+    return _difference_of_gradients(loaded, translated, rounded, arrays, tolerance > _TOLERANCE)
 
 
 def remembered(compare: Callable[[], str], directory: pathlib.Path, content: str, *settings: object) -> str:
-    """Return the difference, or nothing if the file matched before, by the same code and release of TensorFlow.
+    """Return the difference, which is empty if the file matched before, by the same code and release of TensorFlow.
 
     XLA compiles a module for the comparison, which takes most of the time of loading.
 
@@ -102,7 +98,7 @@ def remembered(compare: Callable[[], str], directory: pathlib.Path, content: str
     if os.path.isfile(record):
         return ""
     found = compare()
-    if not found and content_of(directory) == content:
+    if found in MATCHES and content_of(directory) == content:
         with contextlib.suppress(BadInput):  # a cache that cannot be written
             atomic_write(record, "")
     return found
@@ -113,10 +109,19 @@ def _difference_of_gradients(
     translated: Callable[..., Any],
     rounded: Callable[[], Callable[..., Any]],
     arrays: Sequence[tf.Tensor],
+    half_precision: bool,
 ) -> str:
     try:
-        pairs = [*zip(_gradients(loaded, arrays), _gradients(translated, arrays), strict=True)]
-    except LookupError:  # the file has none, or the translation, whose gradients then are the file's
+        of_file = _gradients(loaded, arrays)
+    except LookupError:
+        return NO_GRADIENT
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        return f"the module's gradient cannot be computed ({type(error).__name__})"
+    if half_precision:
+        return "its gradients in half precision cannot be compared with the translation's"
+    try:
+        pairs = [*zip(of_file, _gradients(translated, arrays), strict=True)]
+    except LookupError:  # the loaded function's gradients are used
         return ""
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation's gradient cannot be compared with the module's ({type(error).__name__})"

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, set_placeholder, without_nodes
+from attribution.model._output_head import find_head
 from attribution.model.batching import flat
 from attribution.model.saved_model import PARSING, FrozenModel
 
@@ -133,7 +134,8 @@ def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
         node = new.name
     set_placeholder(next(one for one in changed.node if one.name == node), dtype, shape)
     nodes = {**frozen.input_nodes, name: node}
-    pure = pure_subgraph(changed, [frozen.output], keep=nodes.values())
+    logits = find_head(graph, frozen.output).logits  # which may lie beside the output
+    pure = pure_subgraph(changed, [frozen.output, logits], keep=nodes.values())
     return dataclasses.replace(
         frozen,
         graph=GraphView(pure, graph.weights),

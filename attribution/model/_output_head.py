@@ -17,224 +17,142 @@ from attribution.model.saved_model import FrozenModel
 PER_ROW = "per_row"
 POSITION = "position"
 LOGITS, PROBABILITIES, OUTPUT = SCORES = ("logits", "probabilities", "output")
-# Operations after a softmax that leave its numbers as they are.
-_MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
-# Operations whose values lie between the least and the largest value of their first input.
-_WITHIN = (
-    *_MOVES, "AvgPool", "AvgPool3D", "BatchToSpaceND", "BroadcastTo", "CheckNumerics", "DepthToSpace", "Gather",
-    "GatherNd", "GatherV2", "Max", "MaxPool", "MaxPool3D", "MaxPoolV2", "Mean", "Min", "MirrorPad",
-    "Pad", "PreventGradient", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
-    "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "StopGradient", "StridedSlice", "Tile", "TopKV2",
-    "Transpose", "Unpack",
-)  # fmt: skip
-# Operations with weights, behind which probabilities are features like any other.
-_WEIGHTED = (
-    "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum", "MatMul",
-)  # fmt: skip
 _ACTIVATIONS = ("Softmax", "Sigmoid", "LogSoftmax")
-_SELECTIONS = ("ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2")
-_SUMS = ("Add", "AddN", "AddV2", "Sub")
-# Operations whose values have no bound.
-_UNBOUNDED = (*_WEIGHTED, "BiasAdd", "Elu", "LeakyRelu", "Relu", "Selu", "Softplus")
+# Operations that leave values as they are; the last ones move them to other axes.
+_SAME = ("Identity", "Cast", "EnsureShape")
+_MOVES = ("Reshape", "Squeeze", "ExpandDims", "Transpose")
+# Operations that are affine in one operand, where weights or constants are the others.
+_WEIGHTED = (
+    "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "BiasAdd", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum",
+    "MatMul",
+)  # fmt: skip
+_SCALED = ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Mean", "AvgPool", "AvgPool3D")
+_MOVED_LOGITS = "attribution_logits/"  # scope of nodes
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
     """The scores that an output gives.
 
+    A softmax, sigmoid or log-softmax at the end gives logits and probabilities. An affine end gives logits, and
+    probabilities as their softmax. Any other end is the file's output, of which no more is known.
+
     Attributes
     ----------
     logits
-        Tensor of the logits; the output where the graph has none.
-    probabilities
-        Tensor of the probabilities; ``None`` where the graph does not compute them.
+        Tensor of the logits; the output where its end is not an activation.
+    activation
+        ``"Softmax"``, ``"Sigmoid"`` or ``"LogSoftmax"`` where the output ends in it, else ``None``.
     names
-        Which of ``SCORES`` the file gives, the default first; empty where the output's values decide
-        (``names_by_values``).
-    is_unbounded
-        Whether the output's operations are known to give values without a bound.
-    is_derived
-        Whether all operands of the output's operations are probabilities.
+        Which of ``SCORES`` the file gives, the default first.
     """
 
     logits: str
-    probabilities: str | None
+    activation: str | None
     names: tuple[str, ...] = (LOGITS, PROBABILITIES)
-    is_unbounded: bool = False
-    is_derived: bool = False
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether the output itself is probabilities."""
+        return self.activation in ("Softmax", "Sigmoid")
 
 
 def find_head(graph: GraphView, output: str) -> Head:
-    """Return the scores that an output gives.
+    """Return the scores that an output gives; the graph is as ``with_moved_logits`` returns it."""
+    activation, logits, moves = _last_activation(graph, output)
+    if activation is None:
+        return Head(output, None, (LOGITS, PROBABILITIES) if _is_affine(graph, output) else (OUTPUT,))
+    moved = _MOVED_LOGITS + moves[0] if moves else ""
+    return Head(moved if moved in graph.nodes else logits, activation)
 
-    An output that ends in Softmax, LogSoftmax or Sigmoid, or in exponentials over their sum, has its logits at the
-    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. A selection, an average,
-    a largest value or a product of probabilities gives probabilities without logits.
+
+def with_moved_logits(frozen: FrozenModel) -> FrozenModel:
+    """Return a model whose logits are moved to the axes of the output, as the graph moves what follows them."""
+    graph = frozen.graph
+    _, tensor, moves = _last_activation(graph, frozen.output)
+    if not moves or frozen.loaded is not None:
+        return frozen
+    changed, dtype = tf.compat.v1.GraphDef(), graph.dtype(tensor).as_datatype_enum
+    changed.CopyFrom(graph.graph_def)
+    for name in reversed(moves):
+        node = changed.node.add()
+        node.CopyFrom(graph.nodes[name])
+        node.name, node.input[0], node.attr["T"].type = _MOVED_LOGITS + name, tensor, dtype
+        tensor = node.name
+    return dataclasses.replace(frozen, graph=GraphView(changed, graph.weights))
+
+
+def _last_activation(graph: GraphView, output: str) -> tuple[str | None, str, list[str]]:
+    """Return the activation at an output's end, its input, and the nodes that move its values, last to first.
+
+    Without one, ``None``, the output and no nodes are returned.
     """
-    last = graph.skip_identities(output)
-    found, moved = last, False
-    while (before := _before(graph, found)) is not None:
-        found, moved = before, True
-    node = graph.nodes[node_of(found)]
-    if node.op in ("Softmax", "Sigmoid"):
-        return Head(node.input[0], output if moved else last)
-    if node.op == "LogSoftmax":
-        return Head(node.input[0], None)
-    logits = _exponentials_over_their_sum(graph, node)
-    if logits:
-        return Head(logits, output if moved else last)
-    largest = _largest(graph, last, {})
-    if largest is not None and abs(largest - 1) < 1e-6:
-        return Head(output, output, (PROBABILITIES,))
-    return Head(output, None, (), _is_unbounded(graph, output, set()), is_derived=largest is not None)
+    found, moves = output, []
+    while (node := graph.nodes[node_of(found)]).op in (*_SAME, *_MOVES):
+        if node.op in _MOVES:
+            moves.append(node.name)
+        found = node.input[0]
+    activation, logits = (node.op, node.input[0]) if node.op in _ACTIVATIONS else _written_out_softmax(graph, node)
+    over_classes = activation != "Sigmoid"
+    if activation is None or (over_classes and not _keeps_classes(graph, node_of(found), moves)):
+        return None, output, []
+    return activation, logits, moves
 
 
-def names_by_values(head: Head, outputs: np.ndarray) -> tuple[str, ...]:
-    """Return which of ``SCORES`` an output gives whose operations do not say it.
-
-    Parameters
-    ----------
-    head
-        As ``find_head`` returns it.
-    outputs
-        ``(N, classes)``: its values for random inputs, NaN where it has none.
-    """
-    finite = outputs[np.isfinite(outputs).all(axis=1)]
-    outside = len(finite) > 0 and (finite.min() < 0 or finite.max() > 1 + 1e-3)
-    varies = len(finite) > 0 and np.ptp(finite, axis=0).max() > 1e-6
-    if varies and not outside and outputs.shape[1] > 1 and np.abs(finite.sum(axis=1) - 1).max() < 1e-2:
-        return (PROBABILITIES,)
-    return (LOGITS, PROBABILITIES) if not head.is_derived and (outside or head.is_unbounded) else (OUTPUT,)
-
-
-def final_activation(graph: GraphView, logits: str, probabilities: str | None) -> str | None:
-    """Return the activation that gives probabilities from logits, ``"Softmax"`` or ``"Sigmoid"``.
-
-    Both are as in ``Head``. Where the file has no probabilities, they are the softmax of the logits. ``None`` is
-    returned where the file's own operations give the probabilities: an average of softmaxes, or an activation that
-    other operations follow.
-    """
-    if probabilities is None:
-        return "Softmax"
-    node = graph.nodes[node_of(probabilities)]
-    if node.input[0] != logits or node.op not in ("Softmax", "Sigmoid"):
-        return None
-    one_class = node.op == "Softmax" and graph.shape(node.name)[-1:].as_list() == [1]  # always 1
-    return None if one_class else node.op
+def _keeps_classes(graph: GraphView, activation: str, moves: Sequence[str]) -> bool:
+    """Return whether the axis of an activation over classes is, behind some moves, still that of classes."""
+    shape = graph.shape(activation)
+    if shape.rank and shape[-1] == 1:  # always 1
+        return False
+    for name in moves:
+        node = graph.nodes[name]
+        before, after = graph.shape(node_of(node.input[0])), graph.shape(name)
+        if node.op == "Transpose":
+            order = graph.constant(node.input[1])
+            kept = order is not None and order[-1] == len(order) - 1
+        else:
+            sizes = [[size for size in one if size != 1][-1:] if one.rank else [] for one in (before, after)]
+            kept = sizes[0] == sizes[1] and None not in sizes[0] and sizes[0] != []
+        if not kept:
+            return False
+    return True
 
 
-def _before(graph: GraphView, tensor: str) -> str | None:
-    """Return the tensor whose numbers an operation passes on, in another shape or type at most; else ``None``."""
-    node = graph.nodes[node_of(tensor)]
-    other = node.input[0] if node.op in _MOVES else None
-    factor = None if node.op in _MOVES else _constant_operand(graph, node)
-    if factor is not None and node.op in ("Mul", "RealDiv", "Minimum", "Maximum"):
-        value, operand = factor
-        keeps = (value == 1).all() if node.op in ("Mul", "RealDiv") else ((value >= 0) & (value <= 1)).all()
-        other = operand if keeps else None
-    if other is None:
-        return None
-    before, after = graph.shape(node_of(other)), graph.shape(node.name)
-    same = before.rank is not None and after.rank is not None and _sizes(before) == _sizes(after)
-    return other if same else None
-
-
-def _constant_operand(graph: GraphView, node: Any) -> tuple[np.ndarray, str] | None:
-    """Return the constant operand of a binary operation and the other operand; ``None`` where there is none."""
-    if len(node.input) != 2:
-        return None
-    first, second = (graph.constant(name) for name in node.input)
-    if second is not None:
-        return second, node.input[0]
-    return None if first is None or node.op == "RealDiv" else (first, node.input[1])
-
-
-def _largest(graph: GraphView, tensor: str, known: dict[str, float | None]) -> float | None:
-    """Return a bound of values that are computed from probabilities, ``inf`` where it is not known.
-
-    The values are not negative where the bound is finite. ``None`` is returned for other values. ``known`` holds what
-    was found before.
-    """
-    node = graph.nodes[node_of(tensor)]
-    while node.op in ("Identity", "IdentityN"):
-        tensor = node.input[int(tensor.partition(":")[2] or 0)]
+def _is_affine(graph: GraphView, tensor: str) -> bool:
+    """Return whether the operations at a tensor's end are affine, with weights or constants."""
+    while True:
         node = graph.nodes[node_of(tensor)]
-    if tensor not in known:
-        are_places = node.op == "TopKV2" and tensor.endswith(":1")
-        known[tensor] = None if are_places else _largest_of(graph, node, known)
-    return known[tensor]
+        places = () if node.op in ("Mean", "AvgPool", "AvgPool3D") else node.input[:2]
+        varying = [name for name in places if not _is_fixed(graph, name)]
+        if node.op in _WEIGHTED:
+            return len(varying) < 2
+        if node.op not in (*_SAME, *_MOVES, *_SCALED) or (node.op in _SCALED and len(varying) > 1):
+            return False
+        tensor = varying[0] if varying else node.input[0]
 
 
-def _largest_of(graph: GraphView, node: Any, known: dict[str, float | None]) -> float | None:
-    if node.op in _ACTIVATIONS[:2] or _exponentials_over_their_sum(graph, node):
-        return 1.0
-    operands = [(graph.constant(tensor), tensor) for tensor in _operands(node)]
-    constants = [value for value, _ in operands]
-    if node.op in _WEIGHTED and any(value is not None for value in constants):
-        return None
-    bounds = [_largest(graph, one, known) if value is None else _range_of(value) for value, one in operands]
-    computed = [bound for bound, value in zip(bounds, constants, strict=True) if value is None]
-    if all(bound is None for bound in computed):
-        return None
-    if node.op in (*_WITHIN, *_SELECTIONS):
-        return max(np.inf if bound is None else bound for bound in bounds)
-    return None if None in computed else _combined(node.op, bounds, constants)
+def _is_fixed(graph: GraphView, tensor: str) -> bool:
+    """Return whether a tensor is computed from weights and constants alone."""
+    above = {node_of(tensor), *graph.above([node_of(tensor)])}
+    return all(graph.nodes[name].op != "Placeholder" or name in graph.weights for name in above)
 
 
-def _operands(node: Any) -> Any:
-    """Return the inputs of an operation that hold values, without axes and conditions."""
-    if node.op in _WITHIN or node.op == "ConcatV2":
-        return node.input[:1] if node.op in _WITHIN else node.input[:-1]
-    return node.input[1:] if node.op in ("Select", "SelectV2") else node.input
-
-
-def _combined(op: str, bounds: Sequence[Any], constants: Sequence[np.ndarray | None]) -> float:
-    """Return a bound of an operation's values from those of its operands."""
-    first, last = constants[0], constants[-1]
-    if op in _SUMS[:3]:
-        return float(sum(bounds))
-    if op == "Mul":
-        return float(np.prod(bounds))
-    if op == "RealDiv" and last is not None and (last > 0).all():
-        return float(bounds[0] / last.min())
-    if op == "Sub" and first is not None and first.min() >= bounds[1]:
-        return float(bounds[0])
-    return np.inf
-
-
-def _is_unbounded(graph: GraphView, tensor: str, seen: set[str]) -> bool:
-    """Return whether the operations that end in a tensor are known to give values without a bound."""
-    node = graph.nodes[node_of(tensor)]
-    if node.op in _UNBOUNDED or tensor in seen:
-        return node.op in _UNBOUNDED
-    seen.add(tensor)
-    inputs = node.input[:1] if node.op in _WITHIN else node.input if node.op in (*_SUMS, "Mul", "Sum") else ()
-    return any(_is_unbounded(graph, before, seen) for before in inputs)
-
-
-def _range_of(value: np.ndarray) -> float:
-    """Return the largest of constants of which none is negative, else ``inf``."""
-    return float(value.max()) if value.size and value.dtype.kind in "buif" and value.min() >= 0 else np.inf
-
-
-def _sizes(shape: tf.TensorShape) -> list[int | None]:
-    return [size for size in shape[1:] if size != 1]
-
-
-def _exponentials_over_their_sum(graph: GraphView, node: Any) -> str | None:
-    """Return z where a node computes exp(z) / Σ exp(z), perhaps with the largest z taken off both."""
+def _written_out_softmax(graph: GraphView, node: Any) -> tuple[str | None, str]:
+    """Return ``"Softmax"`` and z where a node computes exp(z) / Σ exp(z) over the last axis, else ``None``."""
+    nothing = None, node.name
     if node.op != "RealDiv":
-        return None
-    above, below = (graph.skip_identities(tensor) for tensor in node.input)
-    exponential, total = graph.nodes[node_of(above)], graph.nodes[node_of(below)]
+        return nothing
+    exponential, total = (graph.nodes[node_of(graph.skip_identities(tensor))] for tensor in node.input)
     if exponential.op != "Exp" or total.op != "Sum":
-        return None
+        return nothing
     logits = graph.skip_identities(exponential.input[0])
     summed = graph.nodes[node_of(graph.skip_identities(total.input[0]))]
-    if summed.op != "Exp" or graph.skip_identities(summed.input[0]) != logits:
-        return None
+    axes, rank = graph.constant(total.input[1]), graph.shape(exponential.name).rank
+    is_same = summed.op == "Exp" and graph.skip_identities(summed.input[0]) == logits
+    if not is_same or axes is None or rank is None or axes.ravel().tolist() not in ([-1], [rank - 1]):
+        return nothing
     shifted = graph.nodes[node_of(logits)]
-    return shifted.input[0] if _subtracts_its_maximum(graph, shifted) else logits
+    return "Softmax", shifted.input[0] if _subtracts_its_maximum(graph, shifted) else logits
 
 
 def _subtracts_its_maximum(graph: GraphView, node: Any) -> bool:
@@ -247,47 +165,10 @@ def _subtracts_its_maximum(graph: GraphView, node: Any) -> bool:
 
 
 def shape_of_output(scores: tf.TensorShape, declared: tf.TensorShape) -> tf.TensorShape:
-    """Return the shape in which an output's positions are counted: the signature's.
-
-    Parameters
-    ----------
-    scores
-        Inferred shape of the tensor of logits. Between it and the output, axes of size 1 may be dropped or added.
-    declared
-        Shape of the output in the signature.
-    """
-    if not scores.rank or declared.rank is None:
+    """Return the inferred shape of scores, with the sizes that only the signature declares."""
+    if scores.rank is None or not scores.is_compatible_with(declared):
         return declared if scores.rank is None else scores
-    if _agree(scores, declared):
-        return tf.TensorShape([scores[0], *scores.merge_with(declared)[1:]])
-    sizes = _sizes(scores)
-    if len(sizes) != len(_sizes(declared)):
-        return scores
-    known = iter(sizes)
-    return tf.TensorShape([scores[0], *(1 if size == 1 else next(known) for size in declared[1:])])
-
-
-def in_shape(scores: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Return scores in the shape that ``shape_of_output`` gave of them."""
-    if scores.shape.rank is None:
-        scores = tf.ensure_shape(scores, shape)
-    if _agree(scores.shape, shape):
-        return scores
-    if ones := _ones(scores.shape):
-        scores = tf.squeeze(scores, ones)
-    for axis in _ones(shape):
-        scores = tf.expand_dims(scores, axis)
-    return scores
-
-
-def _agree(scores: tf.TensorShape, declared: tf.TensorShape) -> bool:
-    """Return whether a declared shape has the same axes as the inferred one, of which it may know more sizes."""
-    same = scores.rank == declared.rank and scores.is_compatible_with(declared)
-    return same and set(_ones(scores)) <= set(_ones(declared))
-
-
-def _ones(shape: tf.TensorShape) -> list[int]:
-    return [axis for axis, size in enumerate(shape) if axis and size == 1]
+    return tf.TensorShape([*scores[:1], *scores.merge_with(declared)[1:]])
 
 
 def classes_of(shape: tf.TensorShape, position: Collection[int] = ()) -> int | None:
@@ -321,12 +202,12 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         If the output has no such axes, or the model has an input of that name.
     """
     graph = frozen.graph
-    logits, head = _last_activation(graph, frozen.output)
-    shape = shape_of_output(graph.shape(logits), frozen.output_shape)
+    head = find_head(graph, frozen.output)
+    shape = shape_of_output(graph.shape(frozen.output), frozen.output_shape)
     _check_positions_exist(frozen, shape)
     batch = next((spec.shape[0] for spec in frozen.inputs.values() if spec.shape.rank), None)
     spec = tf.TensorSpec((batch, shape.rank - 2), tf.int32, name=POSITION)
-    added, last = _gathering(graph.dtype(logits), graph.shape(logits), shape, spec, head)
+    added, last = _gathering(graph.dtype(head.logits), shape, spec, head.activation)
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph.graph_def)
     for node in added.node:
@@ -336,7 +217,7 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         copy.CopyFrom(node)
         copy.name = _scoped(node.name)
         del copy.input[:]
-        copy.input.extend(logits if tensor == "scores" else _scoped(tensor) for tensor in node.input)
+        copy.input.extend(head.logits if tensor == "scores" else _scoped(tensor) for tensor in node.input)
     return dataclasses.replace(
         frozen,
         graph=GraphView(changed, graph.weights),
@@ -345,18 +226,6 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         output=_scoped(last),
         output_shape=tf.TensorShape([shape[0], shape[-1]]),
     )
-
-
-def _last_activation(graph: GraphView, output: str) -> tuple[str, str | None]:
-    """Return the input of the activation that gives an output, and its operation; else the output and ``None``.
-
-    What else follows the activation is computed by the graph alone, so that it cannot be applied again at a position.
-    """
-    found = graph.skip_identities(output)
-    while graph.nodes[node_of(found)].op in _MOVES and (before := _before(graph, found)) is not None:
-        found = before
-    node = graph.nodes[node_of(found)]
-    return (node.input[0], node.op) if node.op in _ACTIVATIONS else (output, None)
 
 
 def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape) -> None:
@@ -374,17 +243,17 @@ def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape) -> None:
 
 
 def _gathering(
-    dtype: tf.DType, found: tf.TensorShape, shape: tf.TensorShape, spec: tf.TensorSpec, head: str | None
+    dtype: tf.DType, shape: tf.TensorShape, spec: tf.TensorSpec, activation: str | None
 ) -> tuple[tf.compat.v1.GraphDef, str]:
     """Return a graph from ``scores`` and ``position`` to the scores there, and the name of its last node."""
     with tf.Graph().as_default() as built:
-        scores = in_shape(tf.compat.v1.placeholder(dtype, found, name="scores"), shape)
+        scores = tf.compat.v1.placeholder(dtype, shape, name="scores")
         position = tf.compat.v1.placeholder(spec.dtype, spec.shape, name=POSITION)
         rows = tf.range(tf.shape(position)[0])[:, tf.newaxis]
         last = tf.gather_nd(scores, tf.concat([rows, position], axis=1))
-        if head is not None:
+        if activation is not None:
             activations = {"Sigmoid": tf.sigmoid, "Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax}
-            last = activations[head](last)
+            last = activations[activation](last)
     return built.as_graph_def(), last.op.name
 
 
@@ -394,8 +263,8 @@ def _scoped(name: str) -> str:
 
 def limits(frozen: FrozenModel) -> list[int | None]:
     """Return how many positions a model's output has along each axis between batch and classes."""
-    logits, _ = _last_activation(frozen.graph, frozen.output)
-    sizes: list[int | None] = shape_of_output(frozen.graph.shape(logits), frozen.output_shape)[1:-1].as_list()
+    shape = shape_of_output(frozen.graph.shape(frozen.output), frozen.output_shape)
+    sizes: list[int | None] = shape[1:-1].as_list()
     return sizes
 
 

@@ -185,6 +185,17 @@ def _rescale(operation: tf.Operation, gradient: tf.Tensor) -> Any:
     return gradient * _chord(operation.inputs[0] - other.inputs[0], operation.outputs[0] - other.outputs[0], slope)
 
 
+def _power(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    """Return the gradients of x ** c or c ** x; the constant's is not used."""
+    other = _twin(operation)
+    rise = operation.outputs[0] - other.outputs[0]
+    base, exponent = _midpoints(operation)
+    slopes = exponent * tf.pow(base, exponent - 1), tf.pow(base, exponent) * tf.math.log(base)
+    runs = [x - b for x, b in zip(operation.inputs, other.inputs, strict=True)]
+    chords = [_chord(run + tf.zeros_like(rise), rise, slope) for run, slope in zip(runs, slopes, strict=True)]
+    return _with_multipliers(operation, gradient, chords)
+
+
 def _midpoint(operation: tf.Operation, gradient: tf.Tensor) -> Any:
     # The derivative of a quadratic function at the midpoint is the slope of the chord.
     return _gradients_at(operation, _midpoints(operation), gradient)
@@ -226,6 +237,18 @@ def _softmax(operation: tf.Operation, gradient: tf.Tensor) -> Any:
     higher = tf.maximum(top, top0)
     of_top = _one_hot_maximum(x) * (higher - top0) + _one_hot_maximum(b) * (top - higher)
     return of_each - tf.reduce_sum(of_each, axis=-1, keepdims=True) * tf.math.divide_no_nan(of_top, x - b)
+
+
+def _log_softmax(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    # x - log Σ exp x, with one shift of both sides, so that the larger exponentials do not overflow.
+    x, b = operation.inputs[0], _twin(operation).inputs[0]
+    top = tf.maximum(*(tf.reduce_max(one, axis=-1, keepdims=True) for one in (x, b)))
+    e, e0 = tf.exp(x - top), tf.exp(b - top)
+    total, total0 = (tf.reduce_sum(one, axis=-1, keepdims=True) for one in (e, e0))
+    rise = tf.reduce_logsumexp(x, axis=-1, keepdims=True) - tf.reduce_logsumexp(b, axis=-1, keepdims=True)
+    of_total = _chord(total - total0, rise, 2 / (total + total0))
+    of_each = _chord(x - b, e - e0, tf.exp(0.5 * (x + b) - top))
+    return gradient - tf.reduce_sum(gradient, axis=-1, keepdims=True) * of_total * of_each
 
 
 def _one_hot_maximum(x: tf.Tensor) -> Any:
@@ -310,6 +333,8 @@ for _name, _function in {
     "AttributionReciprocalFirst": functools.partial(_reciprocal_product, at=0),
     "AttributionReciprocalSecond": functools.partial(_reciprocal_product, at=1),
     "AttributionSoftmax": _softmax,
+    "AttributionLogSoftmax": _log_softmax,
+    "AttributionPower": _power,
     "AttributionStep": _step,
 }.items():
     tf.RegisterGradient(_name)(_function)

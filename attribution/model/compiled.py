@@ -19,10 +19,10 @@ import tensorflow as tf
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
-from attribution.graph.view import GraphView, node_of, rebuild
+from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.model._gradient_support import by_values, swish_rules
-from attribution.model._output_head import OUTPUT, PROBABILITIES, final_activation, find_head, in_shape, shape_of_output
+from attribution.model._output_head import OUTPUT, PROBABILITIES, find_head, shape_of_output
 
 if TYPE_CHECKING:
     from attribution.model.saved_model import FrozenModel
@@ -77,8 +77,12 @@ class CompiledGraph:
 
     Attributes
     ----------
-    logits, probabilities : str or None
-        Tensor names of both kinds of scores; the second is ``None`` where the graph does not compute them.
+    logits : str
+        Tensor name of the logits; of the output where the graph has none.
+    gives_probabilities : bool
+        Whether the output itself is probabilities.
+    activation : str
+        ``"Sigmoid"`` or ``"Softmax"``: what makes probabilities of logits.
     output_shape : tf.TensorShape
         Shape of the scores, with the axes that the signature declares.
     """
@@ -88,18 +92,17 @@ class CompiledGraph:
     ) -> None:
         self.graph = frozen.graph
         head = find_head(self.graph, frozen.output)
-        self.logits, self.probabilities = head.logits, head.probabilities
+        self.logits, self.gives_probabilities = head.logits, head.gives_probabilities
+        self.activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
-        self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
+        self.output_shape = shape_of_output(self.graph.shape(frozen.output), frozen.output_shape)
         self._position = position
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
         if score == OUTPUT:
             self._output = frozen.output
         elif score == PROBABILITIES:
-            self._activation = final_activation(self.graph, self.logits, self.probabilities)
-            if self._activation is None and self.probabilities:
-                self._output = self.probabilities
+            self._activation = self.activation
         self._jit_compile = jit_compile
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
@@ -167,9 +170,10 @@ class CompiledGraph:
             See ``attribution.model.model.Model.backward``; all hashable.
         """
         position = list(self._inputs).index(explain_input)
-        view = self.graph if any(map(self.folds_away, layers)) else self._view()
+        view = self._for_gradients(folded=not any(map(self.folds_away, layers)))
 
         def backward(targets: Any, *arrays: Any) -> Any:
+            arrays = [*map(_precise, arrays)] if self._loaded is None else arrays  # as the view's inputs
             known = {} if self._loaded is not None else swish_rules(view, layers)
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
@@ -209,6 +213,7 @@ class CompiledGraph:
         steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
+            start, *arrays = map(_precise, (start, *arrays))
             of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
             tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
@@ -264,6 +269,7 @@ class CompiledGraph:
             )
 
         def full_gradient(targets: Any, *arrays: Any) -> Any:
+            arrays = [*map(_precise, arrays)]
             scores, (explained, *found), _ = self._import(view, arrays, [logits, *biases])
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
             sources = [arrays[position], *(operation.outputs[0] for operation in found)]
@@ -289,7 +295,7 @@ class CompiledGraph:
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
-            composite = skeleton.with_numbers(numbers)
+            composite, arrays = skeleton.with_numbers(numbers), [*map(_precise, arrays)]
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
             # The logit is propagated also where the model explains probabilities: a softmax is not a sum.
@@ -308,6 +314,23 @@ class CompiledGraph:
             return [scores, *(relevances[name] for name in wanted)]
 
         return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
+
+    def _for_gradients(self, folded: bool) -> GraphView:
+        """Return the graph that gradients are taken of, in single precision.
+
+        In float16 the gradients of a score underflow: training scales the loss for that reason.
+        """
+        view = self._view() if folded else self.graph
+        types = _types(view)
+        if self._loaded is not None and _HALF[0] in types and MODULE not in self._inexact:
+            raise BadInput(
+                f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
+                "they underflow; export the network in float32"
+            )
+        if self._loaded is not None or not types.intersection(_HALF):
+            return view
+        with tf.init_scope():
+            return _in_single_precision(view)
 
     def _for_relevance(self, source: str, folded: bool, values: bool = True, calls: bool = False) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision.
@@ -346,7 +369,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self.probabilities else _activated(scores, self._activation), [], {}
+            return scores if self.gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],
@@ -365,7 +388,7 @@ class CompiledGraph:
         if output.shape.rank is None:
             output = tf.ensure_shape(output, self.output_shape)
         if self._position:
-            output = in_shape(output, self.output_shape)[(slice(None), *self._position)]
+            output = output[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)
         if output.shape.rank == 2:
             return output
@@ -400,11 +423,18 @@ def _or_predicted(targets: Any, scores: Any) -> Any:
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
 
 
-def _in_single_precision(graph: GraphView) -> GraphView:
-    """Return a graph in which every float16 and bfloat16 is float32, except the inputs, which are cast.
+def _types(graph: GraphView) -> set[int]:
+    """Return the types that the operations of a graph and of its functions name."""
+    functions = (node for function in graph.graph_def.library.function for node in function.node_def)
+    values = (value for node in (*graph.graph_def.node, *functions) for value in node.attr.values())
+    return {one for value in values for one in (value.type, *value.list.type)}
 
-    Relevance divides by numbers near zero, for which half precision is too coarse. The same graph is returned where
-    it has no half precision.
+
+def _in_single_precision(graph: GraphView) -> GraphView:
+    """Return a graph in which every float16 and bfloat16 is float32, inputs included.
+
+    Relevance divides by numbers near zero, for which half precision is too coarse, and gradients underflow. The same
+    graph is returned where it has no half precision.
     """
     result = tf.compat.v1.GraphDef()
     result.CopyFrom(graph.graph_def)
@@ -412,21 +442,15 @@ def _in_single_precision(graph: GraphView) -> GraphView:
         name: tf.cast(weight, tf.float32) if weight.dtype.as_datatype_enum in _HALF else weight
         for name, weight in graph.weights.items()
     }
-    inputs = {
-        node.name: node.attr["dtype"].type
-        for node in result.node
-        if node.op == "Placeholder" and node.name not in weights and node.attr["dtype"].type in _HALF
-    }
-    changed = [_to_single(node) for node in result.node if node.name not in inputs]
+    changed = [_to_single(node) for node in result.node]
     for function in result.library.function:
         changed += [_to_single(node) for node in function.node_def]
         for argument in (*function.signature.input_arg, *function.signature.output_arg):
             if argument.type in _HALF:
                 argument.type = _SINGLE
-    if not any(changed) and not inputs:
+    if not any(changed):
         return graph
     _drop_idle_casts(result)
-    _cast_inputs(result, inputs)
     return GraphView(result, weights, graph.altered)
 
 
@@ -438,17 +462,6 @@ def _drop_idle_casts(graph_def: tf.compat.v1.GraphDef) -> None:
             node.op = "Identity"
             node.attr.clear()
             node.attr["T"].type = dtype
-
-
-def _cast_inputs(graph_def: tf.compat.v1.GraphDef, inputs: Mapping[str, int]) -> None:
-    """Put a cast to float32 behind some inputs, by node name and type."""
-    for node in graph_def.node:
-        for position, tensor in enumerate(node.input):
-            if node_of(tensor) in inputs:
-                node.input[position] = f"{node_of(tensor)}/single"
-    for name, dtype in inputs.items():
-        cast = graph_def.node.add(name=f"{name}/single", op="Cast", input=[name])
-        cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype, _SINGLE
 
 
 def _to_single(node: Any) -> bool:

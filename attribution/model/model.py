@@ -12,7 +12,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,15 +24,12 @@ from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.model import _loading_checks, _other_inputs, _output_head, batching, op_allowlist, saved_model
 from attribution.model._other_inputs import JoinedInputs
-from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES, Head
+from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES
 from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
 from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
 from attribution.model_paths import find_saved_model, fingerprint
-
-if TYPE_CHECKING:
-    pass
 
 
 def load_model(
@@ -55,9 +52,10 @@ def load_model(
     path
         Directory of the SavedModel, or its parent with numbered versions.
     score
-        Scores to explain: ``"logits"`` or ``"probabilities"``, whichever of the two the file returns, or ``"output"``,
-        the file's output as it is. By default the logits; where the file has none, its output, which is then called
-        probabilities if it is known to be that.
+        Scores to explain: ``"logits"``, ``"probabilities"``, or ``"output"``, the file's output as it is. A softmax,
+        sigmoid or log-softmax at the end (behind moves of axes, reshapes included) gives logits and probabilities. An
+        affine end is logits. Any other end is the output, which is also taken for wanted logits; probabilities are
+        refused. By default the logits, else the output.
     signature, inputs, output
         See ``attribution.model.saved_model.freeze``; needed only where the file has several.
     position
@@ -99,7 +97,7 @@ class Model:
     path : pathlib.Path
         The loaded directory. A network with changed weights is written to a temporary directory on first access.
     score : str
-        ``"logits"``, ``"probabilities"`` or ``"output"``.
+        What the scores are: ``"logits"``, ``"probabilities"`` or ``"output"``, from the operations at the graph's end.
     score_names : tuple[str, ...]
         Which of these the file is known to give, the default first.
     inputs : dict[str, tf.TensorSpec]
@@ -107,7 +105,7 @@ class Model:
     num_classes : int
         Number of scores per input.
     live : keras.Model or None
-        The live network, where ``attribution.methods.third_party.attach`` gave one.
+        The live network, once a method needed it.
     write : Callable or None
         Writes a network with changed weights to a ``tempfile.TemporaryDirectory``, which lives as long as the model;
         None where ``path`` exists.
@@ -147,33 +145,29 @@ class Model:
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
+        frozen = _output_head.with_moved_logits(frozen)
         self._positions_end = _output_head.limits(frozen) if per_row else None
         frozen = _output_head.with_position(frozen) if per_row else frozen
-        self._take_score(frozen, score, has_other_weights=loaded is not None)
+        head = _output_head.find_head(frozen.graph, frozen.output)
+        self.score_names = head.names
+        if frozen.loaded is not None and head.gives_probabilities:
+            self.score_names = (PROBABILITIES,)  # the logits are inside the loaded function
+        self.score = self._chosen_score(score, frozen.inexact)
+        self._take(frozen)
+        self.num_classes = self._number_of_classes()
+        if self.num_classes == 1 and head.activation is None and LOGITS in self.score_names:
+            self.score_names = (LOGITS,)
+            self.score = self._chosen_score(score, frozen.inexact)
+        if loaded is None:
+            _loading_checks.check_rows(
+                self, self._compiled_as(False, self._position) if jit_compile else self._compiled
+            )
         self._default: str | None = None
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
                 if self.explained_name(name) not in self.inputs:
                     _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
         self._default = explain_input
-
-    def _take_score(self, frozen: FrozenModel, wanted: str | None, has_other_weights: bool) -> None:
-        """Choose the score to explain, and check that it is one row for each input."""
-        head = _output_head.find_head(frozen.graph, frozen.output)
-        known = _known_scores(frozen, head, wanted if has_other_weights else None)
-        self.score_names = known
-        self.score = self._chosen_score(wanted, frozen, head) if known else OUTPUT
-        self._take(frozen)
-        self.num_classes = self._number_of_classes()
-        if not (known and has_other_weights):
-            without_xla = self._compiled_as(False, self._position) if self._jit_compile else self._compiled
-            outputs = _loading_checks.check_rows(self, without_xla)
-            self.score_names = known or _output_head.names_by_values(head, outputs)
-        if self.num_classes == 1 and head.probabilities is None and LOGITS in self.score_names:
-            self.score_names = (LOGITS,)
-        self.score = self._chosen_score(wanted, frozen, head)
-        if not known and self.score == PROBABILITIES and LOGITS in self.score_names:  # their softmax
-            self._take(frozen)
 
     def _take(self, frozen: FrozenModel) -> None:
         """Compute with a frozen model from now on."""
@@ -424,9 +418,7 @@ class Model:
         return self._compiled_as(jit_compile=False, shared=False)
 
     def _compiled_as(self, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True) -> CompiledGraph:
-        only = self.score_names == (PROBABILITIES,)  # no operation that is known gives them from logits
-        score = OUTPUT if only and self.score == PROBABILITIES else self.score
-        return CompiledGraph(self._frozen, score, jit_compile, position, shared)
+        return CompiledGraph(self._frozen, self.score, jit_compile, position, shared)
 
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, needs a separate pass.
@@ -522,6 +514,29 @@ class Model:
                 :real
             ]
         return scores
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores of this model, ``(..., num_classes)``, as probabilities in [0, 1].
+
+        Probabilities stay as they are. Of logits they are the sigmoid or the softmax in which the file ends, or the
+        softmax where it ends in the logits.
+
+        Raises
+        ------
+        BadInput
+            If the scores are not known to be logits or probabilities.
+        """
+        from scipy.special import expit, softmax
+
+        if self.score == PROBABILITIES or (self.score == OUTPUT and self._compiled.gives_probabilities):
+            return scores
+        if self.score != LOGITS or PROBABILITIES not in self.score_names:
+            raise BadInput(
+                f"probabilities are needed, and the scores of {self.path} are not known to have any: its score is "
+                f"{self.score} of {self.num_classes} class{'es' * (self.num_classes > 1)}; export the model with the "
+                "softmax or sigmoid at its end"
+            )
+        return np.asarray(expit(scores) if self._compiled.activation == "Sigmoid" else softmax(scores, axis=-1))
 
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
@@ -783,7 +798,7 @@ class Model:
             more += f"; or choose another output with output= (--output_tensor=): {listed(others)}"
         return f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}"
 
-    def _chosen_score(self, wanted: str | None, frozen: FrozenModel, head: Head) -> str:
+    def _chosen_score(self, wanted: str | None, inexact: str | None) -> str:
         """Return the score to explain.
 
         Raises
@@ -792,28 +807,25 @@ class Model:
             If the file is not known to give the wanted one.
         """
         names = self.score_names
-        if wanted == LOGITS and frozen.loaded is not None and head.probabilities not in (None, head.logits):
-            raise BadInput(
-                f"the logits of this model cannot be explained: the gradients of {frozen.inexact} are known only "
-                "from input to output, and the output is probabilities; load it with score='probabilities'"
-            )
         if wanted is None:
             return names[0]
         if wanted in (*names, OUTPUT):
             return wanted
+        if wanted == LOGITS and names == (OUTPUT,):
+            return OUTPUT
+        if wanted == LOGITS:
+            raise BadInput(
+                f"the logits of this model cannot be explained: the gradients of {inexact} are known only from input "
+                "to output, and the output is probabilities; load it with score='probabilities'"
+            )
         if names == (LOGITS,):
             raise BadInput(
                 "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
                 "with score='logits'"
             )
-        if names == (PROBABILITIES,):
-            raise BadInput(
-                "the model's output is probabilities, without logits that the file shows; load it with "
-                "score='probabilities'"
-            )
         raise BadInput(
-            f"the model's output is not known to be {wanted}: its last operations are no softmax or sigmoid, and its "
-            "values do not tell; load it with score='output', which explains it as it is"
+            "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
+            "it with score='output', which explains it as it is"
         )
 
     def __repr__(self) -> str:
@@ -856,13 +868,6 @@ class Explained:
             if self.channels_first and maps.shape == self.feed[self.explain_input].shape
             else maps
         )
-
-
-def _known_scores(frozen: FrozenModel, head: Head, wanted: str | None) -> tuple[str, ...]:
-    """Return which scores a file gives, as far as it says so; those wanted of a network with other weights it gives."""
-    if frozen.loaded is not None and head.logits != frozen.output:
-        return (PROBABILITIES,) if head.probabilities else (LOGITS, PROBABILITIES)
-    return (wanted,) if wanted in (LOGITS, OUTPUT) else head.names
 
 
 def _whole_numbers(position: Any) -> tuple[int, ...]:

@@ -223,7 +223,7 @@ def _translated(
         except Untranslatable as error:
             return *as_view(translated=False), f"{error} has no translation", None
         compared = functools.partial(_module_check.difference, view, inputs, tensor, specs, call)
-        if not (difference := _module_check.remembered(compared, *source, recognized)):
+        if (difference := _module_check.remembered(compared, *source, recognized)) in _module_check.MATCHES:
             return view, tensor, "", compared
         kept = kept or difference
     return *as_view(translated=False), kept, None
@@ -262,7 +262,10 @@ def _as_view(
     nodes = {name: placeholders[name].op.name for name in specs}
     graph_def, weights, renamed, state = _without_variables(function, constants, translated)
     tensor = renamed.get(output, output)
-    pure = _with_columns(pure_subgraph(graph_def, [tensor], keep=nodes.values()))
+    pure = pure_subgraph(graph_def, [tensor], keep=nodes.values())
+    if any(node.op == "DecodeCSV" for node in pure.node):
+        raise BadInput(f"'{path}' parses CSV by DecodeCSV; export a signature that takes the columns as numbers")
+    pure = _with_columns(pure)
     pure = _given_values.without_idle_noise(pure, tensor)
 
     def leaves_state() -> bool:
@@ -461,7 +464,7 @@ def _leaves_state(variables: Iterable[Any], specs: Collection[tf.TensorSpec], ca
 
 
 def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Return a pure graph in which each column of numbers parsed from text is a node of its own, of its name."""
+    """Return a pure graph in which each column of numbers parsed from examples is a node with its name."""
     columns = {}
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
@@ -482,13 +485,11 @@ def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
     return changed
 
 
-PARSING = ("DecodeCSV", "ParseExample", "ParseExampleV2")  # operations from text to columns
+PARSING = ("ParseExample", "ParseExampleV2")  # operations from serialized examples to columns
 
 
 def _columns_of(node: Any, nodes: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the columns of float32 that a node parses from text: names, and numbers of outputs."""
-    if node.op == "DecodeCSV":
-        return [(f"column_{i}", i) for i, one in enumerate(node.attr["OUT_TYPE"].list.type) if one == tf.float32]
+    """Return the columns of float32 that a node parses from examples: names, and numbers of outputs."""
     if node.op == "ParseExampleV2":
         sparse, keys = node.attr["num_sparse"].i, nodes[node_of(node.input[3])]
         names = tf.make_ndarray(keys.attr["value"].tensor) if keys.op == "Const" else []

@@ -75,7 +75,12 @@ class Batch:
         return self.inputs[self.explained] if isinstance(self.inputs, Mapping) else self.inputs
 
     def with_pictures(self, pictures: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Return the inputs with another explained input."""
+        """Return the inputs with another explained input, in its type; whole numbers are rounded, and clipped to it."""
+        dtype = self.pictures.dtype
+        if np.issubdtype(dtype, np.integer) and not np.issubdtype(pictures.dtype, np.integer):
+            limits = np.iinfo(dtype)
+            pictures = np.clip(np.rint(pictures), limits.min, limits.max)
+        pictures = pictures.astype(dtype, copy=False)
         return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
 
     def take(self, positions: Sequence[int] | np.ndarray) -> Batch:
@@ -124,6 +129,22 @@ def memoize_last(function: Callable[..., Any]) -> Callable[..., Any]:
         return last[0][1]
 
     return remembered
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelScores:
+    """A model's scores as metrics query them, ``scores(inputs)`` (N, classes), and what their probabilities are."""
+
+    model: Any
+    batch_size: int = 32
+
+    def __call__(self, inputs: Any) -> np.ndarray:
+        """Return the scores of inputs, (N, classes)."""
+        return np.asarray(self.model.scores(inputs, self.batch_size))
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores as probabilities; raise ``BadInput`` if the model's are not known to have any."""
+        return np.asarray(self.model.probabilities_of(scores))
 
 
 @memoize_last

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import hashlib
 import pathlib
 import sys
@@ -27,6 +26,7 @@ from attribution.methods.registry import as_method, name_of
 from attribution.model_paths import find_saved_model
 from attribution.remote_files import origin
 from attribution_benchmarks.core import manifest, tables
+from attribution_benchmarks.core.batch import ModelScores
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
@@ -324,7 +324,7 @@ class Evaluation(abc.ABC):
         if given.precomputed_maps:
             folders = saved_methods(given.precomputed_maps, self.run.names)
             _refuse_controls(folders, controls)
-            scores = functools.partial(model.scores, batch_size=given.batch_size) if model else None
+            scores = ModelScores(model, given.batch_size) if model else None
             return SavedMaps(folders, controls, given.seed, scores)
         chosen = self.run.methods if methods is None else methods
         _refuse_controls(chosen, controls)

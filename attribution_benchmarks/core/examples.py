@@ -23,7 +23,8 @@ class Examples:
     inputs
         (N, ...) numbers, as the network takes them; of a network with several inputs the explained one.
     masks
-        Name of a ground truth -> (N, positions...) bool, where a map should be; empty where nothing is known.
+        Name of a ground truth -> (N, positions...), where a map should be; empty where nothing is known. Bool, or
+        numbers that are 0 and 1, or 0 and 255 as image files have them; kept as bool.
     targets
         (N,) classes to explain; None for the predicted ones.
     truth
@@ -60,6 +61,7 @@ class Examples:
                     f"the mask {name!r} has the shape {np.shape(mask)}; expected {shape[:-1]} for inputs of the shape "
                     f"{shape}, or {shape}"
                 )
+        object.__setattr__(self, "masks", {name: _as_bool(name, mask) for name, mask in self.masks.items()})
 
     @property
     def feed(self) -> np.ndarray | dict[str, np.ndarray]:
@@ -109,3 +111,12 @@ class Examples:
                 value = np.asarray(column[row])
                 digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
         return digest.hexdigest()[:16]
+
+
+def _as_bool(name: str, mask: np.ndarray) -> np.ndarray:
+    """Return a mask as bool; raise ``BadInput`` if it has other values than 0 and 1, or 0 and 255."""
+    mask = np.asarray(mask)
+    if mask.dtype != bool:
+        if not any(np.isin(mask, pair).all() for pair in ((0, 1), (0, 255))):
+            raise BadInput(f"the mask {name!r} has other values than 0 and 1, or 0 and 255; threshold it, as bool")
+    return mask.astype(bool)

@@ -23,7 +23,7 @@ from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import BrokenContract, with_parameters
 from attribution.files import atomic_write, remove_stale
 from attribution.model.protocols import Inputs
-from attribution_benchmarks.core.batch import Batch, MapSource, with_targets
+from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.custom_code import Code
 from attribution_benchmarks.core.fingerprint import definition_of
@@ -90,10 +90,10 @@ class Explainer:
             controlled = dict.fromkeys(self.controls, list(self.methods) if controlled is None else controlled)
         self.sources = (*map(MapSource, self.methods), *_under_controls(self.methods, controls, controlled))
 
-    def scores(self, inputs: Inputs) -> np.ndarray:
-        """Return the model's scores of inputs, (N, classes)."""
-        found: np.ndarray = self.model.scores(inputs, self.batch_size)
-        return found
+    @property
+    def scores(self) -> ModelScores:
+        """The function from inputs to the model's scores, (N, classes)."""
+        return ModelScores(self.model, self.batch_size)
 
     def with_targets(self, batch: Batch) -> Batch:
         """Return a batch with its targets, by default the classes that the model predicts."""
@@ -184,9 +184,10 @@ class _ExplainFunction:
     def __init__(self, explainer: Explainer, method: str):
         self.explainer, self.method, self.model = explainer, method, explainer.model
 
-    def scores(self, inputs: Inputs) -> np.ndarray:
-        """Return the model's scores of inputs, (N, classes)."""
-        return self.explainer.scores(inputs)
+    @property
+    def scores(self) -> ModelScores:
+        """The function from inputs to the model's scores, (N, classes)."""
+        return self.explainer.scores
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         """Return maps of a batch, (N, positions...) or with channels, of the run's model or of another.
@@ -201,6 +202,10 @@ class _ExplainFunction:
 
     def __hash__(self) -> int:
         return hash((id(self.explainer), self.method))
+
+
+def _no_model(inputs: Inputs) -> np.ndarray:
+    raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
 
 
 _ORIGIN = "origin.json"
@@ -274,11 +279,10 @@ class SavedMaps:
         self._baselines = {control.name: control.maps for control in controls if control.maps}
         self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self._baselines))
 
-    def scores(self, inputs: Inputs) -> np.ndarray:
-        """Return the model's scores of inputs, (N, classes); raise ``BadInput`` if the run has no model."""
-        if self._scores is None:
-            raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
-        return self._scores(inputs)
+    @property
+    def scores(self) -> Callable[[Inputs], np.ndarray]:
+        """The function from inputs to the model's scores, (N, classes); raises ``BadInput`` if the run has no model."""
+        return self._scores or _no_model
 
     def with_targets(self, batch: Batch) -> Batch:
         """Return a batch with its targets set where the run has a model, by default the classes that it predicts."""

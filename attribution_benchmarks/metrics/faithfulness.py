@@ -21,6 +21,7 @@ from attribution_benchmarks.metrics.imputation import (
     Scores,
     blurred,
     changed_scores,
+    check_probabilities,
     given_background,
     mean_colour,
     noisy_linear,
@@ -45,7 +46,7 @@ def curve(
 ) -> np.ndarray:
     """Return the target's probability after removing each share of the positions, (N, 1 + shares) float64.
 
-    The first is that of the unchanged input.
+    The first is that of the unchanged input. What is removed is a whole number of positions, see ``removed``.
 
     Parameters
     ----------
@@ -63,8 +64,13 @@ def curve(
     """
     ranked = orders(maps, batch)[:, :: -1 if least_first else 1]
     places = np.argsort(ranked, axis=1)
-    gone = np.stack([places < round(share * ranked.shape[1]) for share in shares], axis=1)
+    gone = np.stack([places < count for count in removed(shares, ranked.shape[1])], axis=1)
     return probabilities_without(batch, scores, gone, fill)
+
+
+def removed(shares: Sequence[float], total: int) -> np.ndarray:
+    """Return the whole numbers of ``total`` positions nearest to shares of them, (shares,) int64; halves go up."""
+    return np.floor(np.asarray(shares) * total + 0.5).astype(np.int64)
 
 
 def probabilities_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: Fill = mean_colour) -> np.ndarray:
@@ -73,7 +79,7 @@ def probabilities_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: 
     ``sets`` are (N, sets, positions) bool; other arguments as for ``curve``.
     """
     whole, targets = originals(batch, scores)
-    found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]))
+    found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]), scores)
     of_targets: np.ndarray = np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
     return of_targets
 
@@ -87,8 +93,11 @@ def orders(maps: np.ndarray, batch: Batch) -> np.ndarray:
     return np.lexsort((among_equals, -values), axis=1)
 
 
-def area(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-    """Return the area under curves over the share removed, divided by its range, (N,), by the trapezoidal rule."""
+def area(curves: np.ndarray, shares: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Return the area under curves over the share removed, divided by its range, (N,), by the trapezoidal rule.
+
+    ``shares`` are those that were removed, without the 0 of the unchanged input.
+    """
     from scipy.integrate import trapezoid
 
     area: np.ndarray = trapezoid(curves, [0, *shares], axis=1) / shares[-1]
@@ -97,7 +106,7 @@ def area(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
 
 @memoize_last
 def _drops_of_sets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    total = int(np.prod(positions(batch.pictures.shape)))
+    total = _count(batch)
     counts = [max(round(size * total), 1) for size in _SIZES]
     sets = random_sets(batch, "sensitivity-n", total, np.repeat(counts, _SETS))
     return sets, drops_without(batch, scores, sets)
@@ -105,7 +114,7 @@ def _drops_of_sets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray
 
 @memoize_last
 def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    total = int(np.prod(positions(batch.pictures.shape)))
+    total = _count(batch)
     sets = random_sets(batch, "faithfulness_correlation", total, [max(round(SUBSET * total), 1)] * SUBSETS)
     return sets, drops_without(batch, scores, sets)
 
@@ -208,7 +217,9 @@ def _monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     [0, 1]. The metric of Arya et al. (AIX360) is whether it is 1, with one position a step. Quantus's ``Monotonicity``
     replaces positions of the empty input by the same empty value, so that it is 1 for every map.
     """
-    falls = np.diff(_most_first(maps, batch, scores, mean_colour, _STEPS), axis=1) <= 0
+    curves = _most_first(maps, batch, scores, mean_colour, _STEPS)
+    _, steps = np.unique([0, *removed(_STEPS, _count(batch))], return_index=True)  # few positions are fewer steps
+    falls = np.diff(curves[:, steps], axis=1) <= 0
     return np.asarray(falls.mean(axis=1))
 
 
@@ -257,8 +268,14 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.where(theirs > 0, found, np.nan)
 
 
+def _count(batch: Batch) -> int:
+    return int(np.prod(positions(batch.pictures.shape)))
+
+
 def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> PerSampleMetric:
-    """Return the metric of a curve: its area, then its points.
+    """Return the metric of a curve: its area, then its points at ``shares``.
+
+    The area is over the shares that were removed. Few positions have no such shares; points between are interpolated.
 
     ``parts`` are the signs of the curve that removes the least important first and of the one that removes the most
     important.
@@ -270,9 +287,11 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
             for sign, of_order in zip(parts, (_least_first, _most_first), strict=True)
             if sign
         )
-        return np.concatenate([area(curves, shares)[:, np.newaxis], curves], axis=1)
+        actual = removed(shares, _count(batch)) / _count(batch)
+        points = [np.interp([0, *shares], [0, *actual], one) for one in curves]
+        return np.concatenate([area(curves, actual)[:, np.newaxis], points], axis=1)
 
-    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS)
+    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS, check=check_probabilities)
 
 
 _most_first = memoize_last(curve)
@@ -335,9 +354,15 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
     )
 
 
-def on_request(name: str, function: Callable[..., np.ndarray], title: str, **described: Any) -> Metric:
+def on_request(
+    name: str,
+    function: Callable[..., np.ndarray],
+    title: str,
+    check: Callable[[Any], object] | None = None,
+    **described: Any,
+) -> Metric:
     """Return a metric of a function of maps that is only computed on request."""
-    return Metric(name, title, measure=PerSampleMetric(name, function), on_request=True, **described)
+    return Metric(name, title, measure=PerSampleMetric(name, function, check=check), on_request=True, **described)
 
 
 METRICS = (
@@ -407,6 +432,7 @@ METRICS = (
         "monotonicity",
         _monotonicity,
         "Monotonicity",
+        check=check_probabilities,
         about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
         "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
         source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
@@ -422,6 +448,7 @@ METRICS = (
         _sufficiency,
         "Sufficiency",
         better="less",
+        check=check_probabilities,
         about="The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are "
         "left, on average. Between -1 and 1; less is better.",
         source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "

@@ -15,6 +15,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.metrics.map_values import flat
 
 Fill = Callable[[np.ndarray, np.ndarray, Sequence[Any]], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
@@ -45,9 +46,15 @@ def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.n
 def _soft(pictures: np.ndarray) -> np.ndarray:
     from scipy.ndimage import gaussian_filter1d
 
+    pictures = as_floats(pictures)
     for axis, size in enumerate(pictures.shape[1:-1], start=1):
         pictures = gaussian_filter1d(pictures, BLUR * size, axis=axis, mode="nearest")
     return pictures
+
+
+def as_floats(pictures: np.ndarray) -> np.ndarray:
+    """Return pictures of integers as float32, whose differences do not wrap around; others unchanged."""
+    return pictures.astype(np.float32) if np.issubdtype(pictures.dtype, np.integer) else pictures
 
 
 def _over_channels(gone: np.ndarray, pictures: np.ndarray) -> np.ndarray:
@@ -66,10 +73,11 @@ def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) ->
     if len(spatial) not in (1, 2):
         raise BadInput("noisy linear imputation needs signals or images, whose positions have neighbors")
     found = np.array(pictures, np.float32)
+    spans = NOISE * np.ptp(flat(as_floats(pictures)), axis=1)
     for row, key in enumerate(keys):
         imputed = (linear if len(spatial) == 2 else interpolate_signal)(found[row], gone[row])
         noise = batching.generator(0, key, "ROAD").standard_normal(imputed.shape, np.float32)
-        found[row] = np.where(gone[row][..., np.newaxis], imputed + NOISE * np.ptp(pictures[row]) * noise, imputed)
+        found[row] = np.where(gone[row][..., np.newaxis], imputed + spans[row] * noise, imputed)
     return found
 
 
@@ -175,17 +183,24 @@ def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np
 
 
 def _query(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
-    changed = np.stack(pictures).astype(batch.pictures.dtype)
-    return np.asarray(scores(batch.take(rows).with_pictures(changed)), np.float64)
+    return np.asarray(scores(batch.take(rows).with_pictures(np.stack(pictures))), np.float64)
 
 
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return scores as probabilities, (..., classes): unchanged if they are probabilities, else their softmax.
+def probabilities(found: np.ndarray, scores: Scores) -> np.ndarray:
+    """Return scores, (..., classes), as probabilities, as the model of ``scores`` defines them.
 
-    A single score per row is unchanged.
+    A function without ``probabilities_of``, which ``ModelScores`` has, returns logits of a softmax over several
+    classes, or one number that stays as it is. ``BadInput`` is raised if a model's scores are not known to be logits or
+    probabilities.
     """
     from scipy.special import softmax
 
-    if scores.shape[-1] < 2 or ((scores >= 0).all() and np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
-        return scores
-    return np.asarray(softmax(scores, axis=-1))
+    if of_model := getattr(scores, "probabilities_of", None):
+        return np.asarray(of_model(found))
+    return found if found.shape[-1] == 1 else np.asarray(softmax(found, axis=-1))
+
+
+def check_probabilities(model: Any) -> None:
+    """Raise ``BadInput`` unless the scores of a model, if there is one, are known to be logits or probabilities."""
+    if model is not None:
+        model.probabilities_of(np.zeros((1, model.num_classes)))

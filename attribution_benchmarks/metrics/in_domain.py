@@ -57,7 +57,7 @@ class Deletions:
         """Return inputs, (N, positions...) or with channels, without one segment."""
         spatial = positions(pictures.shape)
         gone = (self.numbered(spatial) == segment).reshape(*spatial, *[1] * (pictures.ndim - 1 - len(spatial)))
-        return np.where(gone, np.asarray(self.fill, pictures.dtype), pictures)
+        return np.where(gone, self.fill, pictures)
 
     def save(self, directory: pathlib.Path) -> None:
         """Write ``assets/deletions.json`` of a SavedModel."""

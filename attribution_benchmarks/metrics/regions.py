@@ -22,7 +22,7 @@ from attribution_benchmarks.metrics.faithfulness import (
     random_sets,
     sums_over,
 )
-from attribution_benchmarks.metrics.imputation import Scores
+from attribution_benchmarks.metrics.imputation import Scores, check_probabilities
 from attribution_benchmarks.metrics.in_domain import Deletions
 from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, rank_of_drops, ratio
 
@@ -162,6 +162,7 @@ METRICS = (
         _selectivity,
         "Selectivity",
         better="less",
+        check=check_probabilities,
         about=f"The mean probability of the target while cells of a grid of at most {_CELLS} are removed, those of "
         "most evidence first, each with the mean color in its place. Between 0 and 1; less is better.",
         source="Montavon, Samek and Müller, Methods for Interpreting and Understanding Deep Neural Networks, 2018; "
@@ -175,6 +176,7 @@ METRICS = (
         "irof",
         _irof,
         "IROF",
+        check=check_probabilities,
         about="The area over the curve of the target's probability, relative to the unchanged input's, while segments "
         "are removed, those of the largest mean evidence first. Segments are superpixels of images and cells of other "
         "inputs. At most 1; more is better.",

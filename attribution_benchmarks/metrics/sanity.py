@@ -21,7 +21,7 @@ from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
-from attribution_benchmarks.metrics.imputation import Explain
+from attribution_benchmarks.metrics.imputation import Explain, as_floats
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, spearman
 
 _Similarity = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -201,11 +201,11 @@ def _of_norm_1(maps: np.ndarray) -> np.ndarray:
 
 def _noisy(batch: Batch, count: int, purpose: str) -> Iterator[Batch]:
     """Yield copies of a batch with noise on the explained input, the same for every method."""
-    pictures = batch.pictures
+    pictures = as_floats(batch.pictures)
     span = np.ptp(flat(pictures), axis=1).reshape((-1,) + (1,) * (pictures.ndim - 1))
     for number in range(count):
         noise = [batching.generator(number, key, purpose).standard_normal(pictures.shape[1:]) for key in batch.seeds]
-        noisy = (pictures + NOISE * span * np.stack(noise)).astype(pictures.dtype)
+        noisy = pictures + NOISE * span * np.stack(noise)
         yield dataclasses.replace(batch, inputs=batch.with_pictures(noisy))
 
 

@@ -120,7 +120,7 @@ class ServedModel:
         # A newer version loaded during a run must not be used by it.
         self.name = dataclasses.replace(requested, version=self.version)
         self.sheet = self._read_sheet()
-        if self.sheet is not None and self.sheet.score != score:
+        if self.sheet is not None and self.sheet.score != score and (self.sheet.score, score) != ("output", "logits"):
             raise BadInput(f"{self.path} explains {self.sheet.score}, not {score}; export it with --score={score}")
         self._signature = SCORES if self.sheet is not None else self._score_signature(signature)
         specs = self.signatures[self._signature]
@@ -201,6 +201,12 @@ class ServedModel:
         scores = np.empty((total, self.num_classes), np.float32)
         for rows, real in self.chunks(total, batch_size):
             scores[rows[:real]] = self.forward({name: array[rows] for name, array in feed.items()})[:real]
+        return scores
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores as probabilities; raise ``BadInput`` unless that is what the model explains."""
+        if self.score != "probabilities":
+            raise BadInput(f"probabilities are needed; export {self.path} with --score=probabilities")
         return scores
 
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:

@@ -123,8 +123,8 @@ def _on_region(value: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callabl
         firsts = np.searchsorted(points, np.arange(maps.shape[1]))
         whole, targets = originals(batch, scores)
         rows = np.arange(len(maps))
-        seen = probabilities(np.asarray(scores(batch.with_pictures(kept[:, firsts]))))[rows, targets]
-        return np.asarray(value(probabilities(whole)[rows, targets], seen), np.float64)
+        seen = probabilities(np.asarray(scores(batch.with_pictures(kept[:, firsts]))), scores)[rows, targets]
+        return np.asarray(value(probabilities(whole, scores)[rows, targets], seen), np.float64)
 
     return of_batch
 

@@ -136,3 +136,21 @@ def test_tensorflow_itself_starts_and_computes_silently_and_its_errors_are_heard
     done = subprocess.run([sys.executable, "-c", LOUD], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == "ERROR:tensorflow:a real error\n"
+
+
+LOOKING = """
+found = []
+for name in ("jax", "matplotlib", "csv"):
+    try:
+        found.append(__import__(name).__name__)
+    except ImportError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("first", ["import attribution", "from attribution import cli; cli.quiet_tensorflow()"])
+def test_tensorflow_is_imported_without_jax_and_matplotlib_which_users_still_find(first, tmp_path):
+    (tmp_path / "jax.py").write_text("")
+    (tmp_path / "matplotlib.py").write_text("")
+    done = started(tmp_path, LOOKING, f"{first}; import tensorflow; print(tensorflow.found); import jax, matplotlib")
+    assert (done.returncode, done.stdout) == (0, "['csv']\n"), done.stderr

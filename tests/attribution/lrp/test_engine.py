@@ -384,11 +384,10 @@ def by_columns(function, *arguments):
     return lambda x: tf.transpose(function(tf.transpose(x), *arguments)) @ LAST[:4]
 
 
-WITHOUT_RULE = {  # of both methods, unless it says otherwise
+WITHOUT_RULE = {  # of relevance and of DeepLIFT
     "RFFT|ComplexAbs": lambda x: tf.abs(tf.signal.rfft(x)) @ LAST[:5],
     "FFT|ComplexAbs": lambda x: tf.abs(tf.signal.fft(tf.cast(x, tf.complex64))) @ LAST,
     "Floor": lambda x: (x + tf.floor(x)) @ LAST,
-    "Sin": lambda x: tf.sin(x) @ LAST,
     "Prod": lambda x: tf.reduce_prod(x, 1, keepdims=True) @ LAST[:1],
 }
 
@@ -469,17 +468,41 @@ def test_the_greater_of_two_takes_all_relevance(from_function):
             np.testing.assert_allclose(attribution.explain(method, model, x, 0), [[passed, 0, 3, 0]], rtol=1e-5)
 
 
-def test_softplus_is_an_activation_and_a_bias(from_function):
-    """Softplus is what it is above its value at 0, which is 0 at 0, and that value, which takes a bias's share."""
+@pytest.mark.parametrize(
+    ("activation", "exact", "at_zero"),
+    [
+        (tf.nn.softplus, lambda z: np.log1p(np.exp(z)), np.log(2)),
+        (tf.sigmoid, lambda z: 1 / (1 + np.exp(-z)), 0.5),
+    ],
+    ids=["softplus", "sigmoid"],
+)
+def test_softplus_and_sigmoid_are_an_activation_and_a_bias(activation, exact, at_zero, from_function):
+    """Each is what it is above its value at 0, which is 0 at 0, and that value, which takes a bias's share."""
     first, last = draw(4, 6), draw(6, 3)
-    model = from_function(lambda x: tf.matmul(tf.nn.softplus(tf.matmul(x, first)), last), 4)
+    model = from_function(lambda x: tf.matmul(activation(tf.matmul(x, first)), last), 4)
     x = draw(5, 4)
     maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
     z = (x @ first).astype(np.float64)
-    chord = (np.log1p(np.exp(z)) - np.log(2)) / z  # relevance a_j w_j, without log 2's share, shared out by z
+    chord = (exact(z) - at_zero) / z  # relevance a_j w_j, without the value at 0's share, shared out by z
     np.testing.assert_allclose(maps, x * ((chord * last[:, 1]) @ first.T), rtol=1e-4, atol=1e-6)
-    at_zero = np.log(2) * last[:, 1].sum()
-    np.testing.assert_allclose(maps.sum(axis=1), model.scores(x)[:, 1] - at_zero, rtol=1e-4, atol=1e-5)
+    expected = model.scores(x)[:, 1] - at_zero * last[:, 1].sum()
+    np.testing.assert_allclose(maps.sum(axis=1), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_interpolation_is_linear(from_function):
+    """Without biases the map is the input times the gradient; rules of signs are refused by name."""
+    last = draw(9, 3)
+
+    def scores(x):
+        resized = tf.image.resize(tf.reshape(tf.nn.relu(x), (-1, 2, 2, 1)), (3, 3), method="bicubic")
+        return tf.matmul(tf.reshape(tf.linalg.band_part(resized[..., 0], 1, 1), (-1, 9)), last)
+
+    model = from_function(scores, 4)
+    x = draw(5, 4)
+    maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
+    np.testing.assert_allclose(maps, x * attribution.explain("gradient", model, x, 1), rtol=1e-4, atol=1e-5)
+    with pytest.raises(BadInput, match="ResizeBicubic under a rule that looks at signs"):
+        attribution.explain("lrp_alpha1beta0", model, x, 1)
 
 
 def test_softplus_under_the_positive_rules(from_function):

@@ -216,7 +216,34 @@ def relu_of_features(x):
     return tf.transpose(tf.map_fn(tf.nn.relu, tf.transpose(x)))
 
 
+def layer_of_open_length(x):
+    """Return all states of a layer that reads its number of steps from its input, as Keras of TensorFlow 2.4 did."""
+    steps = tf.shape(x)[0]
+    items, states = tf.TensorArray(tf.float32, steps).unstack(x), tf.TensorArray(tf.float32, steps)
+
+    def step(time, total, states):
+        total = tf.tanh(total + items.read(time))
+        return time + 1, total, states.write(time, total)
+
+    return tf.while_loop(lambda time, *_: time < steps, step, (0, tf.zeros_like(x[0]), states))[2].stack()
+
+
+def states_by_hand(x):
+    states = [tf.tanh(x[0])]
+    for time in range(1, STEPS):
+        states.append(tf.tanh(states[-1] + x[time]))
+    return tf.stack(states)
+
+
+def two_layers(x, layer):
+    return layer(layer(tf.transpose(x, (1, 0, 2))))[-1]
+
+
 SEVERAL = {
+    "a layer over the states of another": (
+        lambda x: two_layers(x, layer_of_open_length),
+        lambda x: two_layers(x, states_by_hand),
+    ),
     "scan, then scan": (lambda x: tf.scan(tf.add, sums(x))[-1], lambda x: tf.reduce_sum(sums_by_hand(x), 0)),
     "scan, then map": (lambda x: relu_of_features(sums(x)[-1]), lambda x: tf.nn.relu(sums_by_hand(x)[-1])),
     "map, then scan": (lambda x: sums(tf.stack([relu_of_features(x[:, time]) for time in range(STEPS)], 1))[-1],
@@ -232,6 +259,27 @@ def test_several_loops_are_unrolled(name, from_function):
     for method in ("lrp_epsilon", "deeplift"):
         expected = attribution.explain(method, alone, x, 1)
         np.testing.assert_allclose(attribution.explain(method, by_loop, x, 1), expected, rtol=1e-3, atol=1e-5)
+
+
+DENSE = {
+    "LSTM": lambda: keras.layers.LSTM(UNITS),
+    "GRU": lambda: keras.layers.GRU(UNITS),
+    "SimpleRNN": lambda: keras.layers.SimpleRNN(UNITS),
+    "Bidirectional": lambda: keras.layers.Bidirectional(keras.layers.LSTM(UNITS)),
+    "Dense between": lambda: keras.Sequential(
+        [keras.layers.GRU(UNITS, return_sequences=True), keras.layers.Dense(3), keras.layers.LSTM(UNITS)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_dense_layer_over_time_keeps_the_number_of_steps(name, tmp_path):
+    layer = keras.Sequential([keras.layers.Dense(5), keras.layers.Dense(3, "relu"), DENSE[name]()])
+    network, model = export(layer, tmp_path)
+    x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
+    difference = np.asarray(network(x) - network(0 * x))[:, 1]
+    np.testing.assert_allclose(attribution.explain("deeplift", model, x, 1).sum(axis=(1, 2)), difference, atol=1e-4)
+    assert np.isfinite(attribution.explain("lrp_epsilon", model, x, 1)).all()
 
 
 KEPT = {

@@ -43,6 +43,33 @@ FUNCTIONS = {
         (tf.matmul(v, KERNEL) + tf.raw_ops.ZerosLike(x=v)) * tf.raw_ops.OnesLike(x=v)
     ),
     "mask": lambda v: tf.nn.softmax(tf.where([True, True, False, True], tf.matmul(v, KERNEL), -1e9)),
+    "GELU by tanh": lambda v: tf.nn.gelu(tf.matmul(v, KERNEL), approximate=True),
+    "powers": lambda v: v**3 + tf.pow(2.0, tf.matmul(v, KERNEL)) + (tf.abs(v) + 0.1) ** tf.constant([[0.5], [1.5]])[1],
+    "functions of one variable": lambda v: (
+        tf.sin(v) + tf.math.log1p(v * v) + tf.math.expm1(v) + tf.atan(v) + tf.cosh(v)
+    ),
+    "reciprocals": lambda v: tf.math.reciprocal(2.0 + tf.tanh(v)) + tf.math.lgamma(tf.exp(v)),
+    "log-softmax inside": lambda v: tf.matmul(tf.nn.log_softmax(40 * tf.matmul(v, KERNEL)), KERNEL),
+    "a bicubic picture": lambda v: tf.reshape(
+        tf.image.resize(tf.reshape(tf.nn.relu(v), (-1, 2, 2, 1)), (3, 3), method="bicubic"), (-1, 9)
+    ),
+    "scale and translate": lambda v: tf.reshape(
+        tf.raw_ops.ScaleAndTranslate(
+            images=tf.reshape(tf.nn.relu(v), (-1, 2, 2, 1)), size=[3, 3], scale=[1.5, 1.5], translation=[0.0, 0.0]
+        ),
+        (-1, 9),
+    ),
+    "patches and bands": lambda v: tf.reshape(
+        tf.linalg.band_part(
+            tf.image.extract_patches(
+                tf.reshape(tf.sigmoid(v), (-1, 2, 2, 1)), [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"
+            ),
+            1,
+            1,
+        ),
+        (-1, 16),
+    ),
+    "spectrum": lambda v: tf.signal.irfft(tf.signal.rfft(tf.tanh(v)) * tf.complex(0.3, -1.2)),
     "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
 }
 

@@ -173,3 +173,30 @@ def test_the_logarithm_of_a_probability_that_underflows_is_refused(from_function
     with pytest.raises(BadInput, match=r"a probability is 0 in float32, .* it has underflowed"):
         attribution.explain("smoothgrad", model, x, 1, samples=2, noise=0, logarithm=True)
     assert np.isfinite(attribution.explain("smoothgrad", model, x, 0, samples=2, noise=0, logarithm=True)).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"quadrature": "uniform"}, {"quadrature": "left"}, {"map_error": 1e-6}])
+def test_paths_begin_exactly_at_the_baseline(options, from_function):
+    """Where all values of a window of max-pooling are equal, the first takes the gradient; a rounding picks another."""
+
+    def pooled(x):
+        return tf.reduce_sum(tf.nn.max_pool2d(x, 2, 2, "VALID"), (1, 2))
+
+    inputs = np.random.default_rng(0).random((3, 4, 4, 1), np.float32)
+    start = np.full_like(inputs, 0.1)
+    count = 10
+    alphas = np.arange(count) / (count if options.get("quadrature") == "left" else count - 1)
+    weights = np.full(count, 1 / count)
+    if "quadrature" not in options:
+        weights = np.full(count, 1 / (count - 1))
+        weights[[0, -1]] /= 2
+    expected = np.zeros_like(inputs)
+    for alpha, weight in zip(alphas, weights, strict=True):
+        point = tf.constant(start if alpha == 0 else (start + alpha * (inputs - start)).astype(np.float32))
+        with tf.GradientTape() as tape:
+            tape.watch(point)
+            score = pooled(point)
+        expected += weight * tape.gradient(score, point).numpy()
+    model = from_function(pooled, 4, 4, 1)
+    maps = attribution.explain("integrated_gradients", model, inputs, 0, points=count, baseline=0.1, **options)
+    np.testing.assert_allclose(maps, (inputs - start) * expected, atol=1e-6)

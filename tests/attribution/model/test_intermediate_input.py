@@ -325,15 +325,14 @@ def parsed_csv(lines):
     return tf.stack([age, hours], 1) @ KERNEL[:2]
 
 
-@pytest.mark.parametrize(
-    "function, names",
-    [
-        (parsed_example, ("age", "hours")),
-        (parsed_single_values, ("age", "hours")),
-        (parsed_csv, ("column_0", "column_1")),
-    ],
-)
-def test_each_column_parsed_from_text_is_offered_and_explained(function, names, tmp_path):
+def test_a_file_that_parses_csv_is_refused_by_name(tmp_path):
+    with pytest.raises(BadInput, match="parses CSV by DecodeCSV; export a signature that takes the columns"):
+        saved(tmp_path, parsed_csv, tf.TensorSpec((None,), tf.string, name="lines"))
+
+
+@pytest.mark.parametrize("function", [parsed_example, parsed_single_values])
+def test_each_column_parsed_from_examples_is_offered_and_explained(function, tmp_path):
+    names = ("age", "hours")
     model = saved(tmp_path, function, tf.TensorSpec((None,), tf.string, name="examples"))
     rows = np.random.default_rng(8).normal(size=(3, 2)).astype(np.float32).round(3)
 
@@ -343,8 +342,7 @@ def test_each_column_parsed_from_text_is_offered_and_explained(function, names, 
         feature = {"age": numbers(row[0]), "hours": numbers(row[1]), "kind": kind}
         return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
-    texts = [f"{age},{hours},x" for age, hours in rows] if function is parsed_csv else list(map(example, rows))
-    texts = np.array(texts, object)
+    texts = np.array(list(map(example, rows)), object)
     with pytest.raises(BadInput, match=f"explain_input='.*{names[0]}', '{names[1]}'"):
         attribution.explain("gradient", model, texts)
     for column, name in enumerate(names):

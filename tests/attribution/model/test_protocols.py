@@ -38,7 +38,7 @@ def test_models_implement_the_protocol(model):
 def test_queries_of_an_exported_graph_are_called_like_those_of_arrays():
     both = public(GraphQueries).keys() & public(ModelQueries).keys()
     assert {"scores", "targets", "input_gradient", "layer_gradient", "relevance", "multipliers"} <= both
-    for name in both - {"variant_scores"}:  # takes variants as symbolic tensors
+    for name in both:
         member = public(GraphQueries)[name]
         if not isinstance(member, property):
             assert parameters(member) == parameters(getattr(ModelQueries, name)), name

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.sparse.linalg
+import scipy.special
 
 import attribution
 from attribution.errors import BadInput
@@ -35,6 +36,9 @@ class Linear:
             first = 1 / (1 + np.exp(-score))
             return np.stack([first, 1 - first], axis=1)
         return np.stack([score, np.zeros(len(inputs))], axis=1)
+
+    def probabilities_of(self, scores):
+        return scores if self.as_probabilities else scipy.special.softmax(scores, axis=-1)
 
 
 def block_of(inputs, targets=0):
@@ -289,3 +293,30 @@ def test_baselines_replace_what_is_gone_alone(fill):
     np.testing.assert_allclose(
         imputation.mean_colour(pictures, np.ones_like(gone), "ab").std(axis=(1, 2)), 0, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("count", [7, 10, 20, 30])
+def test_curves_are_over_the_shares_that_were_removed(count):
+    """The network is certain until one position is removed, the ``place``-th: the area is that of a step."""
+    inputs = np.zeros((1, count), np.float32)
+    inputs[0, 0], inputs[0, 1] = 1, -1
+
+    def scores(changed):
+        logits = np.where(np.asarray(changed)[:, :1] > 0.5, 20.0, -20.0)
+        return np.concatenate([logits, -logits], axis=1)
+
+    steps = np.concatenate([[0], faithfulness.removed(faithfulness._STEPS, count)])
+    for place in range(count - 1):
+        order = [*range(1, place + 1), 0, *range(place + 1, count)]
+        values = np.zeros((1, count))
+        values[0, order] = np.arange(count, 0, -1)
+        found = METRIC_REGISTRY["deletion"].measure.function(values, Batch(inputs, ["0"], np.zeros(1, int)), scores)
+        before = steps[steps <= place].max()  # the last step with the position, and the first without it
+        after = steps[steps > place].min()
+        assert found[0, 0] == pytest.approx((before + after) / 2 / count, abs=1e-6)
+
+
+def test_a_constant_network_is_monotone():
+    batch = Batch(np.arange(10, dtype=np.float32)[np.newaxis], ["0"], np.zeros(1, int))
+    monotonicity = METRIC_REGISTRY["monotonicity"].measure.function
+    assert monotonicity(np.ones((1, 10)), batch, lambda changed: np.zeros((len(changed), 2))) == 1
