@@ -417,10 +417,6 @@ _SHARED = {
     "explain_input": _Shared(
         "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'"
     ),
-    "keras_model": _Shared(
-        "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
-        "builds it, or a .keras file; not needed where --model is one"
-    ),
     "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
     "layer": _Shared(
         "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
@@ -467,7 +463,7 @@ def define_loading_flags(flag_values: flags.FlagValues) -> None:
     """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
     define_common_flags(
         flag_values, model="", score=None, signature="", input_tensors=[], output_tensor="", position=[],
-        given=[], explain_input="", keras_model="",
+        given=[], explain_input="",
     )  # fmt: skip
 
 
@@ -479,7 +475,6 @@ def loading_options(flag_values: flags.FlagValues) -> dict[str, Any]:
         "output": flag_values.output_tensor,
         "position": _position(flag_values.position),
         "given": dict(map(_given, flag_values.given)),
-        "keras_model": flag_values.keras_model,
         "score": flag_values.score,
     }
     return {name: value for name, value in options.items() if value}

@@ -189,7 +189,7 @@ def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
         network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
         path = pathlib.Path(directory) / title
         network.export(path, verbose=False)
-        model = load_model(path, keras_model=network)
+        model = load_model(network)
         inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
         specimens.append(_Specimen(title, model, inputs, model.explained_input()))
     return specimens
