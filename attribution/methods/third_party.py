@@ -260,7 +260,7 @@ def _networks(queries: ModelQueries) -> Iterator[tuple[np.ndarray, Any]]:
     if explained not in names:
         raise BadInput(f"tf-keras-vis and tf-explain explain an input of the network, {listed(names)}")
 
-    class Constant(keras.layers.Layer):
+    class Constant(keras.layers.Layer):  # type: ignore[misc]
         """The same values for every row of its input."""
 
         def __init__(self, value: Any, kind: str, **others: Any) -> None:
