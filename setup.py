@@ -40,6 +40,7 @@ class BuildWithModels(build_py):
             for name in SHIPPED_MODELS:
                 target = pathlib.Path(self.build_lib) / "attribution_benchmarks" / "saved_models" / name
                 shutil.copytree(TOP / "saved_models" / name, target, ignore=_further, dirs_exist_ok=True)
+            shutil.copy(TOP / "saved_models/live_networks.json", target.parent)
 
 
 def _further(folder: str, names: list[str]) -> list[str]:

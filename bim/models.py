@@ -261,7 +261,7 @@ def export(model, directory: str, card: str) -> None:
         lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
         [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
     )
-    # In Keras's order, for ``attach_live_network``. ``archive.track(model)`` lists them, too, but stores each twice.
+    # In Keras's order, for ``live_network``. ``archive.track(model)`` lists them, too, but stores each twice.
     archive.add_variable_collection("variables", [variable.value for variable in model.variables])
     with (
         locked_directory(directory, "a model"),
@@ -290,22 +290,17 @@ def _live_network(build, side: int):
     return keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
 
 
-def attach_live_network(model) -> None:
-    """Give a model of one of these architectures the live network that other libraries' methods need.
+def live_network(model):
+    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
 
     Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
     """
-    import keras
-
     from attribution.methods import third_party
 
-    keras.utils.disable_interactive_logging()  # Keras's own progress bars would mix with the results
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
-        try:
-            return third_party.attach(model, _live_network(build, side))
-        except BadInput:
-            continue
+        with contextlib.suppress(BadInput):
+            return third_party.with_weights(_live_network(build, side), model)
     raise BadInput(
         f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
         f"{listed(ARCHITECTURES)}"

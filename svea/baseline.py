@@ -28,11 +28,14 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution.files import atomic_directory, atomic_write, check_directory, writing
+from attribution.methods import third_party
 from attribution_benchmarks.core.bundled_models import default_model
 from svea import mnist1d
 
 if TYPE_CHECKING:
     import keras
+
+    from attribution.model.model import Model
 
 SAVED_MODELS = default_model("svea")
 PAPER_ACCURACY = 87.7  # percent of the test signals
@@ -85,6 +88,14 @@ def build(seed: int) -> keras.Model:
             keras.layers.Softmax(name="probabilities"),
         ]
     )
+
+
+def live_network(model: Model) -> keras.Model:
+    """Return the live network behind a SavedModel of this architecture, for the methods of other libraries."""
+    import keras
+
+    network = third_party.with_weights(build(seed=0), model)
+    return keras.Model(network.inputs, network.layers[-2].output) if model.score == "logits" else network
 
 
 def train(
