@@ -56,8 +56,9 @@ for name, (default, text) in NUMBERS.items():
     low = {"num_images": 0, "reading_steps": 0, "seeing_steps": 0, "pairs": 101}.get(name, 1)
     flags.DEFINE_integer(name, default, text, low, 2401 if name == "pairs" else None, flag_values=FLAGS)
 flags.DEFINE_float("learning_rate", 5e-4, "highest learning rate of the last stage", 0.0, flag_values=FLAGS)
-flags.DEFINE_multi_enum("questions", ["simple", "complex"], ["simple", "complex"], "kinds", flag_values=FLAGS)
-flags.DEFINE_multi_enum("wording", ["official"], ["official", "plain"], "see generate_clevr_xai.py", flag_values=FLAGS)
+CHOICES = {"questions": ["simple", "complex"], "wording": ["official", "plain"]}
+flags.DEFINE_list("questions", CHOICES["questions"], "kinds of questions: simple, complex or both", flag_values=FLAGS)
+flags.DEFINE_list("wording", ["official"], "of the questions: official, plain or both", flag_values=FLAGS)
 flags.DEFINE_list("freeze", [], "names of layers that keep their weights", flag_values=FLAGS)
 # A run that resumes may have other values of these, and more steps.
 FREE = ("validation_dir", "output_dir", "checkpoint_dir", "checkpoint_steps", "threads")
@@ -72,10 +73,13 @@ def main(flag_values: flags.FlagValues) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from attribution.errors import BadInput, print_line
+    from attribution.errors import BadInput, listed, print_line
     from attribution.files import check_directory, locked_directory
     from clevr_xai import relation_network, training
 
+    for name, known in CHOICES.items():
+        if not flag_values[name].value or set(flag_values[name].value) - set(known):
+            raise BadInput(f"--{name}={','.join(flag_values[name].value)}: give one or more of {listed(known)}")
     output_dir, directory = pathlib.Path(flag_values.output_dir), pathlib.Path(flag_values.checkpoint_dir)
     if (output_dir / "1").exists():
         raise BadInput(f"'{output_dir / '1'}' exists; name another directory with --output_dir, or remove it")

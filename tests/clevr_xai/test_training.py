@@ -12,7 +12,7 @@ from PIL import Image
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.bundled_models import default_model
-from clevr_xai import dataset, layout, programs, relation_network, training, vocabulary
+from clevr_xai import dataset, layout, relation_network, training, vocabulary
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS
 
 BUILD = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
@@ -28,9 +28,9 @@ def small(seed=0):
     return relation_network.build((16, 16), (16,), channels=8, pair_scale=0.01, dropout=0.0)
 
 
-def attending(image_size=128):
+def attending():
     """A network of another architecture, with the layers that get auxiliary losses."""
-    image = keras.Input((image_size, image_size, 3), name="image")
+    image = keras.Input((128, 128, 3), name="image")
     question = keras.Input((None,), dtype="int32", name="question")
     cells = keras.layers.Reshape((-1, 4))(relation_network.convolutions(channels=4)(image))
     code = relation_network.question_encoder(embedding=4, units=4)(question)
@@ -65,7 +65,6 @@ def test_blocks_of_scenes_are_put_one_behind_the_other(training_dir, data, monke
     parted = training.load(training_dir, rounds=2)
     np.testing.assert_array_equal(parted.images, data.images)
     first = data.first_question[3]  # the questions of a block depend on its scenes alone
-    np.testing.assert_array_equal(parted.image_of[:first], data.image_of[:first])
     np.testing.assert_array_equal(parted.answers[:first], data.answers[:first])
     assert (parted.image_of[parted.first_question[3] :] == 3).all()
 
@@ -102,14 +101,11 @@ def test_the_official_clevr_is_read_with_its_questions(clevr, data):
     found = training.load_clevr(folder)
     assert set(found.kinds) == {"CLEVR"} and len(found.answers) == len(asked)
     assert [ANSWERS[answer] for answer in found.answers] == [question["answer"] for question in asked]
-    words = [" ".join(vocabulary.words_of(question["question"])) for question in asked]
-    tokens = [" ".join(QUESTION_WORDS[token - 2] for token in row if token) for row in found.tokens]
-    assert tokens == words
+    words = [[QUESTION_WORDS[token - 2] for token in row if token] for row in found.tokens]
+    assert words == [vocabulary.words_of(question["question"]) for question in asked]
     np.testing.assert_array_equal(found.attributes, data.attributes[:2])
     np.testing.assert_allclose(found.centres, data.centres[:2], atol=6)
-    last = [programs.node_type(question["program"][-1]).replace("_", " ") for question in asked]
-    assert found.types.tolist() == last
-    assert len(training.load_clevr(folder, num_images=1).images) == 1
+    assert found.types.tolist() == [question["program"][-1]["function"].replace("_", " ") for question in asked]
     with pytest.raises(BadInput, match="CLEVR_val_scenes"):
         training.load_clevr(folder, "val")
 
@@ -136,7 +132,7 @@ def test_a_batch_depends_on_its_generator_alone_and_a_mirrored_image_has_a_mirro
         assert all(np.array_equal(one[name], other[name]) for name in one)
     inputs, targets = make(5)
     assert not np.array_equal(inputs["image"], make(6)[0]["image"])
-    assert inputs["question"].shape[0] == targets["answer"].shape[0] == 48 and inputs["question"].shape[1] % 8 == 0
+    assert inputs["question"].shape[0] == targets["answer"].shape[0] == 48
     questions = {tuple(row[row > 0]): place for place, row in enumerate(data.tokens)}
     mirrored = {tuple(training.MIRRORED_TOKENS[list(row)]): place for row, place in questions.items()}
     seen = set()
@@ -159,7 +155,6 @@ def test_cells_show_the_object_with_its_centre_there(data):
         for position in reversed(range(number)):
             first = list(places).index(places[position])
             np.testing.assert_array_equal(cells[row, places[position]], data.attributes[row, first])
-        assert np.count_nonzero(cells[row, :, 0] >= 0) == len(set(places))
 
 
 def test_sampled_pairs_estimate_the_sum_of_all_and_include_the_certain_ones():
@@ -173,8 +168,8 @@ def test_sampled_pairs_estimate_the_sum_of_all_and_include_the_certain_ones():
     for chosen in pairs:
         numbers = {tuple(pair) for pair in chosen.tolist()}
         assert len(numbers) == 30 and {(1, 1), (1, 4), (4, 1), (4, 4)} <= numbers
-    every, ones = relation_network.sample_pairs(certain, 81, np.random.default_rng(0))
-    assert (ones == 1).all() and len({tuple(pair) for pair in every[0].tolist()}) == 81
+    _, weights = relation_network.sample_pairs(certain, 81, np.random.default_rng(0))
+    assert (weights == 1).all()
     with pytest.raises(ValueError, match="4 pairs of 81"):
         relation_network.sample_pairs(certain, 4, np.random.default_rng(0))
 
@@ -204,15 +199,13 @@ def test_a_stopped_training_ends_with_the_same_weights(data, tmp_path):
     def run(steps, checkpoint, build=small):
         whole = training.training_model(build(), num_questions=2)
         model = keras.Model({"image": whole.input["image"]}, {"cells": whole.output["cells"]})
-        schedule = training.Schedule(1e-3, 4, warm_up=2, cosine=True)
-        training.train(model, batches(data), steps, schedule, checkpoint=checkpoint, every=2)
+        training.train(model, batches(data), steps, training.Schedule(1e-3, 4, 2), checkpoint=checkpoint, every=2)
         return model.get_weights()
 
     whole = run(4, tmp_path / "whole.npz")
     run(2, tmp_path / "parts.npz")
     for one, other in zip(run(4, tmp_path / "parts.npz"), whole, strict=True):
         assert one.tobytes() == other.tobytes()
-    assert len((tmp_path / "parts.jsonl").read_text().splitlines()) == 2
     with pytest.raises(BadInput, match="step 4, the last is 3"):
         run(3, tmp_path / "parts.npz")
     with pytest.raises(BadInput, match="another network"):
