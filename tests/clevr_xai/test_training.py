@@ -188,7 +188,7 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(build, data):
 def test_training_fits_a_few_questions(build, data):
     first = batches(data)(0)
     model = training.training_model(build(), num_questions=2)
-    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, warm_up=5), every=30)
+    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, 5, cosine=True), every=30)
     assert [entry["step"] for entry in log] == [30, 60]
     for name in ("answer_loss", "cells_loss", "program_loss"):
         assert log[1][name] < 0.9 * log[0][name]
