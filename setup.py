@@ -129,7 +129,6 @@ def set_up_code() -> None:
             "fsspec>=2024.2",  # remote models and data
             "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
             "jinja2>=3.1,<4",
-            "joblib>=1.3,<2",  # hashes the values that a method holds
             "keras>=3.12,<4",
             "matplotlib>=3.8,<4",
             "mnist1d>=0.0.2,<0.1",
