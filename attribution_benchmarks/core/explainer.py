@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import pathlib
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -274,6 +275,12 @@ class MapsDirectory:
             atomic_write(self.directory / _ORIGIN, self._origin)
         self._take_key(method, name, key)
         atomic_write(path, content.getvalue(), durable=False)
+
+
+def remove_saved_maps(directory: pathlib.Path) -> None:
+    """Remove a directory that ``MapsDirectory`` has written, if there is one."""
+    if (directory / _ORIGIN).is_file():
+        shutil.rmtree(directory)
 
 
 class SavedMaps:
