@@ -9,7 +9,6 @@ import functools
 import importlib
 import io
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -421,46 +420,6 @@ def cases_of_later_commands() -> list[tuple]:
 
     found += cases_of_explain()
 
-    # reports to compare with
-    matrix = {"rows": [], "manifest": {"command": "x"}}
-    row = {"method": "gradient", "column": "roe_test", "kind": "method", "value": 0.5, "rank": 1}
-    values = {"benchmark": "svea", "groups": []}
-    for what, files in {
-        "missing": {},
-        "a file": {"other": b""},
-        "empty": {"other/x": b""},
-        "cut off": {"other/tables/matrix.json": json.dumps(matrix).encode()[:-3]},
-        "deep": {"other/tables/matrix.json": DEEP},
-        "a pipe": {"other/tables/matrix.json": fifo},
-        "a loop": {"other/tables/matrix.json": loop},
-        "binary": {"other/tables/matrix.json": bytes(range(256))},
-        "list": {"other/tables/matrix.json": b"[]"},
-        "rows text": {"other/tables/matrix.json": json.dumps({**matrix, "rows": ["x"]}).encode()},
-        "rows none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": None}).encode()},
-        "method a number": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{"method": 7}]}).encode()},
-        "no manifest": {"other/tables/matrix.json": b'{"rows": []}'},
-        **{
-            f"{key} {str(value)[:9]}": {
-                "other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, key: value}]}).encode()
-            }
-            for key in ("value", "rank")
-            for value in ("x", [1], True, 10**400, math.nan)
-        },
-        "kind none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{**row, "kind": None}]}).encode()},
-    }.items():
-        add(f"report, other {what}", "report", ["--compare=other", "--output_dir=out"], files, "--compare=")
-    for what, content in {
-        "deep": DEEP,
-        "text": b"x",
-        "list": b"[]",
-        "a pipe": fifo,
-        "a directory": directory,
-        "groups text": json.dumps({**values, "groups": ["x"]}).encode(),
-        "values text": json.dumps({**values, "groups": [{"where": {}, "inputs": [], "clusters": None,
-                                                         "values": {"a": ["x"]}}]}).encode(),
-    }.items():  # fmt: skip
-        files = {"other/tables/matrix.json": json.dumps(matrix).encode(), "other/work/svea.values.json": content}
-        add(f"report, other values {what}", "report", ["--compare=other", "--output_dir=out"], files)
     return found
 
 

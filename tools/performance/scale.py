@@ -79,7 +79,6 @@ GROWTH = {
     "the same, `--runner=beam`": (MANY_DOOR, f"{SMALL} --runner=beam", (100, 10_000)),
     "CLEVR-XAI's questions, gradient": ("clevr_xai.evaluate", ASKED, (100, 10_000)),
     "BIM's images, drawn and pasted": ("scripts/construct_bim_dataset.py", f"{DRAWN} --jobs=1", (100, 10_000)),
-    "the same on Beam": ("scripts/construct_bim_dataset.py", f"{DRAWN} --runner=beam", (100, 10_000)),
     "CLEVR-XAI's images, with all questions": (
         "scripts/generate_clevr_xai.py",
         f"{RENDERED} --num_workers=1",
