@@ -44,8 +44,8 @@ def _metrics() -> str:
     counts = {status: cells.count(status) for status in _SIGNS}
     return (
         "\n## Metrics of the same name\n\n`METRIC@LIBRARY` in `--metrics` is a metric as a library defines it, of maps "
-        "with one value a position, the sum over channels, and of one input at a time; `quantus:CLASS` and "
-        f"`xplique:CLASS` run the libraries. {len(cells)} definitions: {counts[EXACT]} equal the library's value to "
+        "with one value a position, the sum over channels, and of one input at a time. "
+        f"{len(cells)} definitions: {counts[EXACT]} equal the library's value to "
         f"1e-5 on random, tied, constant, zero and negative maps of pictures with odd and even sides, signals and "
         f"vectors; {counts[DISTRIBUTION]} in distribution; {counts[OPEN]} not reproduced and {counts[ABSENT]} "
         f"not run, for stated reasons.\n{''.join(_section(name, known) for name in names)}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -78,14 +78,10 @@ def _section(method: Method) -> str:
 
 def metrics_page(measured: Mapping[str, Mapping]) -> str:
     """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
-    libraries = metrics.of_libraries
     header = ["name", "metric", "better", "range", "cost", "retest"]
     text = METRICS_TEMPLATE.read_text("utf-8")
     for name, value in {
         "example": EXAMPLE,
-        "quantus": _quoted(libraries.QUANTUS_NAMES),
-        "xplique": _quoted(libraries.XPLIQUE_NAMES),
-        "xplique_install": libraries.XPLIQUE_INSTALL,
         "table": _table(header, [_row(metric, measured) for metric in METRIC_REGISTRY.values()]),
         "invariances": _invariances(),
         "values": _values(),
@@ -149,10 +145,6 @@ def _sheets(line: re.Match[str]) -> str:
 
 def _table(header: list[str], body: list[list[str]]) -> str:
     return markdown_table(header, body).rstrip("\n")
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def _range(metric: Metric) -> str:
