@@ -22,7 +22,6 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.machinery import PathFinder
 from typing import Any
 
 import numpy as np
@@ -150,6 +149,8 @@ def _described(value: Any, files: dict[str, str], reads_data: bool = False) -> A
         return "set", tuple(sorted(all_of(value), key=repr))
     if isinstance(value, np.generic) or (kind is np.ndarray and not value.dtype.hasobject):
         return "array", str(value.dtype.descr), np.shape(value), hashlib.sha256(value.tobytes()).hexdigest()
+    if isinstance(value, pathlib.PurePath):
+        return "path", str(value)
     if kind is functools.partial:
         return "partial", all_of([value.func, value.args, value.keywords])
     if known := _reference(value):
@@ -161,10 +162,12 @@ def _described(value: Any, files: dict[str, str], reads_data: bool = False) -> A
     if isinstance(value, type):
         module = sys.modules.get(value.__module__)
         _add_files(vars(module) if module else {}, value.__qualname__, files, reads_data)
-        return value.__module__, value.__qualname__, tuple(files.items()), all_of(value.__bases__)
+        return value.__module__, value.__qualname__, _contents(files), all_of(value.__bases__)
     if _project(kind.__module__) and hasattr(value, "__wrapped__"):  # a cached result changes nothing
         return all_of([value.__wrapped__])
-    if _project(kind.__module__):
+    if _project(kind.__module__) and isinstance(value, tuple):
+        return "tuple", all_of([kind, *value])
+    if _project(kind.__module__) and hasattr(value, "__dict__"):
         return "instance", all_of([kind, vars(value)])
     raise Unidentified(f"it holds an object of the type {kind.__qualname__}")
 
@@ -184,9 +187,17 @@ def _function(function: types.FunctionType, files: dict[str, str], all_of: Any, 
         public = {name: each for name, each in function.__globals__.items() if not name.startswith("_")}
         constants = {name: each for name, each in public.items() if type(each) in kinds}
     code = function.__code__
-    cells = [cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function]
+    try:
+        cells = [cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function]
+    except ValueError:
+        raise Unidentified(f"{function.__qualname__} uses a name that is not defined yet") from None
     held = [constants, function.__defaults__, function.__kwdefaults__, vars(function), cells]
-    return origin, module, function.__qualname__, code.co_firstlineno, tuple(sorted(files.items())), all_of(held)
+    return origin, module, function.__qualname__, code.co_firstlineno, _contents(files), all_of(held)
+
+
+def _contents(files: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return names and hashes of files, which are the same wherever the files are."""
+    return tuple(sorted((os.path.basename(path), digest) for path, digest in files.items()))
 
 
 def _named(each: Any) -> Any:
@@ -256,8 +267,10 @@ def _distributions() -> Mapping[str, list[str]]:
 
 def _places(name: str) -> list[pathlib.Path]:
     """Return the file of a top-level module, or the folders of a package; none where there is none."""
-    found: Any = sys.modules.get(name)
-    specification = getattr(found, "__spec__", None) or (None if found else PathFinder.find_spec(name))
+    try:
+        specification: Any = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # a module without a specification
+        specification = None
     places = [*(getattr(specification, "submodule_search_locations", None) or [getattr(specification, "origin", "")])]
     return [pathlib.Path(place) for place in places if place and os.path.exists(place)]
 
