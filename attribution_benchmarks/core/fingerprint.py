@@ -214,7 +214,9 @@ def _reference(value: Any) -> Any:
     """Return what identifies a function or class that the project or a library defines; None for another object."""
     if isinstance(value, types.ModuleType):
         return (value.__name__, origin) if (origin := _origin(value.__name__)) else None
-    module = getattr(value, "__module__", None) or getattr(type(getattr(value, "__self__", None)), "__module__", "")
+    module: str = getattr(value, "__module__", None) or getattr(
+        type(getattr(value, "__self__", None)), "__module__", ""
+    )
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     if not (callable(value) and isinstance(name, str) and (origin := _origin(module))):
         return None
@@ -313,7 +315,7 @@ def _reached(tree: ast.Module, start: str) -> list[ast.AST]:
     for statement in tree.body:
         bound = [statement] if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else ast.walk(statement)
         for node in bound:
-            name = getattr(node, "asname", None) or getattr(node, "name", None) or getattr(node, "id", "")
+            name = str(getattr(node, "asname", None) or getattr(node, "name", None) or getattr(node, "id", ""))
             defining.setdefault(name.partition(".")[0], []).append(statement)
     if start not in defining:
         return list(ast.walk(tree))
