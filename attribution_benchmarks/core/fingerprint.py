@@ -214,9 +214,7 @@ def _reference(value: Any) -> Any:
     """Return what identifies a function or class that the project or a library defines; None for another object."""
     if isinstance(value, types.ModuleType):
         return (value.__name__, origin) if (origin := _origin(value.__name__)) else None
-    module: str = getattr(value, "__module__", None) or getattr(
-        type(getattr(value, "__self__", None)), "__module__", ""
-    )
+    module = str(getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__)
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     if not (callable(value) and isinstance(name, str) and (origin := _origin(module))):
         return None
