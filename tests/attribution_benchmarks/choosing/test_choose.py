@@ -261,54 +261,6 @@ def test_occlusion_of_few_features_is_best_by_definition():
     assert "by definition" not in str(more) and "when features are removed" in str(more)
 
 
-def _of(found, **agreements):
-    """Return a choice of a verdict with these agreements, all above their references, the first one the best."""
-    one = found.verdict.standings[0]
-    standings = [
-        dataclasses.replace(
-            one, method=name, agreement=one.agreement._replace(value=value), recommended=True, as_good=not place
-        )
-        for place, (name, value) in enumerate(agreements.items())
-    ]
-    verdict = dataclasses.replace(found.verdict, standings=standings)
-    return dataclasses.replace(
-        found, verdict=verdict, missed=dict.fromkeys(agreements, 0.0), passes=dict.fromkeys(agreements, 1)
-    )
-
-
-@pytest.fixture
-def three(chosen, monkeypatch):
-    """A choice of three methods, whose maps differ."""
-    found = _of(chosen[0], occlusion=0.991, lime=0.985, deeplift=0.9, lrp_epsilon=0.88)
-    monkeypatch.setattr(Choice, "groups", [["occlusion"], ["lime"], ["deeplift", "lrp_epsilon"]])
-    return found
-
-
-def test_small_differences_are_named_with_the_cheapest(three):
-    text = str(dataclasses.replace(three, passes={"occlusion": 31, "lime": 9, "deeplift": 2, "lrp_epsilon": 1}))
-    assert "Below Occlusion by less than 0.02, which is significant but small: LIME." in text
-    assert "The cheapest of them is LIME, in passes of an input 9 to 31." in text
-    assert "It removes positions itself" in text and "that do not, DeepLIFT (rescale) agrees best: 0.90" in text
-
-
-def test_a_sum_that_the_best_misses_names_the_best_that_does_not(three):
-    text = str(
-        dataclasses.replace(three, missed={"occlusion": 0.07, "lime": np.nan, "deeplift": 0.01, "lrp_epsilon": 0})
-    )
-    assert "Of those that miss it by less, DeepLIFT (rescale) agrees best: 0.90" in text
-
-
-def test_methods_that_no_test_shows_are_counted(three):
-    standings = [dataclasses.replace(one, recommended=not place) for place, one in enumerate(three.verdict.standings)]
-    few = dataclasses.replace(three, verdict=dataclasses.replace(three.verdict, standings=standings))
-    assert "Above each reference alone, but not after correction for the number of methods: LIME, DeepLIFT" in str(few)
-    six = _of(three, **dict.fromkeys(("occlusion", "lime", "deeplift", "lrp_gamma", "gradient", "rise"), 0.9))
-    best, *others = six.verdict.standings
-    standings = [best, *(dataclasses.replace(one, references={"random_weights": (0.0, 0.5)}) for one in others)]
-    six = dataclasses.replace(six, verdict=dataclasses.replace(six.verdict, standings=standings))
-    assert "LIME, DeepLIFT (rescale), LRP-γ and 2 others (5 methods)." in str(six)
-
-
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
@@ -316,11 +268,6 @@ def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_pa
     assert "no attention" in (tmp_path / "index.html").read_text(encoding="utf-8")
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
-
-
-def test_methods_of_one_reason_are_one_line():
-    both = {"guided_backprop": "guided_backprop needs ReLU", "guided_grad_cam": "guided_backprop needs ReLU"}
-    assert page._refused(both) == [("guided_backprop, guided_grad_cam", "it needs ReLU")]
 
 
 def _tokens():
