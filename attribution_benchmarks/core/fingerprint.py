@@ -191,7 +191,8 @@ def _function(function: types.FunctionType, files: dict[str, str], all_of: Any, 
         cells = [cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function]
     except ValueError:
         raise Unidentified(f"{function.__qualname__} uses a name that is not defined yet") from None
-    held = [constants, function.__defaults__, function.__kwdefaults__, vars(function), cells]
+    attributes = {name: str(each) if name == "__signature__" else each for name, each in vars(function).items()}
+    held = [constants, function.__defaults__, function.__kwdefaults__, attributes, cells]
     return origin, module, function.__qualname__, code.co_firstlineno, _contents(files), all_of(held)
 
 
