@@ -153,6 +153,8 @@ def main(flag_values: flags.FlagValues) -> None:
     failed = [outcome.result for outcome in rounds.outcomes if outcome.result.failed]
     if failed:
         raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
+    if request.model and not _fits(rounds.outcomes):
+        raise BadInput(f"{_fits_none(request)} {' '.join(_notes(rounds.outcomes))}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -380,10 +382,19 @@ def _own(request: _Request, outcomes: Sequence[Outcome]) -> list[str]:
         functions = ", ".join(name.rpartition(":")[2] for name in custom)
         number = "a method" if len(custom) == 1 else f"{len(custom)} methods"
         sentences.append(f"With {number} of your own: {functions}.")
-    fits = any(outcome.task.own_model and not outcome.model_refused for outcome in outcomes)
-    if request.model and fits:
-        sentences.append(f"With your own network {shown_path(request.model)}.")
+    if request.model:
+        fits = f"With your own network {shown_path(request.model)}."
+        sentences.append(fits if _fits(outcomes) else _fits_none(request))
     return sentences
+
+
+def _fits(outcomes: Sequence[Outcome]) -> bool:
+    """Return whether the user's model was scored in any task."""
+    return any(outcome.task.own_model and not outcome.model_refused for outcome in outcomes)
+
+
+def _fits_none(request: _Request) -> str:
+    return f"{shown_path(request.model)} fits none of these benchmarks, so that their own networks were scored."
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:
