@@ -27,13 +27,14 @@ from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
-from attribution.files import cache_at, environment, is_remote, reason
+from attribution.files import cache_at, environment, reason, refuse_address
 from attribution.methods.method import ARRAYS, Method
 from attribution.model.op_allowlist import TRUST_VARIABLE
 from attribution.reading import read_array
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
+_WITH_ADDRESSES = ("server", "runner_options")
 _HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
@@ -176,9 +177,10 @@ def _parse_and_call(
     if rest:
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
+    _refuse_addresses(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
     trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
-    with cache, trust, _staged(flag_values):
+    with cache, trust:
         main(flag_values)
 
 
@@ -239,26 +241,13 @@ def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[
     return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
 
 
-@contextlib.contextmanager
-def _staged(flag_values: flags.FlagValues) -> Iterator[None]:
-    """Replace addresses in the flags of a benchmark by local copies; see ``remote_files.staged``."""
-    values = {name: flag_values[name].value for name in flag_values}
-    if not {"scores_dir", "runner"} <= values.keys() or not any(is_remote(str(value)) for value in values.values()):
-        yield
-        return
-    from attribution.remote_files import staged
-
-    with staged(values) as copies:
-        _assign(flag_values, copies)
-        try:
-            yield
-        finally:
-            _assign(flag_values, {name: values[name] for name in copies})
-
-
-def _assign(flag_values: flags.FlagValues, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        flag_values[name].value = value  # not parsed again, and still the default if it was one
+def _refuse_addresses(flag_values: flags.FlagValues) -> None:
+    """Raise BadInput for an address such as gs://bucket/folder in a flag that takes none."""
+    for name in flag_values:
+        value = flag_values[name].value
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and name not in _WITH_ADDRESSES:
+                refuse_address(text, name)
 
 
 def _tensorflow_file_error(error: BaseException) -> str | None:

@@ -37,9 +37,24 @@ _TENSORFLOW_ERRORS = (
 )  # fmt: skip
 
 
-def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is an address such as ``gs://bucket/folder``."""
-    return "://" in os.fspath(path)
+_shown: dict[str, str] = {}  # a path in the cache -> the file that it was made from
+
+
+def remember(made: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Print ``source`` in place of a path in the cache from now on."""
+    _shown[os.fspath(made)] = os.fspath(source)
+
+
+def origin(path: str | os.PathLike[str]) -> str:
+    """Return the file that a path in the cache was made from; any other path unchanged."""
+    return _shown.get(os.fspath(path), os.fspath(path))
+
+
+def refuse_address(path: str | os.PathLike[str], flag: str = "") -> None:
+    """Raise BadInput for an address such as ``gs://bucket/folder``; ``flag`` is the flag that names it, if any."""
+    if "://" in os.fspath(path):
+        given = f"--{flag}={os.fspath(path)!r}" if flag else repr(os.fspath(path))
+        raise BadInput(f"{given} is an address, not a path; mount it, as with gcsfuse or s3fs, and name that directory")
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
@@ -105,8 +120,7 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
     """
     if not os.fspath(path):
         return
-    if is_remote(path):
-        raise BadInput(f"--{flag}={os.fspath(path)!r} is not a path; name a file")
+    refuse_address(path, flag)
     path = pathlib.Path(path)
     if suffixes and path.suffix not in suffixes:
         raise BadInput(f"--{flag}={str(path)!r} ends in none of {listed(suffixes)}")
@@ -135,8 +149,7 @@ def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
     """
     if not os.fspath(path):
         return
-    if is_remote(path):
-        raise BadInput(f"--{flag}={os.fspath(path)!r} is not a path; name a directory, such as where it is mounted")
+    refuse_address(path, flag)
     existing = given = pathlib.Path(os.path.abspath(path))
     while not _exists(flag, existing):
         existing = existing.parent

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.files import cache_directory, check_directory, is_remote
-from attribution.remote_files import origin
+from attribution.files import cache_directory, check_directory
 from attribution_benchmarks.beam.precompute import Precompute
-from attribution_benchmarks.beam.work import WorkFactory, import_beam, join
+from attribution_benchmarks.beam.work import WorkFactory, import_beam
 from attribution_benchmarks.beam.workers import available_cores
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def define_beam_flags(
     flags.DEFINE_integer("block_size", 0, block_size, lower_bound=0, flag_values=flag_values)
     flags.DEFINE_string(
         "blocks_dir", "",
-        "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, hdfs://; "
+        "directory of the blocks' results, which all workers must reach; "
         f"{blocks_dir} if empty", flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
@@ -97,8 +96,7 @@ def _check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") -
     from attribution_benchmarks.beam import pipeline
 
     pipeline.pipeline_of(flag_values.runner_options)
-    if not is_remote(flag_values.blocks_dir):
-        check_directory("blocks_dir", flag_values.blocks_dir)
+    check_directory("blocks_dir", flag_values.blocks_dir)
     return True
 
 
@@ -108,15 +106,12 @@ def parallel_map_from_flags(
     """Return a context with the ``ParallelMap`` that a command's flags describe.
 
     ``processes_flag`` is its flag for the number of processes with ``--runner=local``; 0 is one per core. ``chunk`` is
-    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` if they contradict each other,
-    or if ``claim`` is on a file system that cannot be mounted.
+    as for ``local_map``, ``code`` and ``claim`` as for ``BeamMap``. Raises ``BadInput`` if they contradict each other.
     """
     from attribution_benchmarks.beam.parallel_map import BeamMap, local_map
 
     if not _check_beam_flags(flag_values, processes_flag):
         return local_map(flag_values[processes_flag].value or available_cores(), chunk)
-    if is_remote(claim):
-        raise BadInput(f"{os.path.dirname(claim)} is not a directory; files need one that is mounted on all workers")
     options = tuple(flag_values.runner_options)
     directory = flag_values.blocks_dir or str(cache_directory("blocks"))
     beam = BeamMap(code, os.path.abspath(claim), directory, flag_values.workers, flag_values.block_size, options)
@@ -130,7 +125,7 @@ def precompute_from_flags(flag_values: flags.FlagValues, factory: WorkFactory, s
     """
     directory = flag_values.blocks_dir
     if not directory:
-        directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
+        directory = os.path.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
     return Precompute(
         factory, directory, flag_values.workers, flag_values.block_size, flag_values.allow_failures,
         tuple(flag_values.runner_options),

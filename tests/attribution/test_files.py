@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import attribution
 from attribution import files
 from attribution.errors import BadInput
 from attribution.files import (
@@ -231,10 +232,11 @@ def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
 
 def test_what_must_be_a_path_is_no_address():
     """Else a folder called gs: would be made."""
-    with pytest.raises(BadInput, match="--save_maps='gs://bucket/maps' is not a path; name a directory"):
-        check_directory("save_maps", "gs://bucket/maps")
-    with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is not a path; name a file"):
-        check_file("output", "gs://bucket/a.json", [".json"])
+    for check, path in ((check_directory, "gs://bucket/maps"), (check_file, "gs://bucket/a.json")):
+        with pytest.raises(BadInput, match=f"--flag='{path}' is an address, not a path; mount it"):
+            check("flag", path)
+    with pytest.raises(BadInput, match="^'gs://bucket/model' is an address"):
+        attribution.load_model("gs://bucket/model")
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "temporary"])

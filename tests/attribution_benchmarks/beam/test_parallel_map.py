@@ -185,7 +185,7 @@ def test_a_worker_that_sees_another_directory_makes_nothing(cubes, tmp_path, mon
 
 @pytest.mark.parametrize("arguments, said", [
     ([*BEAM, "--jobs=2"], "--jobs: only with --runner=local; use --workers with --runner=beam"),
-    ([*BEAM, "--data_dir=gs://bucket/data"], "gs://bucket/data is not a directory"),
+    ([*BEAM, "--data_dir=gs://bucket/data"], "--data_dir='gs://bucket/data' is an address, not a path"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(run, tmp_path, arguments, said):
     code, out, error = run("data", *arguments)
