@@ -12,8 +12,6 @@ arrays. Of a model with one vector, a .csv file holds exactly its features, in o
 for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
 in their name.
 
-Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
-
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
 the exit code is 2 if none is left. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the
@@ -57,7 +55,6 @@ from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,
     RESIZE_MODES,
-    check_files,
     find_files,
     preprocessing_named,
     read_class_names,
@@ -157,7 +154,12 @@ def main(flag_values: flags.FlagValues) -> None:
         _check_output("maps", flag_values.maps, (".npz",))
     methods = cli.with_flags(with_parameters(_named(flag_values)), flag_values)
     table = table_of(flag_values.image)
-    names = _checked_files(flag_values, table)
+    written = pathlib.Path(flag_values.output).resolve()
+    if not table and flag_values.image:
+        find_files(flag_values.image, flag_values.limit, written)
+    if flag_values.preprocessing:
+        preprocessing_named(flag_values.preprocessing)
+    names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     classes = _classes(flag_values.target, names)
     model = load_flagged_model(flag_values)
     read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
@@ -170,23 +172,13 @@ def main(flag_values: flags.FlagValues) -> None:
     inputs = explained_inputs(
         model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
         resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
-        without=pathlib.Path(flag_values.output).resolve(), note=_note,
+        without=written, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
 
 def _named(flag_values: flags.FlagValues) -> list[str]:
     return [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
-
-
-def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:
-    """Check, before the model is loaded, what else is named; return the names of the classes."""
-    written = pathlib.Path(flag_values.output).resolve()
-    if files := [table] if table else flag_values.image and find_files(flag_values.image, flag_values.limit, written):
-        check_files(files)
-    if flag_values.preprocessing:
-        preprocessing_named(flag_values.preprocessing)
-    return read_class_names(flag_values.class_names) if flag_values.class_names else None
 
 
 def _explain(

@@ -235,7 +235,7 @@ def test_what_must_be_a_path_is_no_address():
     for check, path in ((check_directory, "gs://bucket/maps"), (check_file, "gs://bucket/a.json")):
         with pytest.raises(BadInput, match=f"--flag='{path}' is an address, not a path; mount it"):
             check("flag", path)
-    with pytest.raises(BadInput, match="^'gs://bucket/model' is an address"):
+    with pytest.raises(BadInput, match=r"^'gs://bucket/model' is an address"):
         attribution.load_model("gs://bucket/model")
 
 
