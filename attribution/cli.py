@@ -18,9 +18,8 @@ import re
 import signal
 import sys
 import textwrap
-import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -36,7 +35,6 @@ from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 _WITH_ADDRESSES = ("server", "runner_options")
 _HELP_WIDTH = 100  # characters
-_RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
 _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
@@ -115,17 +113,13 @@ def execute(
         print(help_text(flag_values, description, main.__module__))
         return 0
     flag_values.unparse_flags()
-    with _interruptions() as interrupted:
-        try:
-            _parse_and_call(main, flag_values, argv)
-        except KeyboardInterrupt:
-            return _report("interrupted", 130)
-        except BaseException as error:
-            if not interrupted:
-                return _handle(error)
-        # An interruption can be lost: Python ignores exceptions in ``__del__`` and in callbacks of C code, and C++
-        # libraries replace them.
-        return _report("interrupted", 130) if interrupted else 0
+    try:
+        _parse_and_call(main, flag_values, argv)
+    except KeyboardInterrupt:
+        return _report("interrupted", 130)
+    except BaseException as error:
+        return _handle(error)
+    return 0
 
 
 def help_text(flag_values: flags.FlagValues, description: str, module: str) -> str:
@@ -273,43 +267,6 @@ def _report(line: str, code: int) -> int:
             bar.close()
     print(line, file=sys.stderr)
     return code
-
-
-@contextlib.contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """Yield a list that is not empty after an interruption by the keyboard.
-
-    Python ignores a ``KeyboardInterrupt`` raised in ``__del__`` or in a callback of C code. It is then sent again a
-    moment later.
-    """
-    # Only with Python's own handler: a shell starts background jobs with interruptions ignored.
-    if threading.current_thread() is not threading.main_thread() or (
-        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        yield []
-        return
-    interrupted: list[int] = []
-    report = sys.unraisablehook
-
-    def note(number: int, frame: object) -> None:
-        interrupted.append(number)
-        raise KeyboardInterrupt
-
-    def send_again(ignored: Any) -> None:
-        if issubclass(ignored.exc_type, KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, _RESEND_AFTER)
-        else:
-            report(ignored)
-
-    sys.unraisablehook = send_again
-    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGALRM)}
-    try:
-        yield interrupted
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        sys.unraisablehook = report
 
 
 def _register_fallback() -> str:

@@ -16,7 +16,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
@@ -30,7 +29,6 @@ except ImportError:  # Windows: stale paths are not recognized and stay
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 LOCK = ".lock"  # file in a locked directory; removed afterwards
 UNFINISHED = ".unfinished"
-_LONGEST_NAME = 255  # bytes
 _TENSORFLOW_ERRORS = (
     "FailedPreconditionError", "ResourceExhaustedError", "PermissionDeniedError", "UnknownError", "NotFoundError",
     "UnavailableError", "UnimplementedError", "DataLossError", "InternalError",
@@ -171,8 +169,6 @@ def _exists(flag: str, path: pathlib.Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        if len(os.fsencode(path.name)) > _LONGEST_NAME:  # reported by the file system only in an existing directory
-            raise BadInput(f"--{flag}={str(path)!r} cannot be used: File name too long; name another place") from None
         return False
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
@@ -382,38 +378,6 @@ def remove_stale(directory: str | os.PathLike[str], recursive: bool = True, pref
             if descriptor is not None:
                 _remove(path)
                 os.close(descriptor)
-
-
-def temporary_directory(name: str) -> tempfile.TemporaryDirectory[str]:
-    """Create a directory in the system's temporary folder that is removed with the returned object.
-
-    Directories of the same ``name`` that killed processes left are removed first.
-
-    Parameters
-    ----------
-    name
-        What it contains, as a part of its name.
-
-    Returns
-    -------
-    tempfile.TemporaryDirectory
-        Its ``name`` is the path.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be created.
-    """
-    parent, prefix = tempfile.gettempdir(), f"attribution_benchmarks_{name}_"
-    remove_stale(parent, recursive=False, prefix=prefix)
-    while True:
-        with writing(os.path.join(parent, prefix)):
-            directory = tempfile.TemporaryDirectory(prefix=prefix, suffix=UNFINISHED)
-        descriptor = _lock(pathlib.Path(directory.name))
-        if descriptor is not None:
-            weakref.finalize(directory, os.close, descriptor)
-        if os.path.exists(directory.name):
-            return directory
 
 
 def _prefix(path: pathlib.Path) -> str:

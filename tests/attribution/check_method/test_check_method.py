@@ -201,14 +201,6 @@ def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, ca
     assert run("own.py:nobody")[0] == 2
 
 
-def test_random_numbers_of_a_specimen_are_its_own():
-    """Checks must not depend on what was drawn before them."""
-    np.random.default_rng(0)
-    state = np.random.get_state()[1].tolist()  # noqa: NPY002
-    attribution.check_method("gradient", show=False)
-    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
-
-
 @pytest.mark.parametrize("wrong", ["file.py:no_such_method", "no_such_method"])
 def test_all_names_are_checked_before_the_model_is_loaded(wrong, monkeypatch, capsys, tmp_path):
     (tmp_path / "file.py").write_text("def method(queries):\n    return queries.inputs\n")
