@@ -59,7 +59,6 @@ BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tes
 DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 KERAS_2 = ["tf_keras>=2.20,<2.22"]  # reads files of Keras 2 exactly; also for the tests, which write such files
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
-QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 VERSION = re.search(r'^__version__ = "(.+?)"', (TOP / "attribution/__init__.py").read_text("utf-8"), re.MULTILINE)[1]
@@ -128,7 +127,6 @@ def set_up_code() -> None:
             "filelock>=3.32,<4",
             "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
             "jinja2>=3.1,<4",
-            "joblib>=1.3,<2",  # hashes the values that a method holds
             "keras>=3.12,<4",
             "matplotlib>=3.8,<4",
             "mnist1d>=0.0.2,<0.1",
@@ -176,7 +174,6 @@ def set_up_code() -> None:
             "dask": DASK,
             "third-party": THIRD_PARTY,
             "docs": DOCS,
-            "quantus": QUANTUS,
             "render": RENDER,
             "superpixels": SUPERPIXELS,
             "serving": SERVING,

@@ -37,7 +37,7 @@ def test_a_second_run_forgets_the_flags_of_the_first():
 
 @pytest.mark.parametrize(
     "argument",
-    ["--num_imgs=some", "--seed=-1", "--no_such_flag=1", "leftover"],
+    ["--num_imgs=some", "--seed=-1", "--no_such_flag=1", "leftover", "--output=gs://bucket/table.json"],
 )
 def test_bad_flags_are_one_line_and_exit_code_2(argument, capsys):
     assert command()(argument) == 2
