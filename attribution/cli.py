@@ -41,7 +41,6 @@ _FILE_SYSTEM_ERRNOS = {
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EBADF,
 }  # fmt: skip
 _BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
-_CLOSED = "error: standard output was closed, perhaps by a method; it must stay open"
 _REMEDY = "make room, or name a place that can be used"
 
 
@@ -80,8 +79,6 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
 
 def _flushed(code: int) -> int:
     """Flush standard output; return the exit code, or 2 if that fails."""
-    if sys.stdout.closed:
-        return code or _report(_CLOSED, 2)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -163,7 +160,6 @@ def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
     _check_backend()
-    _check_working_directory()
     try:
         rest = flag_values(_with_runner_options(flag_values, argv))[1:]
     except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
@@ -182,8 +178,6 @@ def _handle(error: BaseException) -> int:
     """Print the line of an error that the user can fix and return exit code 2; raise any other error again."""
     if isinstance(error, (BadInput, flags.Error)):
         return _report(f"error: {printable(' '.join(str(error).split()))}", 2)
-    if getattr(sys.stdout, "closed", False):
-        return _report(_CLOSED, 2)
     if isinstance(error, OSError) and error.errno in _FILE_SYSTEM_ERRNOS:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _report(f"error: {printable(where + reason(error))}; {_REMEDY}", 2)
@@ -204,13 +198,6 @@ def _check_backend() -> None:
     if backend and (backend not in _BACKENDS or importlib.util.find_spec(backend) is None):
         installed = [name for name in _BACKENDS if importlib.util.find_spec(name)]
         raise BadInput(f"KERAS_BACKEND={backend} cannot be used here; choose of {listed(installed)}")
-
-
-def _check_working_directory() -> None:
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise BadInput(f"the working directory cannot be used ({reason(error)}); change to another") from error
 
 
 def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:

@@ -495,7 +495,8 @@ def _draw_vectors(
     figure, axes = _figure(len(inputs), len(flat), 3.6, 0.75 + 0.17 * min(count, _MOST_BARS))
     names = feature_names or [str(number) for number in range(count)]
     for row, vector in enumerate(inputs):
-        labels = [_wrapped(f"{name} = {_value(value)}", 32) for name, value in zip(names, vector, strict=True)]
+        values = [short_number(float(each), 3) if isinstance(each, np.floating) else str(each) for each in vector]
+        labels = [_wrapped(f"{name} = {value}", 32) for name, value in zip(names, values, strict=True)]
         for column, (name, found) in enumerate(flat.items()):
             if found.ndim == 3:
                 _draw_alone(figure, axes[row, column], found[row], limits[name][row])
@@ -515,10 +516,6 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
         axis.set_yticks(places, labels)
     axis.locator_params(axis="x", nbins=5)
     axis.tick_params(labelsize=7)
-
-
-def _value(value: Any) -> str:
-    return short_number(float(value), 3) if isinstance(value, np.floating) else str(value)
 
 
 def ends(low: float, high: float) -> str:

@@ -303,21 +303,7 @@ def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int 
         return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
     if (surplus := len(columns) - (shape[0] or 0)) < 0:
         return f"{count}, the model takes {shape[0]}: one for each feature, in order"
-    return f"{count}, the model takes {shape[0]}: remove {_surplus(columns, surplus)}"
-
-
-def _surplus(columns: Mapping[str, Sequence[str]], count: int) -> str:
-    """Return the columns of text if they are as many; else the number of those to remove, and all names."""
-    text = [name for name, cells in columns.items() if not all(map(_is_number, cells))]
-    return listed(text) if len(text) == count else f"{count}, such as a label; the columns are {listed(columns)}"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return f"{count}, the model takes {shape[0]}: remove {surplus}, such as a label; the columns are {listed(columns)}"
 
 
 def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:

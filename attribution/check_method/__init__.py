@@ -7,6 +7,7 @@ the contract.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -227,14 +228,11 @@ class _Trial:
         self.total = len(specimen.model.feed(specimen.inputs)[specimen.explain_input])
         self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
         self.largest_batch = specimen.model.batch_size(8)
-        self._first: np.ndarray | None = None
 
-    @property
+    @functools.cached_property
     def maps(self) -> np.ndarray:
         """Maps of the inputs in order, in passes of eight."""
-        if self._first is None:
-            self._first = self.run()
-        return self._first
+        return self.run()
 
     def run(
         self, batch_size: int | None = None, order: Sequence[int] | np.ndarray | None = None, seed: int = 0

@@ -197,7 +197,6 @@ def test_any_array_of_a_file_is_rows_of_inputs_or_refused(stored, shape, tmp_pat
 @pytest.mark.parametrize(
     ("text", "shape", "message"),
     [
-        ("a,b,kind\n1,2,cat\n", (2,), "has 3 columns, the model takes 2: remove 'kind'"),
         ("a,b,y\n1,2,0\n", (2,), "has 3 columns, the model takes 2: remove 1, such as a label; the columns are 'a', "),
         ("a\n1\n", (2,), "has 1 column, the model takes 2: one for each feature"),
         ("a,b\n1,2\n", (2, 2, 3), "has 2 columns, the model takes inputs of shape (2, 2, 3); give images"),

@@ -152,20 +152,6 @@ def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
     assert done.stderr.startswith("error: cannot write to standard output: No space left on device")
 
 
-def test_a_deleted_working_directory_is_one_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    try:
-        code = command(lambda values: pytest.fail("it ran"))()
-    finally:
-        os.chdir(tmp_path)
-    assert code == 2
-    assert capsys.readouterr().err == (
-        "error: the working directory cannot be used (No such file or directory); change to another\n"
-    )
-
-
 def test_a_backend_that_keras_does_not_have_is_one_line(monkeypatch, capsys):
     monkeypatch.setenv("KERAS_BACKEND", "theano")
     assert command(lambda values: pytest.fail("it ran"))() == 2
