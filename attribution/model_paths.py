@@ -11,7 +11,7 @@ import numpy as np
 
 from attribution import keras_models
 from attribution.errors import BadInput, shortened
-from attribution.files import reason, similar_paths
+from attribution.files import reason, refuse_address, similar_paths
 
 
 def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -30,6 +30,7 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise BadInput(f"the path of a SavedModel must be text, not {path!r}")
+    refuse_address(path)
     directory = pathlib.Path(path)
     if keras_models.is_keras_file(directory):
         return keras_models.converted(directory)

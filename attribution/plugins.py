@@ -10,11 +10,10 @@ import importlib.util
 import os
 import pathlib
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from attribution.errors import BadInput, described, did_you_mean
 from attribution.files import is_special, similar_paths
@@ -73,24 +72,20 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     place, _, attribute = name.rpartition(":")
     if not place or not attribute.isidentifier():
         raise BadInput(f"{what} has '{name}'; your own is written file.py:NAME or module:NAME")
-    module = _custom_module(place, f"{what}={name}")
+    path = pathlib.Path(place)
+    if place.endswith(".py") and not path.is_file():
+        raise BadInput(f"{what}={name}: there is no file {path}{similar_paths(path)}")
+    try:
+        module = _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise BadInput(f"{what}={name}: cannot import '{place}' ({described(error)})") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, kind):
         near = did_you_mean(attribute, vars(module))
         raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'{near}")
     return found
-
-
-def _custom_module(place: str, what: str) -> ModuleType:
-    path = pathlib.Path(place)
-    if place.endswith(".py") and not path.is_file():
-        raise BadInput(f"{what}: there is no file {path}{similar_paths(path)}")
-    try:
-        return _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise BadInput(f"{what}: cannot import '{place}' ({described(error)})") from error
 
 
 def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
@@ -175,27 +170,16 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 
 @contextlib.contextmanager
 def user_code() -> Iterator[None]:
-    """Run a user's code: restore the working directory and ``sys.stdout``, and turn ``os._exit`` into ``SystemExit``.
-
-    Relative paths of outputs stay valid. ``os._exit`` would end a command with the code 0 and without its files. In
-    other threads and processes, such as the workers of ``multiprocessing``, it stays as it is.
-    """
-    end, here, output = os._exit, (os.getpid(), threading.get_ident()), sys.stdout
-
-    def end_elsewhere(status: int) -> NoReturn:
-        if (os.getpid(), threading.get_ident()) == here:
-            raise SystemExit(f"os._exit({status}) was called")
-        end(status)
-
+    """Run a user's code; restore the working directory, so that paths of outputs stay valid, and ``sys.stdout``."""
+    output = sys.stdout
     try:
         before = os.open(".", os.O_RDONLY)
     except OSError:  # deleted or not readable
         before = None
-    os._exit = end_elsewhere
     try:
         yield
     finally:
-        os._exit, sys.stdout = end, output
+        sys.stdout = output
         if before is not None:
             os.fchdir(before)
             os.close(before)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import attribution
 from attribution import METHODS
 from attribution.errors import BadInput, MissedSum
+from attribution.files import origin
 from attribution.methods.method import ARRAYS
-from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
 from attribution_benchmarks.choosing.choice import Choice

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.files import cache_directory, check_directory, is_remote
-from attribution.remote_files import origin
+from attribution.files import cache_directory, check_directory
 from attribution_benchmarks.beam.precompute import Precompute
-from attribution_benchmarks.beam.work import WorkFactory, import_beam, join
+from attribution_benchmarks.beam.work import WorkFactory, import_beam
 
 _PRECOMPUTED = ("precomputed_maps", "server")  # flags of commands that load no model
 _HOW_RUN = ("workers", "block_size", "blocks_dir", "allow_failures", "runner_options")
@@ -32,7 +33,7 @@ def define_precompute_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_string(
         "blocks_dir", "",
-        "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, hdfs://; "
+        "directory of the blocks' results, which all workers must reach; "
         "below --scores_dir or the cache if empty", flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
@@ -61,8 +62,7 @@ def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
     from attribution_benchmarks.beam import pipeline
 
     pipeline.pipeline_of(flag_values.runner_options)
-    if not is_remote(flag_values.blocks_dir):
-        check_directory("blocks_dir", flag_values.blocks_dir)
+    check_directory("blocks_dir", flag_values.blocks_dir)
     return True
 
 
@@ -73,7 +73,7 @@ def precompute_from_flags(flag_values: flags.FlagValues, factory: WorkFactory, s
     """
     directory = flag_values.blocks_dir
     if not directory:
-        directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
+        directory = os.path.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
     return Precompute(
         factory, directory, flag_values.workers, flag_values.block_size, flag_values.allow_failures,
         tuple(flag_values.runner_options),

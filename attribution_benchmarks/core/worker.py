@@ -10,7 +10,6 @@ from typing import Any
 
 from attribution.files import CACHE_VARIABLE
 from attribution.model.op_allowlist import TRUST_VARIABLE
-from attribution.remote_files import staged_inputs, with_addresses
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
@@ -31,9 +30,14 @@ class EvaluationFactory:
     @classmethod
     def of(cls, run: Run) -> EvaluationFactory:
         """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
-        values = tuple((name, _with_addresses(value)) for name, value in vars(run.settings).items())
         environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
-        return cls(run.place or run.benchmark.name, values, run.names, run.metric_places, environment)
+        return cls(
+            run.place or run.benchmark.name,
+            tuple(vars(run.settings).items()),
+            run.names,
+            run.metric_places,
+            environment,
+        )
 
     @property
     def name(self) -> str:
@@ -43,13 +47,7 @@ class EvaluationFactory:
     def __call__(self) -> Callable[[str], Work]:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
         os.environ.update(self.environment)
-        benchmark, values = benchmark_named(self.place), dict(self.values)
-        settings = benchmark.settings(**values | staged_inputs(values))
+        benchmark = benchmark_named(self.place)
+        settings = benchmark.settings(**dict(self.values))
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
         return functools.cache(load(run).sharded_run)
-
-
-def _with_addresses(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(map(with_addresses, value))
-    return with_addresses(value) if isinstance(value, str) else value

@@ -156,13 +156,6 @@ def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone
     assert contents_of(store) == alone[1]
 
 
-def test_blocks_on_a_store_of_objects(run, alone, contents_of, tmp_path, object_store):
-    store = tmp_path / "store"
-    assert run(*BEAM, f"--scores_dir={store}", "--blocks_dir=toy://bucket/blocks")[:2] == (0, alone[0])
-    assert contents_of(store) == alone[1]
-    assert len([path for path in object_store.objects if path.endswith(".jsonl")]) == 5 + 1  # and the plan
-
-
 @pytest.mark.parametrize("arguments, said", [
     (["--workers=2"], "--workers: only with --runner=beam"),
     (["--", "--runner=FlinkRunner"], "options after --: only with --runner=beam"),
