@@ -11,7 +11,9 @@ PyTorch, with the same weights. Entries of a library that is not installed are b
     .venv-performance/bin/pip install -e '.[third-party]' torch==2.13.0 captum==0.9.0
     .venv-performance/bin/pip install --no-deps zennit==0.5.1  # it needs torchvision for a part that is not used
 
-Rows of docs/performance.csv that a run does not measure keep their values. Cost: 15 CPU minutes.
+Rows of docs/performance.csv that a run does not measure keep their values.
+
+Cost: 15 CPU minutes.
 """
 
 from __future__ import annotations
