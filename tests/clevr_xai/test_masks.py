@@ -27,6 +27,11 @@ def test_the_object_of_a_simple_question(ground_truth):
     assert query("all_objects", SIMPLE) == {0, 1, 2}
 
 
+def test_the_single_object_is_what_the_last_filter_leaves():
+    program = [*SIMPLE[:1], node("filter_size", [1, 2], 0), node("filter_color", [1], 1), node("unique", 1, 2)]
+    assert query("single_object", program) == query("unique", program) == {1}
+
+
 def comparison(first, second):
     return [
         node("scene", [0, 1, 2]),

@@ -127,6 +127,14 @@ def test_similarity_in_closed_form():
     assert sanity.complexity(np.zeros((1, 16))) == 0
 
 
+def test_entropy_that_grows_from_one_to_two_has_doubled(monkeypatch):
+    entropies = iter([np.ones(1), np.full(1, 2.0)])
+    maps = np.ones((1, 4, 4))
+    monkeypatch.setattr(sanity, "_cascade", lambda *_: [maps])
+    monkeypatch.setattr(sanity, "complexity", lambda maps: next(entropies))
+    assert METRIC_REGISTRY["emprt"].measure.function(maps, Batch(maps[..., None], ["0"]), None) == 1
+
+
 def test_saved_maps_cannot_be_made_again(tmp_path):
     with pytest.raises(BadInput, match="--precomputed_maps computes no maps"):
         SavedMaps({"mine": tmp_path}).explain_function(MapSource("mine"))

@@ -166,6 +166,10 @@ def test_bootstrap_means_vary_as_the_means_do():
     # Drawing K networks understates their variance by (K - 1) / K.
     assert drawn.std(axis=0) == pytest.approx(means(values).error, rel=0.15)
     assert (drawn == statistics.bootstrap_means(values, draws=4000, seed=3)).all()
+    for networks in (2, 3):  # three are drawn, two are not
+        assert (statistics.bootstrap_means(np.tile(np.arange(networks), (5, 1))[..., None]).std() > 0) == (
+            networks == 3
+        )
     one_network = statistics.bootstrap_means(values[:, 0], draws=4000)
     assert one_network.std(axis=0) == pytest.approx(values[:, 0].std(axis=0) / np.sqrt(90), rel=0.06)
 
