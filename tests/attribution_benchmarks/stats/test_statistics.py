@@ -41,6 +41,11 @@ def test_skewed_mean_reaches_further_where_the_tail_is_and_turns_with_its_sign()
     assert (left.low, left.high) == pytest.approx((-right.high, -right.low), rel=1e-12)
 
 
+def test_a_single_value_that_is_not_0_has_about_two_degrees_of_freedom():
+    """Twice the count, by the kurtosis of 48 less one."""
+    assert means(np.eye(50)[:, :1]).freedom[0] == pytest.approx(2.127, abs=1e-3)
+
+
 def test_hall_transformation_and_its_inverse():
     values = np.random.default_rng(4).exponential(size=(30, 1))
     found = means(values)
