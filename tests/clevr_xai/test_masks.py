@@ -32,6 +32,18 @@ def test_the_single_object_is_what_the_last_filter_leaves():
     assert query("single_object", program) == query("unique", program) == {1}
 
 
+def test_an_empty_branch_is_followed_through_nodes_of_one_input_alone():
+    program = [
+        node("scene", [0, 1, 2]),
+        *(node("filter_color", [], 0) for _ in range(2)),
+        node("intersect", [], 1, 2),
+        node("filter_size", [1, 2], 0),
+        node("filter_color", [], 4),
+        node("union", [], 3, 5),
+    ]
+    assert query("unique_firstnonempty", program) == {1, 2}
+
+
 def comparison(first, second):
     return [
         node("scene", [0, 1, 2]),
