@@ -96,3 +96,12 @@ def test_moments_count_each_input_by_itself(rows):
     expected = np.ones((3, 2))
     expected[rows] = 2
     np.testing.assert_array_equal(moments.mean, expected)
+
+
+def test_rows_of_a_pass_are_those_of_its_inputs_or_refused():
+    values = np.arange(2)
+    assert batching.real_rows(values, 2, 1, "scores").tolist() == [0]
+    assert batching.real_rows(values[:1], 1, 1, "scores", size=1).tolist() == [0]
+    for given, fed, size in ((values, 3, None), (values, 2, 2), (values[0], 2, None)):  # of two, the length by chance
+        with pytest.raises(batching.FoldedBatch, match="its first axis does not count the inputs"):
+            batching.real_rows(given, fed, fed, "scores", size)
