@@ -35,11 +35,12 @@ def test_the_single_object_is_what_the_last_filter_leaves():
 def test_an_empty_branch_is_followed_through_nodes_of_one_input_alone():
     program = [
         node("scene", [0, 1, 2]),
-        *(node("filter_color", [], 0) for _ in range(2)),
-        node("intersect", [], 1, 2),
+        node("filter_size", [0], 0),
+        *(node("filter_color", [], 1) for _ in range(2)),
+        node("intersect", [], 2, 3),
         node("filter_size", [1, 2], 0),
-        node("filter_color", [], 4),
-        node("union", [], 3, 5),
+        node("filter_color", [], 5),
+        node("union", [], 4, 6),
     ]
     assert query("unique_firstnonempty", program) == {1, 2}
 

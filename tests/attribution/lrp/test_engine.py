@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.lrp._rules import divide
+from attribution.lrp._rules import divide, parts
 from attribution.lrp.composite import SUM_CHOICES, Composite, Rule
 
 GENERATOR = np.random.default_rng(11)
@@ -323,6 +323,11 @@ def test_a_masked_value_without_relevance_is_no_measure_of_the_relative_stabilis
         tf.constant([[1.0, 0.0]]), tf.constant([[1.0, -1e9]]), Rule("epsilon", epsilon=0.1, stabiliser="relative")
     )
     np.testing.assert_allclose(found, [[1 / 1.1, 0]], rtol=1e-6)
+
+
+def test_an_output_of_zero_has_neither_summand_of_gamma():
+    rule, one = Rule("gamma", gamma=0.25), tf.ones(1)
+    assert [part.share(one, one, rule, tf.zeros(1)).numpy().tolist() for part in parts(rule)] == [[0], [0]]
 
 
 WAYS_TO_ADD_A_BIAS = {
