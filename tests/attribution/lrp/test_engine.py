@@ -330,6 +330,20 @@ def test_an_output_of_zero_has_neither_summand_of_gamma():
     assert [part.share(one, one, rule, tf.zeros(1)).numpy().tolist() for part in parts(rule)] == [[0], [0]]
 
 
+def test_activations_that_were_shifted_may_be_negative(from_function):
+    """A difference from a constant and a sum with its opposite are the same to a rule that looks at signs."""
+    w, v, c = (
+        np.random.default_rng(n).normal(size=size).astype(np.float32) for n, size in enumerate([(4, 6), (6, 3), 6])
+    )
+    x = np.random.default_rng(9).normal(size=(3, 4)).astype(np.float32)
+    models = (
+        from_function(lambda x, shifted=shifted: shifted(tf.nn.relu(x @ w)) @ v, 4)
+        for shifted in (lambda y: y - abs(c), lambda y: y + -abs(c))
+    )
+    maps = [attribution.explain("lrp_alpha1beta0", model, x, 1) for model in models]
+    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-5, atol=1e-6)
+
+
 WAYS_TO_ADD_A_BIAS = {
     "in two steps": lambda x, w, b, c: tf.matmul(x, w) + (b - c) + c,
     "of two products": lambda x, w, b, c: (tf.matmul(x[:, :2], w[:2]) + (b + c)) + (tf.matmul(x[:, 2:], w[2:]) - c),
