@@ -145,6 +145,17 @@ def test_networks_live(name, tmp_path):
         assert 0.05 < on < 0.95, node
 
 
+@pytest.mark.parametrize(
+    "name", ["inverted_residual", "dense_block", "u_net_nearest", "channels_first", "tensorflow_1"]
+)
+def test_folding_keeps_a_familys_own_scores(name, tmp_path):
+    FAMILIES[name].write(tmp_path / "model")
+    x, model = FAMILIES[name].inputs(4), attribution.load_model(tmp_path / "model")
+    own = next(iter(tf.saved_model.load(tmp_path / "model").signatures.values()))
+    (expected,) = own(**{next(iter(own.structured_input_signature[1])): tf.constant(x)}).values()
+    np.testing.assert_allclose(model.scores(x), expected, rtol=1e-5, atol=5e-6)
+
+
 def test_every_family_of_keras_applications_is_there():
     assert len(GROUPS["keras.applications"]) == 13
     assert len(FAMILIES) == sum(map(len, GROUPS.values()))  # no name twice

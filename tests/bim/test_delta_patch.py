@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from attribution import cli
 from attribution.errors import BadInput
@@ -73,11 +74,29 @@ def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypa
     calls = iter([False, False, True])
     monkeypatch.setattr(Fickle, "changed", property(lambda self: next(calls)), raising=False)
     monkeypatch.setattr(delta_patch, "input_side", lambda model: 128)
-    monkeypatch.setattr(delta_patch, "optimise", lambda model, scenes, pasted, *_: pasted)
+    monkeypatch.setattr(delta_patch, "optimise", lambda model, scenes, pasted, masks, *_: np.where(
+        masks[..., None], np.where(scenes > 127, scenes - 7, scenes + 7), scenes
+    ).astype(np.uint8))  # fmt: skip
     record = delta_patch.construct(data_dir, model)
-    assert record.accepted == [True, False]
+    assert record.accepted == [True, False] and record.change == pytest.approx([7, 7])
     assert dataset.load_set(data_dir, "bamboo_forest_patch").names == ("dog-bamboo_forest-0900.png",)
     assert "1 of 2 keep the class" in record.summary()
+
+
+def test_where_logits_have_no_slope_a_patch_moves_away_from_the_scene(monkeypatch):
+    """The logits come nearer to the scene's with the distance, and only that of pixels has a gradient."""
+    scenes, masks = np.full((1, 8, 8, 3), 100, np.uint8), np.arange(64).reshape(1, 8, 8) < 32
+    pasted = np.where(masks[..., None], np.uint8(110), scenes)
+    empty = classifiers.network_inputs(scenes, 8)
+
+    def logits(inputs):
+        away = tf.reduce_mean(tf.abs(inputs - empty), axis=(1, 2, 3))
+        return tf.stop_gradient(away * tf.exp(-away))[:, None]
+
+    monkeypatch.setattr(delta_patch, "logit_function", lambda *_: logits)
+    monkeypatch.setattr(delta_patch, "check_gives_logits", lambda *_: None)
+    found = delta_patch.optimise(None, scenes, pasted, masks, steps=5)
+    assert (found[masks] > 110).all() and (found[~masks] == 100).all()
 
 
 def test_no_record_is_none_and_no_sets_are_named(tmp_path):
@@ -88,8 +107,6 @@ def test_no_record_is_none_and_no_sets_are_named(tmp_path):
 
 def test_patches_of_the_authors_files(copy_sets, upstream_models, tmp_path, capsys):
     """Files of TensorFlow 1 without a signature: the distances are those of their own tensors in a session."""
-    import tensorflow as tf
-
     path = os.path.join(upstream_models, "scene_only")
 
     def run(data_dir, *more):

@@ -27,6 +27,24 @@ def test_the_object_of_a_simple_question(ground_truth):
     assert query("all_objects", SIMPLE) == {0, 1, 2}
 
 
+def test_the_single_object_is_what_the_last_filter_leaves():
+    program = [*SIMPLE[:1], node("filter_size", [1, 2], 0), node("filter_color", [1], 1), node("unique", 1, 2)]
+    assert query("single_object", program) == query("unique", program) == {1}
+
+
+def test_an_empty_branch_is_followed_through_nodes_of_one_input_alone():
+    program = [
+        node("scene", [0, 1, 2]),
+        node("filter_size", [0], 0),
+        *(node("filter_color", [], 1) for _ in range(2)),
+        node("intersect", [], 2, 3),
+        node("filter_size", [1, 2], 0),
+        node("filter_color", [], 5),
+        node("union", [], 4, 6),
+    ]
+    assert query("unique_firstnonempty", program) == {1, 2}
+
+
 def comparison(first, second):
     return [
         node("scene", [0, 1, 2]),

@@ -1,6 +1,7 @@
 """A run: its numbers are those of single maps, right answers alone cost passes, and stored scores cost none."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods
 from clevr_xai.answering import Questions, collect, draw_rows, sharded_run
 from clevr_xai.dataset import Dataset
+from clevr_xai.evaluation import ClevrXaiEvaluation
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS, pool
+from clevr_xai.settings import Settings
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions
@@ -283,3 +286,11 @@ def test_rows_are_drawn_so_that_fewer_are_a_part_of_more():
     assert not np.array_equal(some, draw_rows(1000, 50, 4))
     np.testing.assert_array_equal(draw_rows(5, "all", 0), range(5))
     np.testing.assert_array_equal(draw_rows(5, 9, 0), range(5))
+
+
+def test_the_number_that_is_right_is_that_of_all_batches_and_a_subset_need_not_begin_at_0(network, data):
+    run = types.SimpleNamespace(settings=Settings(questions="simple", batch_size=5))
+    whole = ClevrXaiEvaluation(run, {"a": network.model}, Questions(data, np.arange(12), network))
+    assert f"{RIGHT} of 12 simple questions right" in whole.describe_models()[0]
+    some = ClevrXaiEvaluation(run, {}, Questions(data, [7, 3, 5], network)).without({"simple": [5]})
+    assert some.questions.rows.tolist() == [3, 7]

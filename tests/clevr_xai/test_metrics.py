@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, MapSource
+from clevr_xai import metrics
 from clevr_xai.metrics import (
     ACCURACIES,
     HEADING,
@@ -46,6 +47,12 @@ def test_without_ties_it_is_a_sort(size):
     pooled, mask = drawn(130, size)  # more than a block, at every size of mask
     expected = [by_sorting(row, inside) for row, inside in zip(pooled, mask, strict=True)]
     np.testing.assert_array_equal(relevance_rank_accuracy(pooled, mask), expected)
+
+
+def test_where_the_highest_pixels_are_those_that_are_sampled_it_is_a_sort():
+    values = np.arange(128.0 * 128) + 128**2 * (np.arange(128 * 128) % metrics._SAMPLED == 0)
+    mask = np.arange(128 * 128).reshape(1, 128, 128) < 1000
+    assert relevance_rank_accuracy(values.reshape(mask.shape), mask) == by_sorting(values, mask)
 
 
 def test_equal_to_quantus_without_ties():

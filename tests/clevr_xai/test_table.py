@@ -73,6 +73,8 @@ def test_who_belongs_to_which_subset(measured):
     assert everyone.tolist() == [False] + [True] * 9 + [False] * 2
     confident = subset_members(measured, "confident", "single_object", 0.99999, 1000)
     assert (confident == everyone & (measured.confidence > 0.99999)).all() and 0 < confident.sum() < 9
+    at = subset_members(measured, "confident", "single_object", measured.confidence[3], 1000)
+    assert np.flatnonzero(at).tolist() == [4, 5, 6, 7, 8, 9]  # a softmax of the bound is not above it
     large = subset_members(measured, "large_mask", "single_object", 0.99999, 1000)
     assert np.flatnonzero(large).tolist() == [7, 8, 9]  # 1,000 pixels are not more than 1,000
     assert subset_members(made_up(confidence=None), "confident", "single_object", 0.9, 1000) is None

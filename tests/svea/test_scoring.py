@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
 from svea import metrics, scoring
 from svea.metrics import METRICS
@@ -101,6 +103,13 @@ def test_batches_hold_all_signals_in_order_with_their_truth(data):
     )
     assert [name for part in parts for name in part.names] == list(map(str, range(5000)))
     assert parts[0].files[0] == "train_0000" and parts[-1].files[-1] == "test_0999"
+
+
+def test_the_first_test_signal_counts_and_the_last_of_training_does_not():
+    measure = PerSampleMetric("sum", lambda maps, batch, scores: maps.sum(axis=1))
+    batch = Batch(np.zeros((2, 3, 1)), [TRAIN_SIGNALS - 1, TRAIN_SIGNALS])
+    found = scoring.of_test_signals(measure).function(np.ones((2, 3)), batch, None)
+    np.testing.assert_array_equal(found, [[np.nan], [3]])
 
 
 @pytest.fixture

@@ -29,10 +29,12 @@ def normalizing(graph, explain_input, target):
     ]
 
 
-def check(model, feed, remaining, explain_input=None):
+def check(model, feed, own, remaining):
+    """Check the folded graph against the network's ``own`` scores: those of ``model`` are of a folded graph, too."""
     folded = fold_batch_norm.fold_batch_norm(model.graph)
-    np.testing.assert_allclose(scores_of(folded, model, feed), model.scores(feed), rtol=1e-4, atol=1e-5)
-    node, target = model.input_node(explain_input), model.logits.split(":")[0]
+    np.testing.assert_allclose(scores_of(folded, model, feed), own, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.scores(feed), own, rtol=1e-4, atol=1e-5)
+    node, target = model.input_node(), model.logits.split(":")[0]
     before, after = normalizing(model.graph, node, target), normalizing(folded, node, target)
     assert before and len(after) == remaining, (before, after)
     inputs = [model.input_node(name) for name in model.inputs]
@@ -40,18 +42,17 @@ def check(model, feed, remaining, explain_input=None):
     assert folded.above(folded.below(inputs)) == set(folded.nodes)  # what normalization was computed from is gone
 
 
-def test_after_convolutions_of_a_residual_network(models, inputs):
-    check(models["image"], inputs["image"], remaining=0)
+def test_after_convolutions_of_a_residual_network(models, live, inputs):
+    check(models["image"], inputs["image"], live["image"](inputs["image"]), remaining=0)
 
 
 def test_fused_normalization_of_tensorflow_1(tf1, inputs):
     model = attribution.load_model(tf1[0], inputs=["input_tensor:0"], output="resnet_model/final_dense:0")
-    check(model, inputs["image"], remaining=0)
+    check(model, inputs["image"], tf1[1]()(inputs["image"]), remaining=0)
 
 
-def layers_with(randomise_seed, *layers):
-    model = keras.Sequential([keras.Input((12, 12, 3)), *layers])
-    generator = np.random.default_rng(randomise_seed)
+def randomised(model):
+    generator = np.random.default_rng(3)
     for variable in model.variables:
         values = generator.normal(0, 0.4, variable.shape)
         variable.assign(np.abs(values) + 0.5 if "variance" in variable.path else values)
@@ -89,10 +90,29 @@ BN = keras.layers.BatchNormalization
          "of the last axis", "before pooling"],
 )  # fmt: skip
 def test_where_folding_is_exact_it_is_done(layers, remaining, tmp_path):
-    model = layers_with(3, *layers())
+    model = randomised(keras.Sequential([keras.Input((12, 12, 3)), *layers()]))
     model.export(tmp_path, verbose=False)
     x = np.random.default_rng(0).random((3, 12, 12, 3), dtype=np.float32)
-    check(attribution.load_model(tmp_path), x, remaining)
+    check(attribution.load_model(tmp_path), x, model(x), remaining)
+
+
+def test_two_normalizations_are_folded_into_one_layer_through_nested_concatenations(tmp_path):
+    inputs, join = keras.Input((6,)), keras.layers.Concatenate()
+    first, second = (BN()(keras.layers.Dense(4, "relu")(inputs)) for _ in range(2))
+    model = randomised(keras.Model(inputs, keras.layers.Dense(2)(join([inputs, join([inputs, first]), second]))))
+    model.export(tmp_path, verbose=False)
+    x = np.random.default_rng(0).random((3, 6), dtype=np.float32)
+    check(attribution.load_model(tmp_path), x, model(x), remaining=0)
+
+
+def test_a_difference_from_a_constant_keeps_its_sign(from_function):
+    first, second = np.random.default_rng(0).normal(size=(2, 3, 3)).astype(np.float32)
+
+    def scores(x):
+        return tf.matmul(1.0 - 2.0 * tf.nn.relu(x @ first) / np.float32([1, 2, 3]), second)
+
+    x = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    check(from_function(scores, 3), x, scores(x), remaining=0)
 
 
 def test_a_layer_with_two_uses_is_left_alone(from_function):

@@ -53,6 +53,17 @@ def test_a_fused_layer_has_the_scores_and_gradients_of_its_loop(layer, steps, tm
         np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+def test_two_different_first_states_keep_the_scores(tmp_path):
+    keras.utils.set_random_seed(1)
+    x = keras.Input((STEPS, FEATURES))
+    network = keras.Model(x, L.LSTM(UNITS)(x, initial_state=[L.Dense(UNITS)(x[:, 0]), L.Dense(UNITS)(x[:, 1])]))
+    network.export(tmp_path, verbose=False)
+    model, inputs = attribution.load_model(tmp_path), np.random.default_rng(3).normal(size=(2, STEPS, FEATURES))
+    fused, inputs = fuse_lstm.fuse_lstm(model.graph), inputs.astype(np.float32)
+    assert loops(model.graph) and not loops(fused)
+    np.testing.assert_allclose(scores_and_gradient(fused, model, inputs)[0], network(inputs), rtol=1e-4, atol=1e-6)
+
+
 class OtherGates(L.LSTMCell):
     """An LSTM whose first two gates are exchanged."""
 

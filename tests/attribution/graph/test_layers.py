@@ -255,6 +255,18 @@ def test_tokens_are_read_on_their_grid(tmp_path):
     assert maps.shape == (2, 4, 4)
 
 
+def test_windows_across_inputs_are_no_layer(tmp_path):
+    """36 positions are no whole number of windows of 8."""
+
+    def build(image):
+        x = keras.ops.reshape(L.Conv2D(8, 2, strides=2, name="last")(image), (-1, 8, 8))
+        return L.Dense(4)(L.GlobalAveragePooling2D()(keras.ops.reshape(L.Dense(8)(x), (-1, 6, 6, 8))))
+
+    image_network(build).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    assert model.layer() == model.layer("last")
+
+
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory):
     """Three convolutions as Keras names them itself, of 4, 5 and 6 channels."""

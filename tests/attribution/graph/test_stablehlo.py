@@ -405,6 +405,7 @@ def test_windows_of_tables(table, indices, numbers, sizes, result):
 LOOP = """%zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
       %end = stablehlo.constant dense<4> : tensor<i32>
+      %far = stablehlo.constant dense<99> : tensor<i32>
       %f = stablehlo.constant dense<0.0> : tensor<f32>
       %start = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4x3xf32>
       %r:3 = stablehlo.while(%i = %zero, %h = %s, %o = %start) : tensor<i32>, tensor<1x3xf32>, tensor<4x3xf32>
@@ -424,7 +425,7 @@ LOOP = """%zero = stablehlo.constant dense<0> : tensor<i32>
       return %r#1, %r#2 : tensor<1x3xf32>, tensor<4x3xf32>"""
 
 
-@pytest.mark.parametrize("place", ["i", "zero", "one"])
+@pytest.mark.parametrize("place", ["i", "zero", "one", "far"])
 def test_loops_are_unrolled_and_what_they_do_not_write_stays(place):
     kinds = compare({"x": "4x3xf32", "s": "1x3xf32"}, ["1x3xf32", "4x3xf32"], LOOP.replace("PLACE", place))
     assert kinds.count("Tanh") == 4 and "While" not in kinds and "TensorScatterUpdate" not in kinds

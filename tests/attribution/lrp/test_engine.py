@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
+from attribution.lrp._rules import divide, parts
 from attribution.lrp.composite import SUM_CHOICES, Composite, Rule
 
 GENERATOR = np.random.default_rng(11)
@@ -306,6 +307,41 @@ def test_every_layer_holds_the_same_relevance(every_layer):
     relevance = model.relevance({"x": x}, targets, "x", Composite(plus, plus, plus), layers=layers)
     for name in layers:
         np.testing.assert_allclose(relevance[name].sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("sums", SUM_CHOICES)
+def test_relevance_of_a_difference_of_two_branches_sums_to_the_score(sums, from_function):
+    w, v, last = (np.random.default_rng(seed).normal(size=(4, 4)).astype(np.float32) for seed in range(3))
+    model = from_function(lambda x: tf.nn.relu(tf.nn.relu(x @ w) - tf.nn.relu(x @ v)) @ last, 4)
+    x, rule = GENERATOR.normal(size=(5, 4)).astype(np.float32), Rule("epsilon", epsilon=0.0)
+    maps = attribution.explain(lambda queries: queries.relevance(Composite(rule, rule, rule, sums=sums)), model, x, 1)
+    np.testing.assert_allclose(maps.sum(axis=1), model.scores(x)[:, 1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_masked_value_without_relevance_is_no_measure_of_the_relative_stabiliser():
+    found = divide(
+        tf.constant([[1.0, 0.0]]), tf.constant([[1.0, -1e9]]), Rule("epsilon", epsilon=0.1, stabiliser="relative")
+    )
+    np.testing.assert_allclose(found, [[1 / 1.1, 0]], rtol=1e-6)
+
+
+def test_an_output_of_zero_has_neither_summand_of_gamma():
+    rule, one = Rule("gamma", gamma=0.25), tf.ones(1)
+    assert [part.share(one, one, rule, tf.zeros(1)).numpy().tolist() for part in parts(rule)] == [[0], [0]]
+
+
+def test_activations_that_were_shifted_may_be_negative(from_function):
+    """A difference from a constant and a sum with its opposite are the same to a rule that looks at signs."""
+    w, v, c = (
+        np.random.default_rng(n).normal(size=size).astype(np.float32) for n, size in enumerate([(4, 6), (6, 3), 6])
+    )
+    x = np.random.default_rng(9).normal(size=(3, 4)).astype(np.float32)
+    models = (
+        from_function(lambda x, shifted=shifted: shifted(tf.nn.relu(x @ w)) @ v, 4)
+        for shifted in (lambda y: y - abs(c), lambda y: y + -abs(c))
+    )
+    maps = [attribution.explain("lrp_alpha1beta0", model, x, 1) for model in models]
+    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-5, atol=1e-6)
 
 
 WAYS_TO_ADD_A_BIAS = {

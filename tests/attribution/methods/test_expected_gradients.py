@@ -33,6 +33,13 @@ def test_a_linear_model_needs_one_sample(from_function):
     np.testing.assert_allclose(maps, (POINTS - REFERENCES[2]) * weights[:, 1], rtol=1e-5)
 
 
+def test_every_reference_is_drawn(from_function):
+    model = from_function(lambda x: tf.reduce_sum(x, axis=1, keepdims=True), 3)
+    references = np.eye(3, dtype=np.float32)
+    maps = attribution.explain("expected_gradients", model, 0 * POINTS, 0, samples=100, references=references)
+    assert (maps < -0.1).all()  # less than a tenth of 100 draws: once in some ten million times
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -39,6 +39,13 @@ def test_integrated_gradients_are_complete(baseline, closed_form):
     np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
 
 
+def test_the_median_of_an_input_with_channels_is_that_of_each_channel(from_function):
+    x = np.random.default_rng(5).normal(size=(3, 5, 2)).astype(np.float32)
+    model = from_function(lambda x: tf.reduce_sum(x, axis=1), 5, 2)
+    maps = attribution.explain("integrated_gradients", model, x, 1, points=2, baseline="median")
+    np.testing.assert_allclose(maps[..., 1], x[..., 1] - np.median(x[..., 1], axis=1, keepdims=True), atol=1e-6)
+
+
 def test_an_unknown_word_as_baseline_raises(closed_form):
     with pytest.raises(BadInput, match="no baseline 'mean'; give a number, an array or 'median'"):
         attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline="mean")

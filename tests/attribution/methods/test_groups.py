@@ -251,6 +251,17 @@ def test_lime_of_constant_groups_is_0_where_their_mean_takes_their_place(linear)
     assert np.abs(maps[:, 2:]).max() < 1e-4
 
 
+def test_means_of_groups_are_those_of_each_channel(from_function):
+    x = np.random.default_rng(6).normal(size=(2, 4, 2)).astype(np.float32)
+    model = from_function(
+        lambda x: tf.reduce_sum(x * [[[1.0, -3.0]]] * [[[1.0], [2.0], [3.0], [4.0]]], axis=(1, 2)), 4, 2
+    )
+    maps = attribution.explain("kernel_shap", model, x, groups=[0, 0, 1, 1], baseline="group_mean")
+    halves = x.reshape(2, 2, 2, 2)
+    parts = (halves - halves.mean(axis=2, keepdims=True)) * [1, -3] * np.float32([1, 2, 3, 4]).reshape(2, 2, 1)
+    np.testing.assert_allclose(maps[:, ::2], parts.sum(axis=(2, 3)) / 2, atol=1e-5)
+
+
 def test_lime_with_the_strongest_groups_has_those_of_the_largest_coefficients(linear):
     shares = X * WEIGHTS[:, 2]
     maps = attribution.explain("lime", linear, X, 2, groups="features", ridge=0.0, strongest=2)

@@ -96,3 +96,18 @@ def test_moments_count_each_input_by_itself(rows):
     expected = np.ones((3, 2))
     expected[rows] = 2
     np.testing.assert_array_equal(moments.mean, expected)
+
+
+def test_rows_of_a_pass_are_those_of_its_inputs_or_refused():
+    values = np.arange(2)
+    assert batching.real_rows(values, 2, 1, "scores").tolist() == [0]
+    assert batching.real_rows(values[:1], 1, 1, "scores", size=1).tolist() == [0]
+    for other, fed, size in ((values, 3, None), (values, 2, 2), (values[0], 2, None)):  # the second's length by chance
+        with pytest.raises(batching.FoldedBatch, match="its first axis does not count the inputs"):
+            batching.real_rows(other, fed, fed, "scores", size)
+
+
+def test_squares_are_of_float64():
+    moments = batching.Moments((1,), squares=True)
+    moments.add(np.arange(1), np.float32([1e30]))  # whose square float32 does not hold
+    assert moments.mean_square == np.float64(np.float32(1e30)) ** 2

@@ -11,7 +11,8 @@ import tensorflow as tf
 import attribution
 from attribution.errors import BadInput
 from attribution.graph import stablehlo
-from attribution.graph.view import Untranslatable
+from attribution.graph.view import GraphView, Untranslatable
+from attribution.model._output_head import find_head
 
 WEIGHTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
@@ -47,6 +48,15 @@ def test_a_probability_close_to_one_has_its_true_gradient(activation, from_funct
 def by_hand(z):
     exponentials = tf.exp(z - tf.stop_gradient(tf.reduce_max(z, axis=1, keepdims=True)))
     return exponentials / tf.reduce_sum(exponentials, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
+def test_a_softmax_whose_axis_is_moved_away_gives_no_probabilities_of_classes(order):
+    with tf.Graph().as_default() as graph:
+        scores = tf.nn.softmax(tf.compat.v1.placeholder(tf.float32, (None, 2, 4)))
+        tf.transpose(scores, order, name="moved")
+    head = find_head(GraphView(graph.as_graph_def()), "moved")
+    assert head.activation == ("Softmax" if order == (0, 1, 2) else None)
 
 
 AFTER_SOFTMAX = {

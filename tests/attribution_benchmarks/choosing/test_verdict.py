@@ -1,9 +1,14 @@
 """Which methods are recommended, from agreements that are planted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from attribution_benchmarks.choosing import scoring
+from attribution_benchmarks.choosing.choice import Choice
 from attribution_benchmarks.choosing.verdict import agreement, verdict
+from attribution_benchmarks.core.batch import MapSource
 
 
 def drawn(mean, seed, count=40, spread=0.05):
@@ -75,3 +80,35 @@ def test_equal_methods_are_seldom_called_worse_than_the_best(count):
         found = judged({str(row): values[row] for row in range(count)}, baselines={"uniform": np.full(30, 0.1)})
         worse += len(found.as_good) < count - 1
     assert worse / 100 <= 0.05
+
+
+def test_p_values_of_a_difference_and_its_opposite_sum_to_one():
+    methods = {"first": drawn(0.5, 1), "second": drawn(0.52, 2)}
+    claims = [judged({a: methods[a]}, baselines={b: methods[b]}).standings[0].references[b] for a, b in
+              (("first", "second"), ("second", "first"))]  # fmt: skip
+    assert sum(claim for _, claim in claims) == pytest.approx(1)
+    assert all((claim < 0.5) == (difference > 0) for difference, claim in claims)
+
+
+def test_one_of_many_that_is_as_far_below_the_best_is_as_good():
+    """What is significant alone, p = 0.02, is not when ten methods are compared with the best."""
+    best, gap = drawn(0.8, 1), drawn(0, 2)
+    below = best - (gap - gap.mean() + 2.4 * gap.std() / np.sqrt(len(gap)))
+    alone, many = judged({"best": best, "0": below}), judged({"best": best, **{str(n): below for n in range(10)}})
+    assert not alone.as_good and len(many.as_good) == 10
+
+
+def test_agreement_under_random_weights_is_the_mean_of_the_networks():
+    values = {MapSource("method", f"random_weights#{n}"): np.array([n, 1.0]) for n in (1, 2)}
+    found = scoring._own("method", {**values, MapSource("other", "random_weights#1"): np.zeros(2)})
+    np.testing.assert_array_equal(found["random_weights"], [1.5, 1])
+
+
+def test_maps_are_the_same_up_to_a_hundredth_of_their_length(tmp_path):
+    found = judged({"best": drawn(0.9, 1), "near": drawn(0.8, 2), "other": drawn(0.7, 3)})
+    for name, change in (("best", 0), ("near", 0.9), ("other", 1.1)):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "a.npy", np.array([100, change], np.float32))
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(Choice))
+    choice = Choice(**{**fields, "verdict": found, "names": ["a"], "maps": tmp_path})
+    assert choice.groups == [["best", "near"], ["other"]]

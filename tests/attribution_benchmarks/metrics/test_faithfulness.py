@@ -316,6 +316,28 @@ def test_curves_are_over_the_shares_that_were_removed(count):
         assert found[0, 0] == pytest.approx((before + after) / 2 / count, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("suffix", "fill", "shares"),
+    [
+        ("", imputation.mean_colour, faithfulness._STEPS),
+        ("_blur", imputation.blurred, faithfulness._STEPS),
+        ("_road", imputation.noisy_linear, faithfulness._ROAD_STEPS),
+    ],
+)
+def test_curves_differ_by_what_replaces_positions_and_in_which_order(suffix, fill, shares):
+    batch = block_of(signals())
+    found = {name: METRIC_REGISTRY[name + suffix].measure.function(contributions(batch.pictures), batch, Linear())
+             for name in ("insertion", "deletion", "insertion_deletion")}  # fmt: skip
+    for name, least_first in (("insertion", True), ("deletion", False)):
+        expected = faithfulness.curve(contributions(batch.pictures), batch, Linear(), fill, shares, least_first)
+        np.testing.assert_allclose(found[name][:, 1:], expected)
+    np.testing.assert_allclose(found["insertion_deletion"], found["insertion"] - found["deletion"], atol=1e-12)
+
+
+def test_halves_of_positions_go_up():
+    np.testing.assert_array_equal(faithfulness.removed((0.1, 0.5, 0.69), 5), [1, 3, 3])
+
+
 def test_a_constant_network_is_monotone():
     batch = Batch(np.arange(10, dtype=np.float32)[np.newaxis], ["0"], np.zeros(1, int))
     monotonicity = METRIC_REGISTRY["monotonicity"].measure.function

@@ -127,6 +127,25 @@ def test_similarity_in_closed_form():
     assert sanity.complexity(np.zeros((1, 16))) == 0
 
 
+def test_entropy_that_grows_from_one_to_two_has_doubled(monkeypatch):
+    entropies = iter([np.ones(1), np.full(1, 2.0)])
+    maps = np.ones((1, 4, 4))
+    monkeypatch.setattr(sanity, "_cascade", lambda *_: [maps])
+    monkeypatch.setattr(sanity, "complexity", lambda maps: next(entropies))
+    assert METRIC_REGISTRY["emprt"].measure.function(maps, Batch(maps[..., None], ["0"]), None) == 1
+
+
+def test_sensitivity_by_hand(monkeypatch):
+    """Maps are the inputs. Noise of 4 turns the map by a right angle, of distance √2; scaling it moves nothing."""
+    inputs = np.array([[3.0, 0, 0], [0, 0, 0]])
+    batch = Batch(inputs, ["0", "1"])
+    copies = [batch.with_pictures(np.array([row, row])) for row in ([0.0, 4, 0], [9.0, 0, 0])]
+    monkeypatch.setattr(sanity, "_noisy", lambda *_: [Batch(one, batch.seeds) for one in copies])
+    for name, value in (("max_sensitivity", 2**0.5), ("avg_sensitivity", 2**-0.5), ("local_lipschitz", 2**0.5 / 5)):
+        found = METRIC_REGISTRY[name].measure.function(inputs, batch, lambda copy: copy.pictures)
+        np.testing.assert_allclose(found, [value, np.nan], err_msg=name)  # a map of zeros has no direction
+
+
 def test_saved_maps_cannot_be_made_again(tmp_path):
     with pytest.raises(BadInput, match="--precomputed_maps computes no maps"):
         SavedMaps({"mine": tmp_path}).explain_function(MapSource("mine"))

@@ -77,7 +77,10 @@ def test_agreement_with_the_exact_values():
     assert value("shapley_correlation", a_map(4, 2, 0, -1, 0)) == pytest.approx(1)
     assert value("shapley_correlation", a_map(0, 0, 0, 0, 0)) == 0  # as the uniform map
     assert value("sign_agreement", a_map(1, -1, 5, -1, 5)) == pytest.approx(2 / 3)
+    signs = np.array([[1.0, 2, 1]]), np.array([[-4.0, 2, 1]])
+    assert metrics.sign_agreement(*signs) == metrics.sign_agreement(*map(np.negative, signs)) == pytest.approx(2 / 3)
     assert value("top_part", a_map(3, 2, 0, 0, 0)) == 1 and value("top_part", a_map(1, 1, 0, 0, 0)) == 0.5
+    assert value("top_part", a_map(1, 1, 1, 0, 0)) == pytest.approx(1 / 3)
     assert value("share_outside", a_map(1, 1, 1, 1, 1, elsewhere=1.0)) == pytest.approx(31 / 36)
     # The parts' pixels with their neighbors two pixels away are three whole rows.
     assert value("share_outside_dilated", a_map(1, 1, 1, 1, 1, elsewhere=1.0)) == pytest.approx(18 / 36)
@@ -142,8 +145,9 @@ def test_target_sensitivity():
     assert (
         metrics.target_sensitivity(left, known, lambda other: right if other.targets[0] == 0 else 2 * right)[0] == 0.5
     )
-    swapped = Batch(plain.inputs, plain.seeds, np.array([2]), truth={**plain.truth, "worth": worth[..., [1, 0, 2]]})
-    assert np.isnan(metrics.target_sensitivity(left, swapped, None)[0])  # the network behaves otherwise
+    for classes in ([1, 0, 2], [0, 0, 2], [1, 1, 2]):  # the network behaves otherwise, in both classes or in one
+        swapped = Batch(plain.inputs, plain.seeds, np.array([2]), truth={**plain.truth, "worth": worth[..., classes]})
+        assert np.isnan(metrics.target_sensitivity(left, swapped, None)[0])
     assert np.isnan(metrics.target_sensitivity(left, LINEAR, None)[0])  # no such classes
 
 

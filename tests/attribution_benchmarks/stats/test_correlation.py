@@ -204,3 +204,4 @@ def test_correlations_use_the_methods_that_both_judges_have():
 def test_two_shared_methods_are_too_few_for_a_correlation():
     correlations, counts = correlation.rank_correlations([[1, 2], [2, 3], [3, np.nan]])
     assert counts[0, 1] == 2 and np.isnan(correlations[0, 1])
+    assert correlation.rank_correlations([[1, 2], [2, 3], [3, 4]])[0][0, 1] == pytest.approx(1)

@@ -181,3 +181,7 @@ def test_agreement_by_chance_is_that_of_unrelated_rankings():
     assert found.tau == pytest.approx(1.96 * np.sqrt(2 * (2 * 60 + 5) / (9 * 60 * 59)), rel=0.1)
     assert found.power > 0.95 and correlation.agreement_by_chance(5, 3, 0.0).power == pytest.approx(0.05, abs=0.02)
     assert np.isnan(correlation.agreement_by_chance(1, 3)).all()
+    related = np.random.default_rng(5).multivariate_normal([0, 0], [[1, 0.3], [0.3, 1]], (2000, 20))
+    by_chance = correlation.agreement_by_chance(20, 2, 0.3)
+    of_two = (1 + correlation.spearman(related[..., 0], related[..., 1])) / 2
+    assert by_chance.power == pytest.approx(np.mean(of_two > by_chance.w), abs=0.05)

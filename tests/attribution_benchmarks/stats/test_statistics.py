@@ -41,6 +41,11 @@ def test_skewed_mean_reaches_further_where_the_tail_is_and_turns_with_its_sign()
     assert (left.low, left.high) == pytest.approx((-right.high, -right.low), rel=1e-12)
 
 
+def test_a_single_value_that_is_not_0_has_about_two_degrees_of_freedom():
+    """Twice the count, by the kurtosis of 48 less one."""
+    assert means(np.eye(50)[:, :1]).freedom[0] == pytest.approx(2.127, abs=1e-3)
+
+
 def test_hall_transformation_and_its_inverse():
     values = np.random.default_rng(4).exponential(size=(30, 1))
     found = means(values)
@@ -166,6 +171,10 @@ def test_bootstrap_means_vary_as_the_means_do():
     # Drawing K networks understates their variance by (K - 1) / K.
     assert drawn.std(axis=0) == pytest.approx(means(values).error, rel=0.15)
     assert (drawn == statistics.bootstrap_means(values, draws=4000, seed=3)).all()
+    for networks in (2, 3):  # three are drawn, two are not
+        assert (statistics.bootstrap_means(np.tile(np.arange(networks), (5, 1))[..., None]).std() > 0) == (
+            networks == 3
+        )
     one_network = statistics.bootstrap_means(values[:, 0], draws=4000)
     assert one_network.std(axis=0) == pytest.approx(values[:, 0].std(axis=0) / np.sqrt(90), rel=0.06)
 
