@@ -60,8 +60,9 @@ def shortened(text: object, limit: int = 160) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the names that are spelled like one, as the end of a sentence; empty if there are none."""
-    near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
+    """Return the names that begin with or are spelled like one, as the end of a sentence; empty if there are none."""
+    longer = [each for each in names if name and each.startswith(name)]
+    near = longer[:3] or difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
     return f"; did you mean {listed(near)}?" if near else ""
 
 

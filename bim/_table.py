@@ -198,7 +198,9 @@ def _by_method(metric: Metric, rows: list[dict], titles: dict[str, str]) -> tupl
             str(row["flat"]),
         ]
         if other:
-            line += [_figure(row.get("difference")), _figure(row.get("p_value"), 4)]
+            p_value = row.get("p_value")
+            small = p_value is not None and p_value < 0.00005
+            line += [_figure(row.get("difference")), "< 0.0001" if small else _figure(p_value, 4)]
         body.append(line)
     return header, body
 

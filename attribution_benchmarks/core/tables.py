@@ -423,15 +423,15 @@ def format_controls(
 
 
 def undefined_notes(groups: Iterable[InputScores]) -> list[str]:
-    """Return a sentence for each metric that is undefined for some inputs."""
-    notes = []
+    """Return a sentence for the metrics that are undefined for equally many inputs, which are left out."""
+    found: dict[tuple[int, int, int], list[str]] = {}
     for group in groups:
-        counts = {name: int(np.isnan(np.asarray(column, np.float64)).sum()) for name, column in group.values.items()}
-        metric = group.where["metric"]
-        if len(counts) > 1 and len(set(counts.values())) == 1 and any(counts.values()):
-            notes.append(f"{metric} is undefined for {next(iter(counts.values()))} inputs, which are left out.")
-            continue
-        undefined = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-        if undefined:
-            notes.append(f"{metric} is undefined for some inputs, which are left out: {undefined}.")
-    return notes
+        columns = [np.asarray(column, np.float64) for column in group.values.values()]
+        counts = [int(np.isnan(column).sum()) for column in columns]
+        if any(counts):
+            found.setdefault((min(counts), max(counts), len(columns[0])), []).append(str(group.where["metric"]))
+    return [
+        f"{', '.join(dict.fromkeys(metrics))}: undefined for {least}{f' to {most}' if most > least else ''} of {count} "
+        f"inputs{', by method' if most > least else ''}, which are left out."
+        for (least, most, count), metrics in found.items()
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, did_you_mean, listed
 from attribution.methods.libraries import is_preset
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
@@ -63,7 +63,8 @@ def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
         return like.library_metric(name, METRIC_REGISTRY)
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
-        raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
+        hint = did_you_mean(name, known) or f"; choose of {listed(known)}"
+        raise BadInput(f"--metrics has no '{name}'{hint}, or name your own as file.py:NAME")
     metric = loaded_object(name, Metric, "--metrics")
     if metric.name in known:
         raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")

@@ -56,7 +56,7 @@ LEFT_OUT = {
     ],
     "renders for minutes to hours": [".venv/bin/python scripts/generate", "python scripts/generate", "G=", "$G "],
     "trains for half an hour to hours": [
-        "python scripts/train", "KERAS_BACKEND=jax", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
+        "python scripts/train", "python scripts/construct_bim_dataset.py --drawn --num_train=200",
     ],
     "all tests: minutes": [".venv/bin/python -m pytest"],
     "needs Flax or torch_xla; tests/docs/test_jax_and_pytorch.py runs them where they are installed": [

@@ -115,10 +115,13 @@ def test_products_can_be_halved(from_function):
     np.testing.assert_allclose(halved, [[0, score / 2, 0, score / 2]], rtol=1e-5)
 
 
-def test_two_gates_are_no_gate(from_function):
+def test_two_gates_are_two_signals(from_function):
+    """Each takes half of the relevance, and passes on what it is above its value at 0."""
     model = from_function(lambda x: tf.sigmoid(x[:, :2]) * tf.sigmoid(x[:, 2:]), 4)
-    with pytest.raises(BadInput, match="no relevance rule for the operation Sigmoid"):
-        attribution.explain("lrp_cp", model, np.ones((1, 4), np.float32))
+    value = 1 / (1 + np.exp(-1))
+    half = value**2 / 2 * (value - 0.5) / value
+    maps = attribution.explain("lrp_cp", model, np.ones((1, 4), np.float32), 1, epsilon=0.0)
+    np.testing.assert_allclose(maps, [[0, half, 0, half]], rtol=1e-5)
 
 
 REFUSED = {
