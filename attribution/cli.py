@@ -27,9 +27,9 @@ from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
-from attribution.files import cache_at, environment, is_remote, reason
+from attribution.files import cache_at, is_remote, reason
 from attribution.methods.method import ARRAYS, Method
-from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.model.op_allowlist import trusted
 from attribution.reading import read_array
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
@@ -177,8 +177,7 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
-    with cache, trust, _staged(flag_values):
+    with cache, trusted("trust_model" in flag_values and flag_values.trust_model), _staged(flag_values):
         main(flag_values)
 
 

@@ -9,13 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from attribution.files import CACHE_VARIABLE
-from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.model.op_allowlist import is_trusted, trusted
 from attribution.remote_files import staged_inputs, with_addresses
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
-
-_ENVIRONMENT = (CACHE_VARIABLE, TRUST_VARIABLE)  # of a command, for its workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,14 +24,21 @@ class EvaluationFactory:
     values: tuple[tuple[str, Any], ...]  # of the settings, whose class a worker may be unable to import
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    cache: str | None  # of the command; None for the default
+    trusted: bool
 
     @classmethod
     def of(cls, run: Run) -> EvaluationFactory:
-        """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
+        """Return the factory of a run whose benchmark, methods and metrics have names."""
         values = tuple((name, _with_addresses(value)) for name, value in vars(run.settings).items())
-        environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
-        return cls(run.place or run.benchmark.name, values, run.names, run.metric_places, environment)
+        return cls(
+            run.place or run.benchmark.name,
+            values,
+            run.names,
+            run.metric_places,
+            os.environ.get(CACHE_VARIABLE),
+            is_trusted(),
+        )
 
     @property
     def name(self) -> str:
@@ -42,11 +47,20 @@ class EvaluationFactory:
 
     def __call__(self) -> Callable[[str], Work]:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
-        os.environ.update(self.environment)
+        if self.cache is not None:
+            os.environ[CACHE_VARIABLE] = self.cache
         benchmark, values = benchmark_named(self.place), dict(self.values)
         settings = benchmark.settings(**values | staged_inputs(values))
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
-        return functools.cache(load(run).sharded_run)
+        with trusted(self.trusted):
+            loaded = load(run)
+
+        @functools.cache
+        def sharded_run(name: str) -> Work:
+            with trusted(self.trusted):
+                return loaded.sharded_run(name)
+
+        return sharded_run
 
 
 def _with_addresses(value: object) -> object:
