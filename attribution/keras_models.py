@@ -389,7 +389,7 @@ def _check_names(network: Any) -> None:
     """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
     for key, one in given.items() if isinstance(given, dict) else ():
-        if one.name != key:
+        if getattr(one, "name", key) != key:  # further dictionaries and lists have their inputs' names
             raise BadInput(
                 f"the Keras model '{network.name}' takes '{key}' for its input named '{one.name}'; give both the same "
                 "name"
@@ -416,10 +416,18 @@ def _export_as_called(network: keras.Model, path: str) -> None:
     if keras.backend.backend() == "torch":  # it exports modules alone, without their arguments
         network.export(path, verbose=False)
         return
-    if isinstance(network, keras.Sequential):
+
+    def serve(*args: Any) -> Any:
+        return network(keras.tree.pack_sequence_as(network.input, args) if is_nested else args[0], training=False)
+
+    is_sequential = isinstance(network, keras.Sequential)
+    given = network.input if hasattr(network, "inputs") and not is_sequential else None
+    parts = list(given.values()) if isinstance(given, dict) else given if isinstance(given, (list, tuple)) else []
+    is_nested = any(isinstance(part, (dict, list, tuple)) for part in parts)
+    if is_sequential or is_nested:
         signature = network.inputs
-    elif hasattr(network, "inputs"):
-        signature = [network.input]
+    elif given is not None:
+        signature = [given]
     else:  # a subclassed model
         known = network.get_build_config()
         signature = keras.tree.map_shape_structure(
@@ -428,5 +436,5 @@ def _export_as_called(network: keras.Model, path: str) -> None:
         )
     archive = keras.export.ExportArchive()
     archive.track(network)
-    archive.add_endpoint("serve", lambda *args: network(*args, training=False), signature)
+    archive.add_endpoint("serve", serve, signature)
     archive.write_out(path, verbose=False)

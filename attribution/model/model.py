@@ -140,6 +140,7 @@ class Model:
         self.live: Any = None
         self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
+        self._parts: tuple[Model, list[str]] | None = None  # of a vector of inputs: what has them, and their names
         self._changes: tuple[Callable[[FrozenModel], FrozenModel], ...] = ()  # of the file's graph, by ``explaining``
         per_row = isinstance(position, str) and position == _output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
@@ -336,8 +337,20 @@ class Model:
         if key not in self._inner:
             change = functools.partial(_other_inputs.with_joined_inputs, joined=joined)
             self._inner[key] = None, model._with(change)
+            self._inner[key][1]._parts = model, names
         others = {name: array for name, array in feed.items() if name not in joined.arrays}
         return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
+
+    def _check_parts(self) -> None:
+        """Refuse inputs that are explained together where the score has no gradient for one of them."""
+        model, names = self._parts or (self, [])
+        if missing := model._compiled.without_gradient(names) if names else []:
+            others = ",".join(name for name in names if name not in missing)
+            raise BadInput(
+                f"the score does not depend on {listed(missing)} through differentiable operations"
+                + (f"; explain the others: explain_input='{others}'" if others else "")
+            )
+        self._parts = None
 
     def _floats(self) -> list[str]:
         """Return the names of the inputs of floating point that have rows."""
@@ -621,6 +634,7 @@ class Model:
         -------
         Backward
         """
+        self._check_parts()
         function = self._compiled.backward(explain_input, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
         scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
@@ -657,6 +671,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
+        self._check_parts()
         scores, found, ends = self._run(
             self._compiled.multipliers(explain_input, cross), targets, baseline, *feed.values()
         )
@@ -731,6 +746,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
+        self._check_parts()
         wanted = (self.input_node(explain_input),) if layers is None else tuple(layers)
         scores, *found = self._run(self._compiled.relevance(explain_input, composite, wanted), targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
