@@ -61,7 +61,8 @@ def load_model(
     position
         For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
         position whose scores are explained, as ``(row, column)``; or ``"per_row"``, for a position
-        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
+        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``. The last axis must be
+        that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
     explain_input
         What is explained where a call names nothing else; see ``attribution.explain``.
     jit_compile
@@ -146,6 +147,8 @@ class Model:
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
+        if position is not None:
+            _output_head.check_classes_are_last(frozen.graph, frozen.output)
         frozen = _output_head.with_moved_logits(frozen)
         self._positions_end = _output_head.limits(frozen) if per_row else None
         frozen = _output_head.with_position(frozen) if per_row else frozen
