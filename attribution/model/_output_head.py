@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import GraphView, node_of
+from attribution.graph.view import GraphView, node_of, pure_subgraph
 from attribution.model.saved_model import FrozenModel
 
 # As given to ``load_model(position=)``, and the name of the input that then holds each row's position.
@@ -113,10 +113,10 @@ def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -
         node = graph.nodes[name]
         before, after = graph.shape(node_of(node.input[0])), graph.shape(name)
         if node.op == "Transpose":
-            order = graph.constant(node.input[1])
-            if order is None:
+            if not _is_fixed(graph, node.input[1]):
                 return None
-            axis = order.tolist().index(len(order) + axis) - len(order)
+            order = _value(graph, node_of(node.input[1]))
+            axis = order.index(len(order) + axis) - len(order)
         else:
             sizes = [[size for size in one if size != 1][-1:] if one.rank else [] for one in (before, after)]
             if axis != -1 or sizes[0] != sizes[1] or None in sizes[0] or sizes[0] == []:
@@ -124,13 +124,22 @@ def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -
     return axis
 
 
+def _value(graph: GraphView, node: str) -> list[int]:
+    """Return the value of a node that depends on no input, such as an order of axes that is computed from the rank."""
+    view = GraphView(pure_subgraph(graph.graph_def, [node]), graph.weights)
+    evaluate = tf.function(lambda: view.import_on({}, [f"{node}:0"])[0][0], autograph=False)
+    with tf.init_scope():  # also where a function is being built
+        value: list[int] = evaluate().numpy().tolist()
+    return value
+
+
 def check_classes_are_last(graph: GraphView, output: str) -> None:
     """Refuse an output whose softmax is known to be over another axis than the last."""
     shape, axis = graph.shape(output), _end(graph, output)[3]
     if axis not in (-1, None):
         raise BadInput(
-            f"the softmax at the model's end is over axis {len(shape) + axis} of its output of shape {shape}, which has "
-            "the classes; position= needs them on the last axis: export the network with a transpose behind its end"
+            f"the softmax at the model's end is over axis {len(shape) + axis} of its output of shape {shape}, so that "
+            "the classes are there; position= needs them on the last axis: transpose the output in the export"
         )
 
 

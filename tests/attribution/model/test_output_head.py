@@ -315,7 +315,6 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
 
 
 SPATIAL = {
-    "over places": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), 1, keepdims=True),
     "over both axes": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), [1, 2], keepdims=True),
     "clipped below": lambda z: tf.maximum(tf.nn.softmax(z), 0.3),
     "clipped above": lambda z: tf.minimum(tf.sigmoid(z), 0.5),
