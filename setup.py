@@ -58,9 +58,7 @@ DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.2
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
 DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 KERAS_2 = ["tf_keras>=2.20,<2.22"]  # reads files of Keras 2 exactly; also for the tests, which write such files
-REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
-QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 VERSION = re.search(r'^__version__ = "(.+?)"', (TOP / "attribution/__init__.py").read_text("utf-8"), re.MULTILINE)[1]
@@ -127,10 +125,8 @@ def set_up_code() -> None:
             "absl-py>=2.1,<3",
             "contourpy>=1.2,<2",  # matplotlib finds contours with it
             "filelock>=3.32,<4",
-            "fsspec>=2024.2",  # remote models and data
             "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
             "jinja2>=3.1,<4",
-            "joblib>=1.3,<2",  # hashes the values that a method holds
             "keras>=3.12,<4",
             "matplotlib>=3.8,<4",
             "mnist1d>=0.0.2,<0.1",
@@ -178,8 +174,6 @@ def set_up_code() -> None:
             "dask": DASK,
             "third-party": THIRD_PARTY,
             "docs": DOCS,
-            "quantus": QUANTUS,
-            "remote": REMOTE,
             "render": RENDER,
             "superpixels": SUPERPIXELS,
             "serving": SERVING,

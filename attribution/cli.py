@@ -18,31 +18,29 @@ import re
 import signal
 import sys
 import textwrap
-import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
-from attribution.files import cache_at, is_remote, reason
+from attribution.files import cache_at, reason, refuse_address
 from attribution.methods.method import ARRAYS, Method
 from attribution.model.op_allowlist import trusted
 from attribution.reading import read_array
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
+_WITH_ADDRESSES = ("server", "runner_options")
 _HELP_WIDTH = 100  # characters
-_RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 # Errors of the machine or of access rights, not of the program.
 _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EBADF,
 }  # fmt: skip
 _BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
-_CLOSED = "error: standard output was closed, perhaps by a method; it must stay open"
 _REMEDY = "make room, or name a place that can be used"
 
 
@@ -81,8 +79,6 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
 
 def _flushed(code: int) -> int:
     """Flush standard output; return the exit code, or 2 if that fails."""
-    if sys.stdout.closed:
-        return code or _report(_CLOSED, 2)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -114,17 +110,13 @@ def execute(
         print(help_text(flag_values, description, main.__module__))
         return 0
     flag_values.unparse_flags()
-    with _interruptions() as interrupted:
-        try:
-            _parse_and_call(main, flag_values, argv)
-        except KeyboardInterrupt:
-            return _report("interrupted", 130)
-        except BaseException as error:
-            if not interrupted:
-                return _handle(error)
-        # An interruption can be lost: Python ignores exceptions in ``__del__`` and in callbacks of C code, and C++
-        # libraries replace them.
-        return _report("interrupted", 130) if interrupted else 0
+    try:
+        _parse_and_call(main, flag_values, argv)
+    except KeyboardInterrupt:
+        return _report("interrupted", 130)
+    except BaseException as error:
+        return _handle(error)
+    return 0
 
 
 def help_text(flag_values: flags.FlagValues, description: str, module: str) -> str:
@@ -168,7 +160,6 @@ def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
     _check_backend()
-    _check_working_directory()
     try:
         rest = flag_values(_with_runner_options(flag_values, argv))[1:]
     except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
@@ -176,8 +167,9 @@ def _parse_and_call(
     if rest:
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
+    _refuse_addresses(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    with cache, trusted("trust_model" in flag_values and flag_values.trust_model), _staged(flag_values):
+    with cache, trusted("trust_model" in flag_values and flag_values.trust_model):
         main(flag_values)
 
 
@@ -185,8 +177,6 @@ def _handle(error: BaseException) -> int:
     """Print the line of an error that the user can fix and return exit code 2; raise any other error again."""
     if isinstance(error, (BadInput, flags.Error)):
         return _report(f"error: {printable(' '.join(str(error).split()))}", 2)
-    if getattr(sys.stdout, "closed", False):
-        return _report(_CLOSED, 2)
     if isinstance(error, OSError) and error.errno in _FILE_SYSTEM_ERRNOS:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _report(f"error: {printable(where + reason(error))}; {_REMEDY}", 2)
@@ -207,13 +197,6 @@ def _check_backend() -> None:
     if backend and (backend not in _BACKENDS or importlib.util.find_spec(backend) is None):
         installed = [name for name in _BACKENDS if importlib.util.find_spec(name)]
         raise BadInput(f"KERAS_BACKEND={backend} cannot be used here; choose of {listed(installed)}")
-
-
-def _check_working_directory() -> None:
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise BadInput(f"the working directory cannot be used ({reason(error)}); change to another") from error
 
 
 def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
@@ -238,26 +221,13 @@ def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[
     return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
 
 
-@contextlib.contextmanager
-def _staged(flag_values: flags.FlagValues) -> Iterator[None]:
-    """Replace addresses in the flags of a benchmark by local copies; see ``remote_files.staged``."""
-    values = {name: flag_values[name].value for name in flag_values}
-    if not {"scores_dir", "runner"} <= values.keys() or not any(is_remote(str(value)) for value in values.values()):
-        yield
-        return
-    from attribution.remote_files import staged
-
-    with staged(values) as copies:
-        _assign(flag_values, copies)
-        try:
-            yield
-        finally:
-            _assign(flag_values, {name: values[name] for name in copies})
-
-
-def _assign(flag_values: flags.FlagValues, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        flag_values[name].value = value  # not parsed again, and still the default if it was one
+def _refuse_addresses(flag_values: flags.FlagValues) -> None:
+    """Raise BadInput for an address such as gs://bucket/folder in a flag that takes none."""
+    for name in flag_values:
+        value = flag_values[name].value
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and name not in _WITH_ADDRESSES:
+                refuse_address(text, name)
 
 
 def _tensorflow_file_error(error: BaseException) -> str | None:
@@ -283,43 +253,6 @@ def _report(line: str, code: int) -> int:
             bar.close()
     print(line, file=sys.stderr)
     return code
-
-
-@contextlib.contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """Yield a list that is not empty after an interruption by the keyboard.
-
-    Python ignores a ``KeyboardInterrupt`` raised in ``__del__`` or in a callback of C code. It is then sent again a
-    moment later.
-    """
-    # Only with Python's own handler: a shell starts background jobs with interruptions ignored.
-    if threading.current_thread() is not threading.main_thread() or (
-        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        yield []
-        return
-    interrupted: list[int] = []
-    report = sys.unraisablehook
-
-    def note(number: int, frame: object) -> None:
-        interrupted.append(number)
-        raise KeyboardInterrupt
-
-    def send_again(ignored: Any) -> None:
-        if issubclass(ignored.exc_type, KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, _RESEND_AFTER)
-        else:
-            report(ignored)
-
-    sys.unraisablehook = send_again
-    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGALRM)}
-    try:
-        yield interrupted
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        sys.unraisablehook = report
 
 
 def _register_fallback() -> str:

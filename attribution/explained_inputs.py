@@ -14,9 +14,9 @@ from attribution.preprocessing import (
     TABLES,
     Preprocessing,
     note_limit,
-    read_array,
     read_class_names,
     read_inputs,
+    read_rows,
     read_table,
 )
 
@@ -186,6 +186,6 @@ def _others(entries: Sequence[str], model: Model, explain_input: str, total: int
         )
     arrays = {}
     for name, path in given.items():
-        array = read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
+        array = read_rows(path, model.inputs[name].shape[1:].as_list())
         arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
     return arrays

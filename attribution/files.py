@@ -16,7 +16,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
@@ -30,16 +29,30 @@ except ImportError:  # Windows: stale paths are not recognized and stay
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 LOCK = ".lock"  # file in a locked directory; removed afterwards
 UNFINISHED = ".unfinished"
-_LONGEST_NAME = 255  # bytes
 _TENSORFLOW_ERRORS = (
     "FailedPreconditionError", "ResourceExhaustedError", "PermissionDeniedError", "UnknownError", "NotFoundError",
     "UnavailableError", "UnimplementedError", "DataLossError", "InternalError",
 )  # fmt: skip
 
 
-def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is an address such as ``gs://bucket/folder``."""
-    return "://" in os.fspath(path)
+_shown: dict[str, str] = {}  # a path in the cache -> the file that it was made from
+
+
+def remember(made: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Print ``source`` in place of a path in the cache from now on."""
+    _shown[os.fspath(made)] = os.fspath(source)
+
+
+def origin(path: str | os.PathLike[str]) -> str:
+    """Return the file that a path in the cache was made from; any other path unchanged."""
+    return _shown.get(os.fspath(path), os.fspath(path))
+
+
+def refuse_address(path: str | os.PathLike[str], flag: str = "") -> None:
+    """Raise BadInput for an address such as ``gs://bucket/folder``; ``flag`` is the flag that names it, if any."""
+    if "://" in os.fspath(path):
+        given = f"--{flag}={os.fspath(path)!r}" if flag else repr(os.fspath(path))
+        raise BadInput(f"{given} is an address, not a path; mount it, as with gcsfuse or s3fs, and name that directory")
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
@@ -105,8 +118,7 @@ def check_file(flag: str, path: str | os.PathLike[str], suffixes: Sequence[str] 
     """
     if not os.fspath(path):
         return
-    if is_remote(path):
-        raise BadInput(f"--{flag}={os.fspath(path)!r} is not a path; name a file")
+    refuse_address(path, flag)
     path = pathlib.Path(path)
     if suffixes and path.suffix not in suffixes:
         raise BadInput(f"--{flag}={str(path)!r} ends in none of {listed(suffixes)}")
@@ -135,8 +147,7 @@ def check_directory(flag: str, path: str | os.PathLike[str]) -> None:
     """
     if not os.fspath(path):
         return
-    if is_remote(path):
-        raise BadInput(f"--{flag}={os.fspath(path)!r} is not a path; name a directory, such as where it is mounted")
+    refuse_address(path, flag)
     existing = given = pathlib.Path(os.path.abspath(path))
     while not _exists(flag, existing):
         existing = existing.parent
@@ -158,8 +169,6 @@ def _exists(flag: str, path: pathlib.Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        if len(os.fsencode(path.name)) > _LONGEST_NAME:  # reported by the file system only in an existing directory
-            raise BadInput(f"--{flag}={str(path)!r} cannot be used: File name too long; name another place") from None
         return False
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
@@ -369,38 +378,6 @@ def remove_stale(directory: str | os.PathLike[str], recursive: bool = True, pref
             if descriptor is not None:
                 _remove(path)
                 os.close(descriptor)
-
-
-def temporary_directory(name: str) -> tempfile.TemporaryDirectory[str]:
-    """Create a directory in the system's temporary folder that is removed with the returned object.
-
-    Directories of the same ``name`` that killed processes left are removed first.
-
-    Parameters
-    ----------
-    name
-        What it contains, as a part of its name.
-
-    Returns
-    -------
-    tempfile.TemporaryDirectory
-        Its ``name`` is the path.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be created.
-    """
-    parent, prefix = tempfile.gettempdir(), f"attribution_benchmarks_{name}_"
-    remove_stale(parent, recursive=False, prefix=prefix)
-    while True:
-        with writing(os.path.join(parent, prefix)):
-            directory = tempfile.TemporaryDirectory(prefix=prefix, suffix=UNFINISHED)
-        descriptor = _lock(pathlib.Path(directory.name))
-        if descriptor is not None:
-            weakref.finalize(directory, os.close, descriptor)
-        if os.path.exists(directory.name):
-            return directory
 
 
 def _prefix(path: pathlib.Path) -> str:

@@ -28,9 +28,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from attribution.errors import BadInput, described, shortened
-from attribution.files import atomic_directory, atomic_write, cache_directory, locked_directory
+from attribution.files import atomic_directory, atomic_write, cache_directory, locked_directory, remember
 from attribution.reading import opened
-from attribution.remote_files import remember
 
 if TYPE_CHECKING:  # it imports TensorFlow
     import keras

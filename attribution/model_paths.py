@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+from typing import Any
+
+import numpy as np
 
 from attribution import keras_models
 from attribution.errors import BadInput, shortened
-from attribution.files import reason, similar_paths
+from attribution.files import reason, refuse_address, similar_paths
 
 
 def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -27,6 +30,7 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise BadInput(f"the path of a SavedModel must be text, not {path!r}")
+    refuse_address(path)
     directory = pathlib.Path(path)
     if keras_models.is_keras_file(directory):
         return keras_models.converted(directory)
@@ -64,6 +68,18 @@ def fingerprint(directory: str | os.PathLike[str]) -> str:
     """
     directory = find_saved_model(directory)
     return keras_models.content_of(directory) or content_of(directory)
+
+
+def file_states(directory: pathlib.Path) -> list[tuple[int, int, int]]:
+    """Return inode, size and time of the last change of all files in a directory, which differ after a change."""
+    found = [path.stat() for path in sorted(directory.rglob("*")) if path.is_file()]
+    return [(one.st_ino, one.st_size, one.st_ctime_ns) for one in found]
+
+
+def content_of_array(value: Any) -> str:
+    """Return the type, the shape and the SHA-256 of an array, as text."""
+    array = np.asarray(value)
+    return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
 def content_of(directory: pathlib.Path) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
-import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,13 +24,12 @@ REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "abs-max": lambda maps: np.abs(maps).max(axis=-1),
     "l2": lambda maps: np.sqrt(np.square(maps).sum(axis=-1)),
 }
-SCALES = ("map", "method")
 PLOTTED_AXES = (2, 3, 4)  # of vectors, signals and images
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 _MOST_BARS = 30  # of features with their names; more are drawn without
 _MOST_FEATURES = 1000  # of a vector that is drawn as bars
+_PERCENTILE = 99.5  # of a map's absolute values at which its colours end
 _FLAT = 1 - 1e-5  # share of its largest value from which on a map is constant, but for rounding
-_LARGEST = np.float64(1e300)  # value of a map; matplotlib subtracts the ends of a scale
 _MOST_LINES = 16  # channels of a signal that are drawn as lines
 
 
@@ -68,7 +66,7 @@ def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum")
     return REDUCTIONS[channels](maps) if maps.ndim == spatial_axes + 2 else maps
 
 
-def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, float]:
+def colour_limits(values: np.ndarray, percentile: float = _PERCENTILE) -> tuple[float, float]:
     """Return the ends of the colour scale: symmetric about zero where there are negative values, else from zero.
 
     Where all values lie in the outer half on one side of zero, from the least to the largest: else they would have one
@@ -77,13 +75,11 @@ def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, 
     Parameters
     ----------
     values
-        Of one map, or of several that share a scale.
+        Of one map.
     percentile
         Percentile of the absolute values at the end of the scale; larger values have the colour of the end. 100 clips
         nothing.
     """
-    if not isinstance(percentile, numbers.Real) or not 0 < percentile <= 100:
-        raise BadInput(f"a percentile lies above 0 and at most at 100, not at {percentile!r}")
     size, least = np.abs(values), float(values.min())
     end = float(np.percentile(size, percentile)) or float(size.max(initial=0.0)) or 1.0
     nearest = float(size.min())
@@ -148,14 +144,12 @@ def plot(
     *,
     titles: Sequence[str] | None = None,
     preprocessing: Any = None,
-    overlay: bool = True,
     channels: str = "sum",
-    percentile: float = 99.5,
-    scale: str = "map",
     feature_names: Sequence[str] | None = None,
 ) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
+    Every panel has its own scale, which ends at the 99.5th percentile of the map's absolute values. Bars are not cut.
     Vectors and sequences of tokens have a bar for each feature, with its name and value. Signals of more than 16
     channels, such as spectrograms, are drawn as images with time to the right. Maps with other axes than the input's,
     such as those on the spectrogram of a waveform, have a panel without the input. Vectors without names of more than
@@ -174,14 +168,8 @@ def plot(
         N texts above the inputs, such as their predicted classes.
     preprocessing
         How the images were made from pixels (``attribution.preprocessing``), to show them in their colours.
-    overlay
-        Whether a map of an image lies over it in grey; else it is plotted alone.
     channels
         How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
-    percentile
-        Of a map's absolute values at which its colours end; see ``colour_limits``. Bars of vectors are not cut.
-    scale
-        ``"map"``: every panel has its own scale, written below it; ``"method"``: the panels of one method share theirs.
     feature_names
         F names of the features of vectors; numbers from 0 by default.
 
@@ -195,7 +183,6 @@ def plot(
     BadInput
         If shapes do not belong together, a name is unknown, or values are NaN or infinite.
     """
-    titles, feature_names = _texts("titles", titles), _texts("feature_names", feature_names)
     if isinstance(inputs, Mapping):
         maps, inputs, feature_names = _one_of_several(maps, inputs)
     inputs, maps = as_array(inputs, "inputs"), _by_method(maps)
@@ -206,15 +193,13 @@ def plot(
     if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
         inputs, aspect = _upright(inputs, inputs.shape)[..., np.newaxis], "auto"
-    with np.errstate(over="ignore"):  # checked below
-        flat = _one_number_per_place(maps, inputs.shape, channels)
-    _check_finite(flat, inputs)
-    titles = titles or [""] * len(inputs)
+    flat = _one_number_per_place(maps, inputs.shape, channels)
+    titles = [""] * len(inputs) if titles is None else list(map(str, titles))
     if inputs.ndim == 2:
-        return _draw_vectors(inputs, flat, _limits(flat, scale, 100.0), titles, feature_names)
-    limits = _limits(flat, scale, percentile)
+        return _draw_vectors(inputs, flat, _limits(flat, 100.0), titles, feature_names)
+    limits = _limits(flat)
     if inputs.ndim == 4:
-        return _draw_images(inputs, flat, limits, titles, preprocessing, overlay, aspect)
+        return _draw_images(inputs, flat, limits, titles, preprocessing, aspect)
     return _draw_signals(inputs, flat, limits, titles)
 
 
@@ -227,18 +212,14 @@ def _by_method(maps: Any) -> dict[str, np.ndarray]:
     return {name: array.astype(np.float64) for name, array in arrays.items()}
 
 
-def _texts(name: str, given: Any) -> list[str] | None:
-    if isinstance(given, str) or not isinstance(given, Iterable | None):
-        raise BadInput(f"{name} must be a list of texts, not {given!r}")
-    return None if given is None else [str(text) for text in given]
-
-
 def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarray, list[str] | None]:
     """Return maps, inputs and names of features of inputs that were explained together and share a figure."""
     if not isinstance(maps, Mapping):
         raise BadInput("maps of one input are given for inputs by name; give the array of the explained input")
     maps = maps if all(isinstance(found, Mapping) for found in maps.values()) else {"": maps}
-    arrays = _explained(maps, inputs)
+    arrays = {name: np.asarray(inputs[name]) for name in inputs if all(name in found for found in maps.values())}
+    if not arrays:
+        raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
     large = [name for name, array in arrays.items() if array.ndim > 2]
     if len(large) == len(arrays) == 1:
         (name,) = large
@@ -246,26 +227,16 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[Any, np.ndarr
     if large:
         raise BadInput(f"{listed(large)} of several inputs have positions; plot each alone")
     joined = {method: _side_by_side(found, arrays) for method, found in maps.items()}
-    return joined, _side_by_side(arrays, arrays), _names_of_numbers(arrays)
-
-
-def _explained(maps: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the inputs that have maps by every method."""
-    arrays = {name: np.asarray(inputs[name]) for name in inputs if all(name in found for found in maps.values())}
-    if not arrays:
-        raise BadInput(f"none of the inputs {listed(inputs)} has maps by its name; give those that are explained")
-    return arrays
+    widths = {
+        name: int(np.prod(array.shape[1:])) for name, array in arrays.items()
+    }  # "age" and, of a vector, "blood 0"
+    names = [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
+    return joined, _side_by_side(arrays, arrays), names
 
 
 def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return maps of several inputs as vectors ``(N, F)``, in the order of the inputs."""
     return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
-
-
-def _names_of_numbers(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Return a name for every number of several inputs, such as "age" and, of a vector, "blood 0"."""
-    widths = {name: int(np.prod(array.shape[1:])) for name, array in arrays.items()}
-    return [f"{name} {place}" if width > 1 else name for name, width in widths.items() for place in range(width)]
 
 
 def _is_too_long_for_bars(inputs: np.ndarray, maps: Mapping[str, np.ndarray]) -> bool:
@@ -280,13 +251,15 @@ def _one_number_per_place(
     maps: Mapping[str, np.ndarray], shape: tuple[int, ...], channels: str
 ) -> dict[str, np.ndarray]:
     """Return maps without channels at the resolution of inputs of a shape; those with other axes unchanged."""
-    positions = shape[1:-1] or shape[1:]
-    return {
-        name: found
-        if _has_other_axes(found.shape, shape)
-        else _at_input_resolution(without_channels(found, len(positions), channels), positions)
-        for name, found in maps.items()
-    }
+    from attribution.methods import resizing
+
+    positions, flat = shape[1:-1] or shape[1:], {}
+    for name, found in maps.items():
+        if not _has_other_axes(found.shape, shape):
+            found = without_channels(found, len(positions), channels)
+            found = resizing.resize(found, positions) if found.shape[1:] != positions else found
+        flat[name] = found
+    return flat
 
 
 def _upright(signals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -301,12 +274,10 @@ def _has_other_axes(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
     return len(maps) == 3 and len(inputs) < 4 and maps[: len(inputs)] != inputs
 
 
-def _limits(flat: Mapping[str, np.ndarray], scale: str, percentile: float) -> dict[str, list[tuple[float, float]]]:
-    if scale not in SCALES:
-        raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
+def _limits(flat: Mapping[str, np.ndarray], percentile: float = _PERCENTILE) -> dict[str, list[tuple[float, float]]]:
     limits = {}
     for name, found in flat.items():
-        each = [colour_limits(found if scale == "method" else one, percentile) for one in found]
+        each = [colour_limits(one, percentile) for one in found]
         signed = any(low < 0 < high for low, high in each)
         # A method has one set of colors, except where zero, its middle, lies outside of a map.
         limits[name] = [(-high if signed and low <= 0 < high else low, high) for low, high in each]
@@ -333,17 +304,12 @@ def _check(
     for name, found in maps.items():
         if not _belong(np.shape(found), inputs.shape):
             raise BadInput(f"maps '{name}' of shape {np.shape(found)} do not belong to inputs of shape {inputs.shape}")
-
-
-def _check_finite(flat: Mapping[str, np.ndarray], inputs: np.ndarray) -> None:
-    """Refuse NaN and infinity, which have no color: matplotlib would draw a part of the other values as one."""
-    arrays = {f"maps '{name}'": found for name, found in flat.items()}
-    if inputs.ndim > 2:  # values of vectors are text
-        arrays["inputs"] = inputs
+    # Matplotlib would draw a part of the other values as one. The values of vectors are text.
+    arrays = {f"maps '{name}'": found for name, found in maps.items()} | ({"inputs": inputs} if inputs.ndim > 2 else {})
     for name, array in arrays.items():
-        fine = (np.abs(array.reshape(len(array), -1)) <= _LARGEST).all(axis=1)  # False for NaN
-        if not fine.all():
-            raise BadInput(f"{name} have NaN, infinite or too large values, first in row {int(np.argmin(fine))}")
+        finite = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        if not finite.all():
+            raise BadInput(f"{name} have NaN or infinite values, first in row {int(np.argmin(finite))}")
 
 
 def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
@@ -353,12 +319,6 @@ def _belong(maps: tuple[int, ...], inputs: tuple[int, ...]) -> bool:
     if len(inputs) == 2:
         return maps[:2] == inputs and len(maps) in (2, 3)
     return maps[:1] == inputs[:1] and len(maps) in (len(inputs), len(inputs) - 1)
-
-
-def _at_input_resolution(maps: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
-    from attribution.methods import resizing
-
-    return resizing.resize(maps, spatial) if maps.shape[1:] != spatial else maps
 
 
 def _title_of(name: str) -> str:
@@ -407,8 +367,7 @@ def painted(
     """
     _check(maps, inputs, None, None)
     flat = _one_number_per_place(maps, inputs.shape, "sum")
-    _check_finite(flat, inputs)
-    limits, pixels = _limits(flat, "map", 99.5), pixels_of(inputs, preprocessing)
+    limits, pixels = _limits(flat), pixels_of(inputs, preprocessing)
     over = {
         name: np.stack([_over(*each) for each in zip(pixels, found, limits[name], strict=True)])
         for name, found in flat.items()
@@ -436,7 +395,6 @@ def _draw_images(
     limits: Mapping[str, Sequence[tuple[float, float]]],
     titles: Sequence[str],
     preprocessing: Any,
-    overlay: bool,
     aspect: str,
 ) -> Any:
     pixels = pixels_of(inputs, preprocessing)
@@ -453,8 +411,7 @@ def _draw_images(
             axis, (low, high) = axes[row, column], limits[name][row]
             scheme = _scheme((low, high))
             shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest", aspect=aspect)
-            if overlay:
-                axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest", aspect=aspect)
+            axis.imshow(_over(pixels[row], found[row], (low, high)), interpolation="nearest", aspect=aspect)
             if row == 0:
                 axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
             axis.set_axis_off()
@@ -538,7 +495,8 @@ def _draw_vectors(
     figure, axes = _figure(len(inputs), len(flat), 3.6, 0.75 + 0.17 * min(count, _MOST_BARS))
     names = feature_names or [str(number) for number in range(count)]
     for row, vector in enumerate(inputs):
-        labels = [_wrapped(f"{name} = {_value(value)}", 32) for name, value in zip(names, vector, strict=True)]
+        values = [short_number(float(each), 3) if isinstance(each, np.floating) else str(each) for each in vector]
+        labels = [_wrapped(f"{name} = {value}", 32) for name, value in zip(names, values, strict=True)]
         for column, (name, found) in enumerate(flat.items()):
             if found.ndim == 3:
                 _draw_alone(figure, axes[row, column], found[row], limits[name][row])
@@ -558,10 +516,6 @@ def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], label
         axis.set_yticks(places, labels)
     axis.locator_params(axis="x", nbins=5)
     axis.tick_params(labelsize=7)
-
-
-def _value(value: Any) -> str:
-    return short_number(float(value), 3) if isinstance(value, np.floating) else str(value)
 
 
 def ends(low: float, high: float) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from attribution.errors import BadInput, described, did_you_mean
 from attribution.files import is_special, similar_paths
@@ -72,24 +72,20 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     place, _, attribute = name.rpartition(":")
     if not place or not attribute.isidentifier():
         raise BadInput(f"{what} has '{name}'; your own is written file.py:NAME or module:NAME")
-    module = _custom_module(place, f"{what}={name}")
+    path = pathlib.Path(place)
+    if place.endswith(".py") and not path.is_file():
+        raise BadInput(f"{what}={name}: there is no file {path}{similar_paths(path)}")
+    try:
+        module = _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise BadInput(f"{what}={name}: cannot import '{place}' ({described(error)})") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, kind):
         near = did_you_mean(attribute, vars(module))
         raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'{near}")
     return found
-
-
-def _custom_module(place: str, what: str) -> ModuleType:
-    path = pathlib.Path(place)
-    if place.endswith(".py") and not path.is_file():
-        raise BadInput(f"{what}: there is no file {path}{similar_paths(path)}")
-    try:
-        return _module_at(str(path.resolve()), path.stem) if place.endswith(".py") else _module_at(place)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise BadInput(f"{what}: cannot import '{place}' ({described(error)})") from error
 
 
 def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
@@ -151,7 +147,8 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
             raise OSError(f"there is no such file{similar_paths(pathlib.Path(place))}")
         if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
-        specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
+        name = known_as or "custom_method"
+        specification = importlib.util.spec_from_file_location(name, place, loader=SourceLoader(name, place))
         assert specification is not None and specification.loader is not None  # the name ends in .py
         module = importlib.util.module_from_spec(specification)
         if known_as:
@@ -160,29 +157,29 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
         return module
 
 
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compile a file as it is now, not from cached bytecode, and keep its bytes as ``source``."""
+
+    source = b""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the file."""
+        self.source = self.get_data(self.path)
+        return self.source_to_code(self.source, self.path)
+
+
 @contextlib.contextmanager
 def user_code() -> Iterator[None]:
-    """Run a user's code: restore the working directory and ``sys.stdout``, and turn ``os._exit`` into ``SystemExit``.
-
-    Relative paths of outputs stay valid. ``os._exit`` would end a command with the code 0 and without its files. In
-    other threads and processes, such as the workers of ``multiprocessing``, it stays as it is.
-    """
-    end, here, output = os._exit, (os.getpid(), threading.get_ident()), sys.stdout
-
-    def end_elsewhere(status: int) -> NoReturn:
-        if (os.getpid(), threading.get_ident()) == here:
-            raise SystemExit(f"os._exit({status}) was called")
-        end(status)
-
+    """Run a user's code; restore the working directory, so that paths of outputs stay valid, and ``sys.stdout``."""
+    output = sys.stdout
     try:
         before = os.open(".", os.O_RDONLY)
     except OSError:  # deleted or not readable
         before = None
-    os._exit = end_elsewhere
     try:
         yield
     finally:
-        os._exit, sys.stdout = end, output
+        sys.stdout = output
         if before is not None:
             os.fchdir(before)
             os.close(before)

@@ -71,19 +71,6 @@ def find_files(
     return found[:limit]
 
 
-def check_files(paths: Sequence[pathlib.Path]) -> None:
-    """Raise ``BadInput`` for the first file that is not what its name says, by its first bytes."""
-    for path in paths:
-        if path.suffix.lower() in PICTURES:
-            reading.check_picture(path)
-        elif path.suffix.lower() == ".csv":
-            reading.read_csv(path)
-        else:
-            with reading.opened(path, "array") as file:
-                if file.read(2) not in (b"\x93N", b"PK"):  # of .npy and of .npz
-                    raise ValueError("it holds Python objects, or NumPy did not write it")
-
-
 class ReadInputs(NamedTuple):
     """What ``read_inputs`` returns.
 
@@ -147,42 +134,31 @@ def read_inputs(
         found = scaled.apply(pixels)
         return np.moveaxis(found, -1, 1) if first else found
 
-    if _are_pictures(files):
+    pictures = sum(path.suffix.lower() in PICTURES for path in files)
+    if 0 < pictures < len(files):
+        raise BadInput("images and arrays cannot be explained together; give one kind")
+    if pictures:
         note_limit(len(files), limit, note)
         files = files[:limit]
         pixels = read_pictures(files, [*shape[1:], shape[0]] if first else shape, resize_mode)
         if preprocessing is None:
             preprocessing, reason = likely_preprocessing(model, name)
             note(f"pixels are given as {preprocessing.name}, because {reason}; --preprocessing= chooses another scale")
-        shown = np.rint(pixels).astype(np.uint8)
-        return ReadInputs([path.stem for path in files], as_inputs(pixels, preprocessing), shown, preprocessing)
-    labels, arrays = _read_arrays(files, shape)
+        return ReadInputs([path.stem for path in files], as_inputs(pixels, preprocessing), pixels, preprocessing)
+    rows = [read_rows(path, shape) for path in files]
+    labels = [
+        path.stem if len(array) == 1 else f"{path.stem} {row}"
+        for path, array in zip(files, rows, strict=True)
+        for row in range(len(array))
+    ]
+    if len({array.shape[1:] for array in rows}) > 1:
+        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in rows}))}")
     note_limit(len(labels), limit, note)
-    labels, arrays = labels[:limit], arrays[:limit]
+    labels, arrays = labels[:limit], np.concatenate(rows)[:limit]
     if preprocessing is None:
         return ReadInputs(labels, arrays, arrays, None)
     pixels = np.moveaxis(arrays, 1, -1) if first else arrays
     return ReadInputs(labels, as_inputs(pixels, preprocessing), pixels, preprocessing)
-
-
-def _are_pictures(files: Sequence[pathlib.Path]) -> bool:
-    """Return whether files are pictures, and not arrays; raise ``BadInput`` where there are both."""
-    pictures = sum(path.suffix.lower() in PICTURES for path in files)
-    if 0 < pictures < len(files):
-        raise BadInput("images and arrays cannot be explained together; give one kind")
-    return pictures > 0
-
-
-def _read_arrays(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) -> tuple[list[str], np.ndarray]:
-    arrays = [read_array(path, shape) for path in paths]
-    labels = [
-        path.stem if len(array) == 1 else f"{path.stem} {row}"
-        for path, array in zip(paths, arrays, strict=True)
-        for row in range(len(array))
-    ]
-    if len({array.shape[1:] for array in arrays}) > 1:
-        raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
-    return labels, np.concatenate(arrays)
 
 
 def note_limit(total: int, limit: int, note: Callable[[str], object]) -> None:
@@ -206,8 +182,7 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
     Returns
     -------
     np.ndarray
-        ``(N, H, W, C)`` in [0, 255], turned upright: uint8, or float32 where a file has more than 8 bits per sample;
-        see ``attribution.reading.read_pixels``.
+        ``(N, H, W, C)`` uint8, turned upright.
 
     Raises
     ------
@@ -233,28 +208,16 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], re
 
 
 def _resized(pixels: np.ndarray, size: tuple[int, int], resize_mode: str) -> np.ndarray:
-    """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
+    """Return pixels ``(H, W, C)`` uint8 at a size ``(width, height)``; Pillow weighs colours by their opacity."""
     from PIL import Image, ImageOps
 
-    def resized(array: np.ndarray) -> np.ndarray:
-        picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
-        return np.asarray(
-            ImageOps.fit(picture, size, resample) if resize_mode == "crop" else picture.resize(size, resample)
-        )  # fmt: skip
-
-    if pixels.dtype == np.uint8:  # Pillow weighs colours by their opacity
-        found = resized(pixels if pixels.shape[-1] > 1 else pixels[..., 0])
-        return found if found.ndim == 3 else found[..., np.newaxis]
-    opacity = pixels[..., 3:] / 255
-    if opacity.shape[-1]:
-        pixels = np.concatenate([pixels[..., :3] * opacity, pixels[..., 3:]], axis=-1)
-    found = np.stack([resized(np.ascontiguousarray(channel)) for channel in np.moveaxis(pixels, -1, 0)], axis=-1)
-    if opacity.shape[-1]:
-        found[..., :3] /= np.maximum(found[..., 3:] / 255, 1e-6)
-    return found
+    picture, resample = Image.fromarray(pixels if pixels.shape[-1] > 1 else pixels[..., 0]), Image.Resampling.BILINEAR
+    crops = resize_mode == "crop"
+    found = np.asarray(ImageOps.fit(picture, size, resample) if crops else picture.resize(size, resample))
+    return found.reshape(*found.shape[:2], -1)
 
 
-def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
+def read_rows(path: str | os.PathLike[str], shape: Sequence[int | None]) -> np.ndarray:
     """Read one or several inputs from a ``.npy`` file.
 
     Parameters
@@ -275,9 +238,6 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
         If the file is not an array of numbers, or has another shape.
     """
     array = reading.read_array(path)
-    if array.dtype.kind not in "fiub":
-        raise BadInput(f"'{path}' does not hold an array of numbers")
-
     candidates = [array[np.newaxis], array]
     if len(shape) and shape[-1] in (1, None):
         candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
@@ -343,21 +303,7 @@ def _misfit(columns: Mapping[str, Any], inputs: Mapping[str, tuple[Sequence[int 
         return f"{count}, the model takes inputs of shape {_shown(shape)}; give images, .npy files or a folder of them"
     if (surplus := len(columns) - (shape[0] or 0)) < 0:
         return f"{count}, the model takes {shape[0]}: one for each feature, in order"
-    return f"{count}, the model takes {shape[0]}: remove {_surplus(columns, surplus)}"
-
-
-def _surplus(columns: Mapping[str, Sequence[str]], count: int) -> str:
-    """Return the columns of text if they are as many; else the number of those to remove, and all names."""
-    text = [name for name, cells in columns.items() if not all(map(_is_number, cells))]
-    return listed(text) if len(text) == count else f"{count}, such as a label; the columns are {listed(columns)}"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return f"{count}, the model takes {shape[0]}: remove {surplus}, such as a label; the columns are {listed(columns)}"
 
 
 def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | None], dtype: Any) -> np.ndarray:

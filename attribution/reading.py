@@ -37,8 +37,6 @@ _OTHER_DATA = b"".join(
     bytes(range(254, 0, -1)) + bytes([0xFF, 0xD0 + number]) for number in range(8)
 )  # with JPEG's restarts
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
-_EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
-_ORIENTATION = 0x0112  # of EXIF
 _DAMAGED = (
     EOFError,
     OSError,
@@ -154,17 +152,19 @@ def read_csv(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def read_array(path: str | os.PathLike[str]) -> np.ndarray:
-    """Return the array of an ``.npy`` file.
+    """Return the array of numbers or truth values of an ``.npy`` file.
 
     Raises
     ------
     BadInput
-        If it is not such a file, contains Python objects, or is cut off.
+        If it is not such a file, holds anything else, or is cut off.
     """
     with opened(path, "array") as file:
         array = np.load(file, allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("it is an archive of arrays")
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"it holds {array.dtype}, not real numbers")
         return array
 
 
@@ -198,7 +198,7 @@ def read_arrays(path: str | os.PathLike[str], most: int = _LARGEST_ARCHIVE) -> d
 
 
 def read_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """Return a picture as 8-bit RGB; deeper ones are scaled and rounded, see ``read_pixels``.
+    """Return a picture as RGB.
 
     Raises
     ------
@@ -207,12 +207,11 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
     """
     from PIL import Image
 
-    pixels = read_pixels(path)
-    return Image.fromarray(pixels if pixels.dtype == np.uint8 else np.rint(pixels).astype(np.uint8))
+    return Image.fromarray(read_pixels(path))
 
 
 def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool = False) -> np.ndarray:
-    """Return the pixels of a picture, scaled by the range of the file's type.
+    """Return the pixels of a picture.
 
     Parameters
     ----------
@@ -221,44 +220,28 @@ def read_pixels(path: str | os.PathLike[str], mode: str = "RGB", upright: bool =
     mode
         ``"L"``, ``"RGB"`` or ``"RGBA"``. Grey is repeated, an alpha channel is dropped or opaque as needed.
     upright
-        Whether to apply the EXIF orientation. In TIFF it is always applied: Pillow and OpenCV rotate while decoding.
+        Whether to apply the EXIF orientation. In TIFF it is always applied: Pillow rotates while decoding.
 
     Returns
     -------
     np.ndarray
-        ``(H, W, C)`` in [0, 255]: uint8 for up to 8 bits per sample, float32 for 16 bits (65,535 becomes 255) and for
-        grey floating-point TIFF ([0, 1] becomes [0, 255]).
+        ``(H, W, C)`` uint8.
 
     Raises
     ------
     BadInput
-        If the file cannot be read, is cut off, has too many pixels, or samples of unknown range: signed or 32-bit
-        integers, floating point outside [0, 1].
+        If the file cannot be read, is cut off, has too many pixels, or has more than 8 bits per sample.
     """
     from PIL import ImageOps
 
     with opened(path, "image") as file:
         picture = _opened_picture(file)
-        depth = _depth(picture)
-        orientation = picture.getexif().get(_ORIENTATION) if upright and picture.format != "TIFF" else None
         picture.load()
         _check_complete(picture, file)
-        if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
-            file.seek(0)
-            content = _read_at_most(file, _LARGEST_PICTURE)
-            return _in_mode(_sixteen_bits(content, orientation, picture.info.get("transparency")), mode)
         if upright:
             picture = ImageOps.exif_transpose(picture)
-        if depth == _FLOAT:
-            return _in_mode(_unit_range(np.asarray(picture)) * 255, mode)
         pixels = np.asarray(picture.convert(mode))
-        return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
-
-
-def check_picture(path: str | os.PathLike[str]) -> None:
-    """Raise ``BadInput`` if a file has no header of a picture; its pixels are not read."""
-    with opened(path, "image") as file:
-        _opened_picture(file)
+        return pixels.reshape(*pixels.shape[:2], -1)
 
 
 def _opened_picture(file: IO[bytes]) -> Image.Image:
@@ -277,7 +260,16 @@ def _opened_picture(file: IO[bytes]) -> Image.Image:
         raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
     if picture.format == "TIFF":
         _check_tiff_data(picture.tag_v2, os.fstat(file.fileno()).st_size)
+    if _is_deep(picture):
+        raise ValueError("its samples are not of 8 bits; save it with 8 bits, or its values as a .npy file")
     return picture
+
+
+def _is_deep(picture: Image.Image) -> bool:
+    """Return whether samples may have values outside 0 to 255: Pillow clips or cuts off some of these."""
+    if picture.format == "TIFF":  # BitsPerSample and SampleFormat
+        return max(picture.tag_v2.get(258, (1,))) > 8 or set(picture.tag_v2.get(339, (1,))) != {1}
+    return picture.format == "PNG" and bool(picture.tile) and ";16" in str(picture.tile[0][3])
 
 
 def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
@@ -304,7 +296,7 @@ def _check_complete(picture: Image.Image, file: IO[bytes]) -> None:
 
 
 def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
-    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes is cut off; Pillow and OpenCV do not notice."""
+    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes is cut off; Pillow does not notice."""
     if tags.get(259, 1) != 1:  # Compression: the size of the samples is known only after decoding
         return
     needed = tags[256] * tags[257] * tags.get(277, 1) * max(tags.get(258, (1,))) // 8
@@ -313,82 +305,6 @@ def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
     ends = [offset + length for offset, length in zip(offsets, lengths, strict=False)]
     if not needed <= sum(lengths) <= size or len(offsets) != len(lengths) or max(ends, default=0) > size:
         raise EOFError(f"it is cut off: its header promises {needed:,} bytes of samples")
-
-
-def _depth(picture: Image.Image) -> str:
-    """Return the type of a picture's samples; raise ValueError if their range is unknown."""
-    if picture.format == "TIFF":
-        return _tiff_depth(picture.tag_v2)
-    if picture.format == "PNG" and picture.tile and ";16" in str(picture.tile[0][3]):
-        return _SIXTEEN_BITS
-    return _EIGHT_BITS
-
-
-def _tiff_depth(tags: Mapping[int, Any]) -> str:
-    bits, kinds = (set(tags.get(tag, (1,))) for tag in (258, 339))  # BitsPerSample, SampleFormat
-    layout = (tags.get(262), tuple(tags.get(338, (2,))), tags.get(284, 1))  # Photometric-, ExtraSamples, PlanarConfig.
-    if max(bits) <= 8 and kinds == {1}:
-        return _EIGHT_BITS
-    # OpenCV mixes up channels that are stored separately (PlanarConfiguration 2).
-    if bits == {16} and kinds == {1} and layout in ((1, (2,), 1), (2, (2,), 1)):
-        return _SIXTEEN_BITS
-    if bits == {32} and kinds == {3} and layout[0] == 1:
-        return _FLOAT
-    kind = {1: "unsigned", 2: "signed", 3: "floating-point"}.get(max(kinds), "unknown")
-    raise ValueError(
-        f"TIFF with {kind} samples of {max(bits)} bits in this layout is not supported; save it as PNG with 8 or 16 "
-        "bits, or as grey 32-bit floating-point TIFF in [0, 1]"
-    )
-
-
-def _sixteen_bits(content: bytes, orientation: int | None, transparent: Any) -> np.ndarray:
-    """Return a picture of 16 bits per sample as float32 in [0, 255], ``(H, W, C)``.
-
-    ``orientation`` is EXIF's number, ``transparent`` the sample that a PNG's tRNS chunk makes transparent.
-    """
-    import cv2
-
-    try:
-        array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
-    except cv2.error as error:  # wider or higher than OpenCV reads
-        raise ValueError(f"OpenCV cannot decode its 16-bit samples ({error.err})") from error
-    if array is None or array.dtype != np.uint16:
-        raise ValueError("OpenCV cannot decode its 16-bit samples")
-    array = array.reshape(*array.shape[:2], -1)
-    if array.shape[-1] == 1 and transparent is not None:  # OpenCV applies it to colours alone
-        opaque = np.where(array == transparent, 0, 65535).astype(np.uint16)
-        array = np.concatenate([array, array, array, opaque], axis=-1)
-    if array.shape[-1] >= 3:  # blue, green, red
-        array = array[..., [2, 1, 0, 3][: array.shape[-1]]]
-    if orientation in (5, 6, 7, 8):
-        array = array.swapaxes(0, 1)
-    if orientation in (3, 4, 7, 8):
-        array = array[::-1]
-    if orientation in (2, 3, 6, 7):
-        array = array[:, ::-1]
-    return array.astype(np.float32) / 257
-
-
-def _unit_range(samples: np.ndarray) -> np.ndarray:
-    low, high = samples.min(), samples.max()
-    if not (low >= 0 and high <= 1):  # also NaN
-        raise ValueError(f"its floating-point samples range from {low:.4g} to {high:.4g}; [0, 1] is needed")
-    return samples
-
-
-def _in_mode(pixels: np.ndarray, mode: str) -> np.ndarray:
-    """Return float32 pixels in [0, 255] with the channels of a mode, ``(H, W, C)``."""
-    pixels = pixels.reshape(*pixels.shape[:2], -1)
-    colors, alpha = pixels[..., :3], pixels[..., 3:]
-    if mode == "L":
-        weights = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow
-        return colors if colors.shape[-1] == 1 else (colors @ weights)[..., np.newaxis]
-    if colors.shape[-1] == 1:
-        colors = np.repeat(colors, 3, axis=-1)
-    if mode == "RGB":
-        return colors
-    opaque = np.full((*colors.shape[:2], 1), 255, np.float32)
-    return np.concatenate([colors, alpha if alpha.shape[-1] else opaque], axis=-1)
 
 
 def inside(directory: str | os.PathLike[str], name: object, source: str | os.PathLike[str]) -> pathlib.Path:

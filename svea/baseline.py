@@ -17,7 +17,6 @@ Cost: half a minute on one core.
 from __future__ import annotations
 
 import pathlib
-import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,8 +26,9 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.files import atomic_directory, atomic_write, check_directory, writing
+from attribution.files import check_directory
 from attribution.methods import third_party
+from attribution_benchmarks.core import keras_export
 from attribution_benchmarks.core.bundled_models import default_model
 from svea import mnist1d
 
@@ -133,14 +133,6 @@ def train(
     }
 
 
-def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
-    """Write a model to ``directory/1``, which must not exist, and its card beside it, or neither of them."""
-    with writing(directory), atomic_directory(directory / "1") as unfinished:
-        model.export(str(unfinished), verbose=False)
-        shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-        atomic_write(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
-
-
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
     """Return the model card in Markdown; ``accuracies`` is the result of ``train``, in percent."""
     import keras
@@ -192,7 +184,7 @@ def main(flag_values: flags.FlagValues) -> None:
     use_one_thread()
     model = build(seed)
     accuracies = train(model, mnist1d.load(), epochs)
-    export(model, directory, model_card(model, seed, epochs, accuracies))
+    keras_export.export(model, directory, model_card(model, seed, epochs, accuracies))
     for split, accuracy in accuracies.items():
         print_line(f"accuracy, {split}: {accuracy:.1f} %")
     print_line(f"exported to {directory / '1'}")

@@ -5,13 +5,13 @@
 All libraries take turns in one process on one thread. Results are ratios of CPU time of the same work on the same
 machine in the same minutes. ``keras`` is the method written with a compiled ``tf.GradientTape`` on the live Keras
 network; for LRP and DeepLIFT it is only the passes that the method needs. captum and zennit explain the same network in
-PyTorch, with the same weights. Entries of a library that is not installed are blank.
+PyTorch, with the same weights. Entries of a library that is not installed are blank; others keep their values.
 
     python -m venv .venv-performance
     .venv-performance/bin/pip install -e '.[third-party]' torch==2.13.0 captum==0.9.0
     .venv-performance/bin/pip install --no-deps zennit==0.5.1  # it needs torchvision for a part that is not used
 
-Rows of docs/performance.csv that a run does not measure keep their values. Cost: 15 CPU minutes.
+Cost: 15 CPU minutes.
 """
 
 from __future__ import annotations

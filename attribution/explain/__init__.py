@@ -10,7 +10,7 @@ import operator
 import pathlib
 import traceback
 import warnings
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -368,8 +368,8 @@ def with_parameters(methods: Any) -> _Chosen:
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:
     """Return the result of a method.
 
-    Raises ``BrokenContract`` if a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception
-    is its cause. An exception of a method of this project is raised unchanged.
+    Raises ``BrokenContract`` if a custom method raises anything but ``BadInput``; the exception is its cause. An
+    exception of a method of this project is raised unchanged.
     """
     given = {name: read_only(one) if type(one) is np.ndarray else one for name, one in parameters.items()}
     try:
@@ -412,7 +412,14 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
     """Return a method's result as float32; refuse an invalid one."""
     with_channels, given = queries.inputs.shape, type(maps).__name__
     needed = f"numbers of shape {with_channels} or {with_channels[:-1]} are needed, one map per input"
-    maps = _as_array(method, maps, needed)
+    if isinstance(maps, np.ma.MaskedArray):
+        raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
+    try:
+        maps = np.asarray(maps)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # lists of different lengths, or an object that cannot be converted
+        raise BrokenContract(f"method '{method.name}' returned a {given} that is no array; {needed}") from error
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed; not even that if
     # the layer's positions are no axes of the input.
     has_rows = maps.shape[:1] == with_channels[:1]
@@ -428,20 +435,3 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
         wrong = "values too large for float32" if np.isfinite(maps[row]).all() else "NaN or infinite values"
         raise BrokenContract(f"method '{method.name}' returned {wrong} for input {queries.keys[row]}")
     return single
-
-
-def _as_array(method: Method, maps: Any, needed: str) -> np.ndarray:
-    """Return what a method has returned as an array; refuse anything else; ``needed`` says what is expected."""
-    if isinstance(maps, Coroutine | Generator | AsyncGenerator):
-        if isinstance(maps, Coroutine):
-            maps.close()  # else Python warns after the error that it was never awaited
-        raise BrokenContract(f"method '{method.name}' is written with 'async' or 'yield'; return an array of maps")
-    if isinstance(maps, np.ma.MaskedArray):
-        raise BrokenContract(f"method '{method.name}' returned a masked array; return a value for every position")
-    try:
-        return np.asarray(maps)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # lists of different lengths, or an object that cannot be converted
-        what = f"a {type(maps).__name__} that is no array"
-        raise BrokenContract(f"method '{method.name}' returned {what}; {needed}") from error

@@ -4,7 +4,6 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
     python -m attribution.explain --model=DIR --image=photos/ --methods=grad_cam,integrated_gradients \
         --parameters=points=300 --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
     python -m attribution.explain --model=DIR --image=table.csv --explain_input=age,income
-    python -m attribution.explain --model=DIR --list_layers
 
 A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
 arrays. Of a model with one vector, a .csv file holds exactly its features, in order, without a label.
@@ -12,13 +11,11 @@ arrays. Of a model with one vector, a .csv file holds exactly its features, in o
 for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
 in their name.
 
-Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
-
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
 the exit code is 2 if none is left. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the
-relative difference; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m
-attribution.inspect --model=DIR` lists those that apply to a file, and why the others do not.
+relative difference; above 5 % a warning names the cause. `python -m attribution.inspect --model=DIR`
+lists the methods that apply to a file, why the others do not, and its layers.
 
 Cost: an image of 224 pixels and the three default methods take 19 CPU seconds and 1.5 GB under EfficientNetB0, 23 and
 1.3 GB under a ViT-Ti/16, most of it TensorFlow's start and the compilation; docs/methods.md gives the passes that each
@@ -51,13 +48,12 @@ from attribution.explained_inputs import (
     words_of,
 )
 from attribution.files import atomic_write, check_file
-from attribution.methods.method import Method, Residuals, SumLaw
+from attribution.methods.method import Method, Residuals
 from attribution.methods.registry import METHODS, in_library
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,
     RESIZE_MODES,
-    check_files,
     find_files,
     preprocessing_named,
     read_class_names,
@@ -110,9 +106,6 @@ flags.DEFINE_string("class_names", "", "file with the names of the classes: one 
 flags.DEFINE_string(
     "feature_names", "", "file with the names of a vector's features: one a line, or JSON", flag_values=FLAGS
 )
-flags.DEFINE_string(
-    "layer", "", "layer of the class activation maps, see --list_layers; a late one when empty", flag_values=FLAGS
-)
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer(
     "limit", 16, "largest number of inputs that are explained, the first ones", lower_bound=1, flag_values=FLAGS
@@ -125,68 +118,40 @@ flags.DEFINE_string(
     "minus its expected value; of several inputs METHOD/INPUT and inputs/INPUT",
     flag_values=FLAGS,
 )
-flags.DEFINE_boolean("overlay", True, "overlay maps on the image in gray", flag_values=FLAGS)
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
-flags.DEFINE_float(
-    "percentile", 99.5, "of a map's absolute values at which the colors end; 100 clips nothing", flag_values=FLAGS
-)
-flags.register_validator(
-    "percentile", lambda value: 0 < value <= 100, "must be above 0 and at most 100", flag_values=FLAGS
-)
-flags.DEFINE_enum(
-    "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
-)
-cli.define_common_flags(FLAGS, like="", parameters=[], tokens="", batch_size=8, seed=0)
-flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
-flags.DEFINE_boolean("list_layers", False, "list the layers for class activation maps and stop", flag_values=FLAGS)
+cli.define_common_flags(FLAGS, like="", parameters=[], layer="", tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check the flags, then explain, or list methods or layers."""
-    if flag_values.list_methods:
-        width = max(map(len, METHODS))
-        for name, method in METHODS.items():
-            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
-        return
-    if not flag_values.list_layers and not flag_values.image:
+    """Check the flags, then explain."""
+    if not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file, a folder of them, or a table (.csv, .npz)")
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    methods = cli.with_flags(with_parameters(_named(flag_values)), flag_values)
+    named = [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
+    methods = cli.with_flags(with_parameters(named), flag_values)
     table = table_of(flag_values.image)
-    names = _checked_files(flag_values, table)
+    written = pathlib.Path(flag_values.output).resolve()
+    if not table:
+        find_files(flag_values.image, flag_values.limit, written)
+    if flag_values.preprocessing:
+        preprocessing_named(flag_values.preprocessing)
+    names = read_class_names(flag_values.class_names) if flag_values.class_names else None
     classes = _classes(flag_values.target, names)
     model = load_flagged_model(flag_values)
     read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
-    if flag_values.list_layers:
-        _print_layers(model, explain_input)
-        return
     check_class_names(names, flag_values.class_names, model)
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
         model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
         resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
-        without=pathlib.Path(flag_values.output).resolve(), note=_note,
+        without=written, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
-
-
-def _named(flag_values: flags.FlagValues) -> list[str]:
-    return [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
-
-
-def _checked_files(flag_values: flags.FlagValues, table: pathlib.Path | None) -> list[str] | None:
-    """Check, before the model is loaded, what else is named; return the names of the classes."""
-    written = pathlib.Path(flag_values.output).resolve()
-    if files := [table] if table else flag_values.image and find_files(flag_values.image, flag_values.limit, written):
-        check_files(files)
-    if flag_values.preprocessing:
-        preprocessing_named(flag_values.preprocessing)
-    return read_class_names(flag_values.class_names) if flag_values.class_names else None
 
 
 def _explain(
@@ -223,9 +188,7 @@ def _explain(
     for path, drawn in figures.items():
         figure = plotting.plot(
             maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
-            preprocessing=inputs.preprocessing, overlay=flag_values.overlay,
-            channels=flag_values.channels, percentile=flag_values.percentile, scale=flag_values.scale,
-            feature_names=features,
+            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=features,
         )  # fmt: skip
         atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
     written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
@@ -324,14 +287,6 @@ def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> 
     }
 
 
-def _print_layers(model: Model, explain_input: str) -> None:
-    names = model.layers(explain_input)
-    default = model.layer(None, explain_input) if names else None
-    for name in names:
-        sizes = ", ".join("any" if size is None else str(size) for size in model.graph.shape(name).as_list()[1:])
-        print_line(f"{name}  ({sizes}){'  default' * (name == default)}")
-
-
 def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
     for method, parameters in methods.values():
         if method.name in METHODS and not method.library and parameters.get("layer"):
@@ -404,21 +359,16 @@ def _print_predictions(
 
 
 def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:
+    """Print the relative difference of maps' sums from their expected values; warn where it is large."""
     for label, residual in residuals.items():
         method, parameters = methods[label]
-        if law := method.law(parameters):
-            _print_residual(label, residual, law)
-
-
-def _print_residual(label: str, residual: Residuals, law: SumLaw) -> None:
-    """Print the relative difference of maps' sums from their expected values; warn where it is large."""
-    shares = residual.relative[np.isfinite(residual.relative)]
-    if not len(shares):
-        return
-    several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-    print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
-    if warning := residual.warning(label, law):
-        print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
+        law, shares = method.law(parameters), residual.relative[np.isfinite(residual.relative)]
+        if law is None or not len(shares):
+            continue
+        several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
+        print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+        if warning := residual.warning(label, law):
+            print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:

@@ -109,9 +109,8 @@ class _Sizes:
             return None
         if node.op in ("ConcatV2", "Pack"):
             parts = [self.of(each) for each in (node.input[:-1] if node.op == "ConcatV2" else node.input)]
-            if any(part is None or part.ndim != (node.op == "ConcatV2") for part in parts):
-                return None
-            return np.concatenate([np.atleast_1d(part) for part in parts])
+            known = [part for part in parts if part is not None and part.ndim == (node.op == "ConcatV2")]
+            return np.concatenate([np.atleast_1d(part) for part in known]) if len(known) == len(parts) else None
         sizes, others = self.of(node.input[0]), [self.graph.constant(each) for each in node.input[1:]]
         if sizes is None or sizes.ndim != 1:
             return None

@@ -20,10 +20,10 @@ from absl import flags
 from attribution import cli, loading
 from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.files import origin
 from attribution.methods.registry import METHODS
 from attribution.model._loading_checks import random_feed
 from attribution.model_paths import find_saved_model
-from attribution.remote_files import origin
 from attribution.trial import Trial, try_method
 
 if TYPE_CHECKING:

@@ -254,7 +254,7 @@ def _straight_path(
 
     def point(alpha: np.float32, rows: np.ndarray) -> np.ndarray:
         if alpha == 0:
-            return starts[rows]
+            return np.asarray(starts[rows])
         if from_start and alpha < 1:
             return np.asarray(starts[rows] + alpha * difference[rows])
         return np.asarray(queries.inputs[rows] - (1 - alpha) * difference[rows])

@@ -191,7 +191,7 @@ class CompiledGraph:
         view = self._for_gradients(folded=not any(map(self.folds_away, layers)))
 
         def backward(targets: Any, *arrays: Any) -> Any:
-            arrays = [*map(_precise, arrays)] if self._loaded is None else arrays  # as the view's inputs
+            arrays = arrays if self._loaded is not None else (*map(_precise, arrays),)  # as the view's inputs
             known = {} if self._loaded is not None else swish_rules(view, layers)
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
@@ -231,7 +231,7 @@ class CompiledGraph:
         steps = step_rules(view, source, node_of(logits))
 
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
-            start, *arrays = map(_precise, (start, *arrays))
+            start, arrays = _precise(start), (*map(_precise, arrays),)
             of_steps = {name: Step(body, moving, chosen(inner)) for name, (body, moving, inner) in steps.items()}
             tf.compat.v1.add_to_collection(STEPS, of_steps)
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
@@ -287,7 +287,7 @@ class CompiledGraph:
             )
 
         def full_gradient(targets: Any, *arrays: Any) -> Any:
-            arrays = [*map(_precise, arrays)]
+            arrays = (*map(_precise, arrays),)
             scores, (explained, *found), _ = self._import(view, arrays, [logits, *biases])
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
             sources = [arrays[position], *(operation.outputs[0] for operation in found)]
@@ -313,7 +313,7 @@ class CompiledGraph:
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
-            composite, arrays = skeleton.with_numbers(numbers), [*map(_precise, arrays)]
+            composite, arrays = skeleton.with_numbers(numbers), (*map(_precise, arrays),)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
             # The logit is propagated also where the model explains probabilities: a softmax is not a sum.
@@ -340,7 +340,7 @@ class CompiledGraph:
         """
         view = self._view() if folded else self.graph
         types = _types(view)
-        if self._loaded is not None and _HALF[0] in types and MODULE not in self._inexact:
+        if self._loaded is not None and _HALF[0] in types and MODULE not in str(self._inexact):
             raise BadInput(
                 f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
                 "they underflow; export the network in float32"

@@ -6,13 +6,14 @@ import collections
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution.errors import BadInput, print_line, printable
-from attribution.files import is_remote, remove_stale
+from attribution.files import atomic_write, make_directory, remove_stale
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory
 
@@ -30,7 +31,6 @@ class Precompute:
     block_size: int = 0
     allow_failures: int = 0
     options: tuple[str, ...] = ()  # Beam's
-    resumes: bool = True  # whether shards remain, so that another run does not compute them again
 
     def __call__(self, works: Sequence[Work]) -> dict[str, list]:
         """Plan, compute the blocks without a shard, and save all results to the works.
@@ -39,12 +39,10 @@ class Precompute:
         failed than allowed, or a worker died. Shards remain, so that another run resumes.
         """
         fingerprint = work.plan_fingerprint(self.factory.name, works, self.block_size)
-        directory = work.join(self.directory, fingerprint)
+        directory = os.path.join(self.directory, fingerprint)
         tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
             return {}
-        if not self.resumes:
-            work.remove(directory, sorted(work.names_in(directory)))
         missing = _tasks_without_shard(directory, tasks)
         if missing:
             self._compute(directory, missing, works)
@@ -57,13 +55,10 @@ class Precompute:
                 file=sys.stderr,
             )
         if len(failed) > self.allow_failures:
-            allowed = f", and --allow_failures={self.allow_failures}" if self.resumes else ""
             raise BadInput(
-                f"{len(failed)} of {len(tasks)} blocks failed{allowed}; computed results remain, and the same command "
-                "tries these blocks again"
+                f"{len(failed)} of {len(tasks)} blocks failed, and --allow_failures={self.allow_failures}; computed "
+                "results remain, and the same command tries these blocks again"
             )
-        if not self.resumes:
-            work.remove(directory, sorted(work.names_in(directory) - {MANIFEST}))
         dropped: dict[str, list] = {}
         for task, _ in failed:
             dropped.setdefault(task.work, []).extend(task.items)
@@ -74,9 +69,9 @@ class Precompute:
         from attribution_benchmarks.beam import pipeline
 
         text = "".join(f"{task.to_line()}\n" for task in tasks)
-        job = Job(self.factory, directory, work.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
-        _make_directory(directory)
-        work.write(job.plan, text.encode())
+        job = Job(self.factory, directory, os.path.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
+        make_directory(directory)
+        atomic_write(job.plan, text.encode())
         title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
         with pipeline.provide_works(job, works), _progress_bar(directory, tasks, title):
             pipeline.run(job, len(tasks), self.workers, self.options)
@@ -115,7 +110,7 @@ def _write_manifest(
         **{name: round(number, 3) if "seconds" in name else int(number) for name, number in sums.items()},
         "works": {one.name: {"key": one.key, "inputs": len(one.items)} for one in works},
     }
-    work.write(work.join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
+    atomic_write(os.path.join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
     if len(devices) > 1:
         print_line(
             f"blocks were computed on several kinds of devices, so last digits may differ: {devices}", file=sys.stderr
@@ -128,8 +123,7 @@ def _write_manifest(
 
 def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks without a complete shard; remove damaged shards and the files of failures."""
-    if not is_remote(directory):
-        remove_stale(directory)
+    remove_stale(directory)
     existing = work.names_in(directory)
     missing, removed = [], []
     for task in tasks:
@@ -149,17 +143,6 @@ def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
     return missing
 
 
-def _make_directory(directory: str) -> None:
-    from apache_beam.io.filesystems import FileSystems
-
-    if not FileSystems.exists(directory):
-        try:
-            FileSystems.mkdirs(directory)
-        except OSError as error:
-            if not FileSystems.exists(directory):  # else another process created it meanwhile
-                raise BadInput(f"--blocks_dir={directory} cannot be created ({error}); name another place") from error
-
-
 @contextlib.contextmanager
 def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator[None]:
     """Show how many tasks have left a file, whoever computes them, until the block of code ends."""
@@ -173,7 +156,7 @@ def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator
             bar.update(max(0, len(expected & work.names_in(directory)) - bar.n))
 
         def watch() -> None:
-            while not ended.wait(10.0 if is_remote(directory) else 1.0):
+            while not ended.wait(1.0):
                 update()
 
         watcher = threading.Thread(target=watch, daemon=True)

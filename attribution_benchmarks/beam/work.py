@@ -1,8 +1,7 @@
 """Work that is split into blocks of inputs: the protocol, the plan of blocks without results, and the files of results.
 
-A shard is the file of one block, with its results and a checksum, on paths, gs://, s3:// and hdfs:// by Apache Beam. It
-is written under a temporary name and renamed, or put in one step on object stores. Two workers that compute the same
-block at the same time leave one complete shard.
+A shard is the file of one block, with its results and a checksum. It is written under a temporary name and renamed. Two
+workers that compute the same block at the same time leave one complete shard.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import importlib
 import json
 import logging
 import os
-import secrets
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from attribution.errors import BadInput, installation
-from attribution.files import UNFINISHED, atomic_write
+from attribution.files import atomic_write
 from attribution.reading import opened
 from attribution_benchmarks.core.manifest import versions
 
@@ -192,7 +191,7 @@ def write_shard(directory: str, task: Task, shard: Shard) -> None:
     # Pairs instead of a mapping, because the store keeps the order of inputs.
     lines += [json.dumps([series, list(records.items())], allow_nan=False) for series, records in shard.results.items()]
     content = "".join(f"{line}\n" for line in lines).encode()
-    write(join(directory, task.file), content + f"{hashlib.sha256(content).hexdigest()}\n".encode())
+    atomic_write(os.path.join(directory, task.file), content + f"{hashlib.sha256(content).hexdigest()}\n".encode())
 
 
 def read_shard(directory: str, task: Task) -> Shard | None:
@@ -200,7 +199,7 @@ def read_shard(directory: str, task: Task) -> Shard | None:
 
     Raises ``DamagedShard`` if the file is incomplete or belongs to another block.
     """
-    content = read(join(directory, task.file))
+    content = read(os.path.join(directory, task.file))
     if content is None:
         return None
     body, _, checksum = content.rstrip(b"\n").rpartition(b"\n")
@@ -217,12 +216,12 @@ def read_shard(directory: str, task: Task) -> Shard | None:
 def write_failure(directory: str, task: Task, reason: str, names: Sequence[str]) -> None:
     """Write the reason why a block has no results."""
     text = json.dumps({"reason": reason, "inputs": list(names)}) + "\n"
-    write(join(directory, task.file + FAILED), text.encode())
+    atomic_write(os.path.join(directory, task.file + FAILED), text.encode())
 
 
 def read_failure(directory: str, task: Task) -> dict[str, Any] | None:
     """Return ``reason`` and ``inputs`` of a failed block; None if it did not fail."""
-    content = read(join(directory, task.file + FAILED))
+    content = read(os.path.join(directory, task.file + FAILED))
     try:
         return None if content is None else dict(json.loads(content))
     except ValueError:
@@ -231,59 +230,21 @@ def read_failure(directory: str, task: Task) -> dict[str, Any] | None:
 
 def names_in(directory: str) -> set[str]:
     """Return the names of the files in a directory; an empty set if it is missing."""
-    from apache_beam.io.filesystems import FileSystems
-
-    (found,) = FileSystems.match([join(directory, "*")])
-    return {os.path.basename(entry.path) for entry in found.metadata_list}
+    if not os.path.isdir(directory):
+        return set()
+    with os.scandir(directory) as entries:
+        return {entry.name for entry in entries if entry.is_file()}
 
 
 def remove(directory: str, names: list[str]) -> None:
     """Remove files of a directory."""
-    from apache_beam.io.filesystems import FileSystems
-
-    if names:
-        FileSystems.delete([join(directory, name) for name in names])
-
-
-def join(directory: str, name: str) -> str:
-    """Return the path of a file in a directory."""
-    from apache_beam.io.filesystems import FileSystems
-
-    return str(FileSystems.join(directory, name))
+    for name in names:
+        pathlib.Path(directory, name).unlink(missing_ok=True)
 
 
 def read(path: str) -> bytes | None:
     """Return the content of a file; None if it is missing."""
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    if not FileSystems.exists(path):
+    if not os.path.exists(path):
         return None
-    if FileSystems.get_scheme(path) is None:
-        with opened(path, "block") as file:
-            return file.read()
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return bytes(file.read())
-
-
-def write(path: str, content: bytes) -> None:
-    """Write a file completely or not at all."""
-    from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    scheme = FileSystems.get_scheme(path)
-    if scheme is None:
-        atomic_write(path, content)
-        return
-    renamed = scheme == "hdfs"  # an object store writes a file in one step
-    directory, name = FileSystems.split(path)
-    first = join(directory, f".{name}.{secrets.token_hex(6)}{UNFINISHED}") if renamed else path
-    with FileSystems.create(first, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        file.write(content)
-    if renamed:
-        try:
-            FileSystems.rename([first], [path])
-        except BeamIOError:
-            FileSystems.delete([first])
-            if not FileSystems.exists(path):  # HDFS does not rename to an existing file, which has the same content
-                raise
+    with opened(path, "block") as file:
+        return file.read()

@@ -14,12 +14,13 @@ same few passes for all maps.
 A method is *recommended* if its agreement is higher than that of every reference: maps without the network, its own
 maps on networks of shuffled weights, and its own maps of another class. Of several references the largest p-value
 counts, and Holm's correction is for the number of methods. Of the recommended methods the one of the highest agreement
-is *best*; those whose difference from it is not significant, after Holm's correction, are *as good*.
+is *best*; those whose difference from it is not significant, after Holm's correction for all pairs, are *as good*.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -154,13 +155,16 @@ def _claims(method: str, values: _Array, references: Mapping[str, _Array]) -> di
 
 
 def _with_ties(standings: Sequence[Standing], values: Mapping[str, _Array]) -> list[Standing]:
-    """Return the standings, those that are as good as the best one marked."""
+    """Return the standings, those that are as good as the best one marked.
+
+    Holm's correction is for all pairs, because the data that choose the best one also test the others against it.
+    """
     recommended = [one.method for one in standings if one.recommended]
     if not recommended:
         return list(standings)
-    best, *others = recommended
-    tests = compare_pairs({name: values[name] for name in recommended}, [(best, other) for other in others])
-    equal = {best, *(test.second for test in tests if not test.p_corrected < LEVEL)}
+    best = recommended[0]
+    tests = compare_pairs({name: values[name] for name in recommended}, list(itertools.combinations(recommended, 2)))
+    equal = {best, *(test.second for test in tests if test.first == best and not test.p_corrected < LEVEL)}
     return [dataclasses.replace(one, as_good=one.method in equal) for one in standings]
 
 

@@ -20,8 +20,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
-from attribution.files import check_directory
-from attribution.remote_files import origin
+from attribution.files import check_directory, origin
 from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.cli.beam_flags import (
     check_precompute_flags,

@@ -28,7 +28,7 @@ def given_or_bundled(path: str | os.PathLike[str]) -> pathlib.Path:
 
 def shown_model(path: pathlib.Path) -> str:
     """Return a path as given by the user, or ``saved_models/exact/problems`` for a bundled model."""
-    from attribution.remote_files import origin
+    from attribution.files import origin
 
     folder = models_folder()
     if (address := origin(path)) != os.fspath(path):

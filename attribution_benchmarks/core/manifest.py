@@ -12,7 +12,6 @@ from importlib import metadata
 from typing import Any
 
 from attribution import __version__
-from attribution.remote_files import with_addresses
 
 # Pillow draws images.
 _PACKAGES = ("keras", "numpy", "pillow", "scikit-learn", "scipy", "tensorflow", "tf-explain", "tf-keras-vis")
@@ -92,7 +91,7 @@ def versions() -> dict[str, str]:
 
 
 def command_of(program: str, values: Mapping[str, Any]) -> str:
-    """Return a command, such as "python -m module", with values of its flags, addresses in place of local copies.
+    """Return a command, such as "python -m module", with values of its flags.
 
     Values are text, numbers, truth values, or sequences of text.
     """
@@ -103,4 +102,4 @@ def flag_of(name: str, value: Any) -> str:
     """Return a flag as it is written, such as ``--seed=1``."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no{name}"
-    return with_addresses(f"--{name}={value if isinstance(value, str | int | float) else ','.join(value)}")
+    return f"--{name}={value if isinstance(value, str | int | float) else ','.join(value)}"

@@ -16,7 +16,6 @@ import numpy as np
 
 from attribution import load_model
 from attribution.errors import BadInput
-from attribution.files import temporary_directory
 from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
@@ -89,7 +88,7 @@ def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int
     def write() -> tempfile.TemporaryDirectory[str]:
         import tensorflow as tf
 
-        directory, loaded = temporary_directory("random_weights"), _changed(path, values_of)
+        directory, loaded = tempfile.TemporaryDirectory(prefix="random_weights_"), _changed(path, values_of)
         tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
         return directory
 

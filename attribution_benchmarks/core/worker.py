@@ -10,7 +10,6 @@ from typing import Any
 
 from attribution.files import CACHE_VARIABLE
 from attribution.model.op_allowlist import is_trusted, trusted
-from attribution.remote_files import staged_inputs, with_addresses
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
@@ -30,10 +29,9 @@ class EvaluationFactory:
     @classmethod
     def of(cls, run: Run) -> EvaluationFactory:
         """Return the factory of a run whose benchmark, methods and metrics have names."""
-        values = tuple((name, _with_addresses(value)) for name, value in vars(run.settings).items())
         return cls(
             run.place or run.benchmark.name,
-            values,
+            tuple(vars(run.settings).items()),
             run.names,
             run.metric_places,
             os.environ.get(CACHE_VARIABLE),
@@ -49,8 +47,8 @@ class EvaluationFactory:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
         if self.cache is not None:
             os.environ[CACHE_VARIABLE] = self.cache
-        benchmark, values = benchmark_named(self.place), dict(self.values)
-        settings = benchmark.settings(**values | staged_inputs(values))
+        benchmark = benchmark_named(self.place)
+        settings = benchmark.settings(**dict(self.values))
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
         with trusted(self.trusted):
             loaded = load(run)
@@ -61,9 +59,3 @@ class EvaluationFactory:
                 return loaded.sharded_run(name)
 
         return sharded_run
-
-
-def _with_addresses(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(map(with_addresses, value))
-    return with_addresses(value) if isinstance(value, str) else value

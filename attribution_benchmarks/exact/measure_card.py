@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import attribution
-from attribution.check_method import ALLOWED, FAILED, PASSED, REFUSED, Finding
+from attribution.check_method import FAILED, PASSED, REFUSED, Finding
 from attribution.errors import BadInput, described, listed, shortened
 from attribution.model_paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
@@ -296,16 +296,15 @@ def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()  # removed when Python ends
 
 
-def measure_card(metric: Metric, parameters: str = "", names: Sequence[str] = NETWORKS) -> Card:
-    """Return the card of a metric with a function of maps, on some of ``NETWORKS``.
+def measure_card(metric: Metric) -> Card:
+    """Return the card of a metric with a function of maps, on ``NETWORKS``.
 
     Raises ``BadInput`` if it is defined on none of the networks.
     """
-    trials = [Trial(metric, network) for network in trial_networks() if network.name in names]
-    return _card(trials, metric, parameters)
+    return _card([Trial(metric, network) for network in trial_networks()], metric)
 
 
-def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card:
+def _card(trials: Sequence[Trial], metric: Metric) -> Card:
     trials, refusals = _defined(trials)
     if not trials:
         raise BadInput(f"the metric '{metric.name}' has no score on any network: {refusals[0]}")
@@ -327,7 +326,6 @@ def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card
         as_good=_as_good(trials, metric, spread),
         masks=metric.masks,
         truth=any(trial.reads_truth() for trial in trials),
-        parameters=parameters,
         **_removal(trials),
         **_costs(trials),
     )
@@ -577,7 +575,7 @@ def _found(trial: Trial, allow: Sequence[str]) -> Iterator[Finding]:
         try:
             yield Finding(name, on, PASSED, check(trial))
         except _Failed as failure:
-            yield Finding(name, on, ALLOWED if name in allow else FAILED, str(failure))
+            yield Finding(name, on, "allowed" if name in allow else FAILED, str(failure))
             if name == "returns_numbers":  # the other checks need numbers
                 return
         except BadInput as error:

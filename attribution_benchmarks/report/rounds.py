@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from attribution.errors import print_text, printable
+from attribution.errors import print_line, print_text, printable
 from attribution_benchmarks.beam.workers import available_cores
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.progress import Bars
@@ -209,6 +209,7 @@ class Rounds:
                 return self._run_model(outcome, task, wanted)
             why = "crashed under" if error.crashed else "does not fit"
             outcome.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
+            print_line(f"{model} {why} {task.title}, {outcome.model_refused[1]}", file=sys.stderr, flush=True)
             self._runner.remember_refusal(self._with_model(task), (), str(error))
             return False
         outcome.result = dataclasses.replace(outcome.result, note=f"{task.note} The network is your own, {model}.")

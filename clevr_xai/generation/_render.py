@@ -35,7 +35,6 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, installation, listed
-from attribution.files import temporary_directory
 from clevr_xai import vocabulary
 from clevr_xai.generation import scenes
 
@@ -59,7 +58,7 @@ Mesh = tuple[np.ndarray, np.ndarray, np.ndarray]
 @functools.cache
 def _written() -> tuple[tempfile.TemporaryDirectory, dict[str, str]]:
     """Write the meshes once a process to a directory that is removed at its end."""
-    folder = temporary_directory("meshes")
+    folder = tempfile.TemporaryDirectory(prefix="meshes_")
     files = {}
     for name, mesh, oriented in (
         ("cube", cube_mesh(), False),

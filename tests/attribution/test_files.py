@@ -1,5 +1,6 @@
 """Files and directories are written completely or not at all, locked, and cleared of what killed processes left."""
 
+import errno
 import os
 import pathlib
 import signal
@@ -10,8 +11,8 @@ import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
+import attribution
 from attribution import files
 from attribution.errors import BadInput
 from attribution.files import (
@@ -26,25 +27,21 @@ from attribution.files import (
     locked_directory,
     make_directory,
     remove_stale,
-    temporary_directory,
 )
 
 WRITERS = {
     "file": "atomic_write(sys.argv[1] + '/table.csv', lambda file: (file.write(b'half'), file.flush(), wait()))",
     "directory": "with atomic_directory(sys.argv[1] + '/set') as made: (made / 'a').write_text('half'); wait()",
     "locked": "with locked_directory(sys.argv[1], 'numbers'): wait()",
-    "temporary": "made = temporary_directory('solids'); open(made.name + '/a', 'w').close(); wait()",
 }
 
 
 def start_writer(kind, directory):
     """Start a process that writes to a directory and waits for a line of input halfway."""
-    code = "import sys\nfrom attribution.files import *\nfrom attribution.files import temporary_directory"
+    code = "import sys\nfrom attribution.files import *"
     code += "\ndef wait(): print('half', flush=True); sys.stdin.readline()\n" + WRITERS[kind]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    environment = {**os.environ, "TMPDIR": str(directory)}
-    process = subprocess.Popen([sys.executable, "-c", code, str(directory)], text=True, env=environment, **pipes)
-    return process
+    return subprocess.Popen([sys.executable, "-c", code, str(directory)], text=True, **pipes)
 
 
 def kill(process):
@@ -63,49 +60,38 @@ def test_text_bytes_and_what_a_function_writes_arrive_as_they_are(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["below", "file.txt"] and os.listdir(tmp_path / "below") == ["array.npy"]
 
 
-def record_calls(monkeypatch, path):
-    """Record calls that order writes: name, size of the file that is flushed, and whether ``path`` exists already."""
-    calls = []
+def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    path, calls = tmp_path / "file.txt", []
 
-    def recording(name):
+    def recorded(name):
         function = getattr(os, name)
-
-        def call(*arguments):
-            size = os.fstat(arguments[0]).st_size if name == "fsync" else None
-            calls.append((name, size, os.path.lexists(path)))
-            return function(*arguments)
-
-        monkeypatch.setattr(os, name, call)
+        return lambda *arguments: (calls.append((name, path.exists())), function(*arguments))[1]
 
     for name in ("fsync", "sync", "replace", "rename"):
-        recording(name)
-    return calls
-
-
-def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    path = tmp_path / "file.txt"
-    calls = record_calls(monkeypatch, path)
+        monkeypatch.setattr(os, name, recorded(name))
     atomic_write(path, b"0123456789")
-    assert calls == [("fsync", 10, False), ("replace", None, False)]
+    assert calls == [("fsync", False), ("replace", False)]
     calls.clear()
-    before = os.open(path, os.O_RDONLY)
-    atomic_write(path, b"other", durable=False)
-    assert calls == [("replace", None, True)]
-    assert os.read(before, 99) == b"0123456789"  # a reader of the old file is not disturbed
-    os.close(before)
-
-
-def test_a_directory_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    path = tmp_path / "set"
-    calls = record_calls(monkeypatch, path)
-    with atomic_directory(path) as unfinished:
+    with atomic_directory(tmp_path / "set") as unfinished:
         (unfinished / "file").write_text("x")
-    assert calls == [("sync", None, False), ("rename", None, False)]
+    assert [name for name, _ in calls] == ["sync", "rename"]
 
 
 def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
     atomic_write(tmp_path / "file.txt", "name \udcff")
     assert (tmp_path / "file.txt").read_text() == "name \\udcff"
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_disk_that_fails_is_one_line_and_leaves_the_old_file(call, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    atomic_write(tmp_path / "file.txt", "old")
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(BadInput, match=r"^cannot write .*file\.txt: Input/output error; name another place$"):
+        atomic_write(tmp_path / "file.txt", "new")
+    assert os.listdir(tmp_path) == ["file.txt"] and (tmp_path / "file.txt").read_text() == "old"
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
@@ -121,16 +107,7 @@ def test_what_was_there_stays_if_the_writing_fails(tmp_path, failure):
     assert os.listdir(tmp_path) == ["file.txt"]
 
 
-def test_a_name_of_any_length_that_the_file_system_takes(tmp_path):
-    name = "ä" * 127
-    atomic_write(tmp_path / name, "text")
-    assert os.listdir(tmp_path) == [name]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["a file in place of its directory", "a directory in its place", "a pipe in its place", "a loop of links"],
-)
+@pytest.mark.parametrize("kind", ["a file above it", "a directory in its place", "a pipe in its place"])
 def test_what_cannot_be_written_is_one_line(tmp_path, kind):
     path = tmp_path / "file.txt"
     if kind.startswith("a file"):
@@ -138,12 +115,8 @@ def test_what_cannot_be_written_is_one_line(tmp_path, kind):
         path = tmp_path / "above" / "file.txt"
     elif kind.startswith("a directory"):
         path.mkdir()
-    elif kind.startswith("a pipe"):
-        os.mkfifo(path)
     else:
-        (tmp_path / "one").symlink_to(tmp_path / "two")
-        (tmp_path / "two").symlink_to(tmp_path / "one")
-        path = tmp_path / "one" / "file.txt"
+        os.mkfifo(path)
     before = sorted(os.listdir(tmp_path))
     with pytest.raises(BadInput, match=r"not a regular file|cannot write"):
         atomic_write(path, "new")
@@ -158,7 +131,7 @@ import numpy as np
 from PIL import Image
 from attribution.errors import BadInput
 from attribution.files import atomic_write
-content = {"text": "x" * 20_000, "bytes": bytes(20_000)}
+content = {"text": "x" * 20_000}
 picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8))
 content["jpeg"] = lambda file: picture.save(file, "JPEG", quality=95)
 content["array"] = lambda file: np.savez(file, one=np.zeros(9000))
@@ -171,7 +144,7 @@ except BadInput as error:
 """
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes", "jpeg", "array"])
+@pytest.mark.parametrize("kind", ["text", "jpeg", "array"])
 def test_no_space_is_one_line_and_leaves_nothing(tmp_path, kind):
     """A limit on the size of files simulates a full disk; Pillow writes short there when it has a descriptor."""
     path = tmp_path / "file"
@@ -180,13 +153,6 @@ def test_no_space_is_one_line_and_leaves_nothing(tmp_path, kind):
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"cannot write {path}: File too large; make room or name another place\n"
     assert os.listdir(tmp_path) == ["file"] and path.read_text() == "old"
-
-
-def test_the_pixels_of_a_picture_do_not_depend_on_where_it_is_written(tmp_path):
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8))
-    image.save(tmp_path / "theirs.png")
-    atomic_write(tmp_path / "ours.png", lambda file: image.save(file, "PNG"))
-    assert (tmp_path / "ours.png").read_bytes() == (tmp_path / "theirs.png").read_bytes()
 
 
 def test_directories_to_write_to_may_be_missing_but_not_files(tmp_path):
@@ -210,9 +176,6 @@ def test_a_directory_that_takes_no_files_is_refused(tmp_path):
         check_directory("plot_dir", "/proc/new")
     with pytest.raises(BadInput, match="cannot be used: File name too long"):
         check_directory("plot_dir", "x" * 300)
-    for path in ("x" * 260, tmp_path / "missing" / ("x" * 260), tmp_path / ("x" * 260) / "missing"):
-        with pytest.raises(BadInput, match=r"--output=.* cannot be used: File name too long"):
-            check_file("output", path)
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
@@ -231,15 +194,15 @@ def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
 
 def test_what_must_be_a_path_is_no_address():
     """Else a folder called gs: would be made."""
-    with pytest.raises(BadInput, match="--save_maps='gs://bucket/maps' is not a path; name a directory"):
-        check_directory("save_maps", "gs://bucket/maps")
-    with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is not a path; name a file"):
-        check_file("output", "gs://bucket/a.json", [".json"])
+    for check, path in ((check_directory, "gs://bucket/maps"), (check_file, "gs://bucket/a.json")):
+        with pytest.raises(BadInput, match=f"--flag='{path}' is an address, not a path; mount it"):
+            check("flag", path)
+    with pytest.raises(BadInput, match=r"^'gs://bucket/model' is an address"):
+        attribution.load_model("gs://bucket/model")
 
 
-@pytest.mark.parametrize("kind", ["file", "directory", "temporary"])
-def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path):
     killed, living = (start_writer(kind, tmp_path) for _ in range(2))
     for process in (killed, living):
         assert process.stdout.readline() == "half\n"
@@ -247,16 +210,14 @@ def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path, monkeypa
     kill(killed)
     if kind == "file":
         atomic_write(tmp_path / "table.csv", "whole")
-    elif kind == "directory":
+    else:
         with atomic_directory(tmp_path / "set"):
             pass
-    else:
-        mine = temporary_directory("solids")
-    assert len(list(tmp_path.glob(f"*{UNFINISHED}"))) == (2 if kind == "temporary" else 1)  # of those that live
+    assert len(list(tmp_path.glob(f"*{UNFINISHED}"))) == 1  # of the one that lives
     living.kill()
     living.wait()
     remove_stale(tmp_path, prefix="")
-    assert os.listdir(tmp_path) == [{"file": "table.csv", "directory": "set"}.get(kind) or os.path.basename(mine.name)]
+    assert os.listdir(tmp_path) == [{"file": "table.csv", "directory": "set"}[kind]]
     killed.wait()
 
 
@@ -367,22 +328,6 @@ def test_a_directory_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="Input/output error"), atomic_directory(tmp_path / "new") as unfinished:
         (unfinished / "other").write_text("two")
     assert os.listdir(tmp_path) == ["set"]
-
-
-def test_a_file_that_comes_and_goes_is_never_special(tmp_path):
-    path, ended = tmp_path / "file", threading.Event()
-
-    def come_and_go():
-        while not ended.is_set():
-            path.touch()
-            path.unlink()
-
-    thread = threading.Thread(target=come_and_go)
-    thread.start()
-    found = {is_special(path) for _ in range(20_000)}
-    ended.set()
-    thread.join()
-    assert found == {False}
 
 
 def test_directories_pipes_and_devices_are_special(tmp_path):

@@ -15,8 +15,8 @@ import tf_keras
 import attribution
 from attribution import keras_models
 from attribution.errors import BadInput
+from attribution.files import origin
 from attribution.keras_models import is_keras_file
-from attribution.remote_files import origin
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 

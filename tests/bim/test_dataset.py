@@ -1,10 +1,9 @@
-"""Links, images of 16 bits, masks without pickles, and the authors' pickles without their power."""
+"""Links, masks without pickles, and the authors' pickles without their power."""
 
 import pickle
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from attribution.errors import BadInput
 from bim import dataset, set_files
@@ -19,12 +18,6 @@ def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_pat
     monkeypatch.setattr(dataset.os.path, "exists", lambda path: False)  # as it was a moment before
     set_files.link(str(source), str(target))
     assert source.samefile(target)
-
-
-def test_images_of_16_bits_are_scaled_to_8(tmp_path):
-    ramp = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
-    Image.fromarray(ramp).save(tmp_path / "deep.png")
-    np.testing.assert_array_equal(set_files.read_image(str(tmp_path / "deep.png"), 16), np.dstack([ramp // 257] * 3))
 
 
 @pytest.fixture

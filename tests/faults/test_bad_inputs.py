@@ -95,8 +95,6 @@ def scene(**change) -> bytes:
 
 
 PIPE = os.mkfifo
-PICTURES = {"of terabytes": png_of(1 << 30, 1 << 30), "cut off": png_of(128, 128), "text": b"x", "a pipe": PIPE}
-JSON = {"deep": DEEP, "list": b"[]", "binary": bytes(range(256)), "a pipe": PIPE}
 PLACES = {"file": b"", "pipe.png": PIPE, "folder.png": os.mkdir, "x.png": png_of(128, 128)}
 QUESTIONS, SCENES = "data/CLEVR-XAI_simple_questions.json", "data/CLEVR-XAI_scenes.json"
 CLEVR = {QUESTIONS: question(), SCENES: scene(), "data/images/a.png": png_of(9, 9), "data/masks/a.png": png_of(9, 9)}
@@ -106,69 +104,50 @@ SCORE = "--data_dir={set} --methods=gradient --num_imgs=2 --metrics=MCS"
 EXPLAIN = "--model=MODEL --preprocessing=0..1 --methods=gradient --explain_input=image --image=x.png"
 # Command, what its command line begins with, and bad flags.
 FLAGS = [
-    ("svea", "", ["argument", "--nothing=1", "--batch_size=-1", "--seed=nan", "--model=missing", "--model=/dev/zero"]),
-    ("svea", "", [f"--methods={name}" for name in ("nothing", "os:getcwd", ":f", "no/such.py:f", "a.py:f:g")]),
-    ("svea", "", ["--output=x.xlsx", "--output=a\x1b[2J.xlsx", "--output=/proc/x.json", "--output=pipe.png"]),
-    ("svea", "", ["--scores_dir=file/below", f"--plot_dir={'x' * 300}"]),
-    ("bim", SCORE, ["--num_imgs=²", "--num_imgs=0", "--save_maps=/proc/new", "--models=obj=missing"]),
-    ("bim", SCORE, [f"--server={address}" for address in ("ftp://x", "http://", "grpc://x:y", "http://x:99999")]),
-    ("bim", f"{SCORE} --server=http://127.0.0.1:1", ["--deadline=inf", "--deadline=0"]),
-    ("clevr_xai", "", ["--num_questions=1.5", "--model=missing"]),
+    ("svea", "", ["argument", "--seed=nan", "--model=missing", "--methods=nothing", "--methods=no/such.py:f"]),
+    ("svea", "", ["--output=a\x1b[2J.xlsx", "--output=/proc/x.json", "--scores_dir=file/below"]),
+    ("bim", SCORE, ["--num_imgs=²", "--save_maps=/proc/new", "--models=obj=missing", "--server=ftp://x"]),
+    ("bim", f"{SCORE} --server=http://127.0.0.1:1", ["--deadline=inf"]),
+    ("clevr_xai", "", ["--num_questions=1.5"]),
     ("tcav", "--data_dir={set} --target=dog", ["--model=missing"]),
-    ("exact", "--benchmark=exact", ["--metrics=nothing", "--precomputed_maps=missing", "--model=missing"]),
-    ("exact", "", ["--benchmark=:", "--benchmark=os:getcwd", "--benchmark=svea"]),
-    ("generate", "--output_dir=out", ["--image_size=100x", "--questions=hard"]),
-    ("generate", "--output_dir=out", ["--samples=0", "--num_images=0"]),
+    ("exact", "", ["--benchmark=os:getcwd", "--benchmark=svea"]),
+    ("generate", "--output_dir=out", ["--image_size=100x", "--samples=0"]),
     ("construct", "", ["--data_dir=file/below"]),
     ("report", "", ["--output_dir=file"]),
-    ("explain", EXPLAIN, ["--output=/proc/new.png", "--output=pipe.png", "--output=folder.png", "--output=maps.gif"]),
-    ("explain", EXPLAIN, ["--maps=file/below.npz", "--image=no\u202egnp.png", "--image=no\x9b2J.png"]),
+    ("explain", EXPLAIN, ["--output=pipe.png", "--output=folder.png", "--output=maps.gif", "--image=no\u202egnp.png"]),
 ]
 # Command, arguments, file, and bad contents by what they are.
 FILES = [
-    ("export", "--model=model --output=out", "model/saved_model.pb", {
-        "cut off": b"\x08\x01\x12\xff\xff\xff", "of zeros": bytes(99), "a pipe": PIPE,
-    }),
+    ("export", "--model=model --output=out", "model/saved_model.pb", {"cut off": b"\x08\x01\x12\xff\xff\xff"}),
     ("construct", CONSTRUCT, "coco.json", {
-        **JSON, "no lists": b"{}", "utf-16": coco().decode().encode("utf-16"), "no name": coco(file_name=None),
-        "name outside": coco(file_name="../../etc/passwd"), "huge height": coco(height=10**12),
-        "area NaN": coco(area=float("nan")), "no outline": coco(segmentation=None),
-        "two points": coco(segmentation=[[1, 1, 2, 2]]), "outline outside": coco(segmentation=[[1, 1, 900, 1, 9, 9]]),
-        "runs": coco(segmentation={"counts": "x", "size": [20, 30]}), "image missing": coco(image_id=77),
+        "no lists": b"{}", "utf-16": coco().decode().encode("utf-16"), "image missing": coco(image_id=77),
+        "name outside": coco(file_name="../../etc/passwd"), "area NaN": coco(area=float("nan")),
+        "two points": coco(segmentation=[[1, 1, 2, 2]]),
     }),
-    ("construct", "--drawn --data_dir={set}", "{set}/construction.json", {"binary": bytes(9), "a pipe": PIPE}),
+    ("construct", "--drawn --data_dir={set}", "{set}/construction.json", {"binary": bytes(9)}),
     ("bim", SCORE, "{set}/obj/val_mask.npz", {
-        "promising": npy_promising("(1000000, 1000000)"), "objects": b"\x80\x04K\x01.",
-        "other names": npz(x=np.zeros(1, np.uint8)), "one mask": masks([[2, 2]]), "shapes huge": masks([[1 << 40, 2]]),
-        "shapes negative": masks([[-2, -2]]),
+        "objects": b"\x80\x04K\x01.", "other names": npz(x=np.zeros(1, np.uint8)), "one mask": masks([[2, 2]]),
+        "shapes huge": masks([[1 << 40, 2]]),
     }),
-    ("bim", SCORE, "{set}/obj/val_loc.txt", {
-        what: ("every value", what) for what in ("0,0,0,0", "0,0,999,5", "9,9,3,3", "a,b,c,d", "1,2,3")
-    }),
-    ("bim", SCORE, "{set}/obj/val.txt", {"a pipe": PIPE, "text": ("every value", "x"), "ten": ("every value", "10")}),
-    ("bim", SCORE, "{set}/obj/val/*.jpg", PICTURES),
-    ("clevr_xai", ASK, "data/images/a.png", PICTURES),
-    ("clevr_xai", ASK, "data/masks/a.png", PICTURES),
+    ("bim", SCORE, "{set}/obj/val_loc.txt", {what: ("every value", what) for what in ("9,9,3,3", "a,b,c,d")}),
+    ("bim", SCORE, "{set}/obj/val.txt", {"a pipe": PIPE, "ten": ("every value", "10")}),
+    ("bim", SCORE, "{set}/obj/val/*.jpg", {"cut off": png_of(128, 128)}),
+    ("clevr_xai", ASK, "data/images/a.png", {"of terabytes": png_of(1 << 30, 1 << 30)}),
+    ("clevr_xai", ASK, "data/masks/a.png", {"text": b"x"}),
     ("clevr_xai", ASK, QUESTIONS, {
-        **JSON, "entries text": b'{"questions": ["x"]}', "index huge": question(question_index=HUGE),
-        "image outside": question(image_filename="../../etc/passwd"), "answer unknown": question(answer="maybe"),
-        "no program": question(program=[]), "node text": question(program=["x"]), "input huge": program(inputs=[HUGE]),
+        "deep": DEEP, "entries text": b'{"questions": ["x"]}', "index huge": question(question_index=HUGE),
+        "image outside": question(image_filename="../../etc/passwd"), "no program": question(program=[]),
         "cycle": program(type="union", inputs=[0]), "output beyond": program(type="filter_color", _output=[9]),
-        "output true": program(type="unique", _output=True), "surrogate": question(question="\ud800"),
     }),
     ("clevr_xai", ASK, SCENES, {
-        **JSON, "mask outside": scene(mask_filename="../../../etc/passwd"), "mask a number": scene(mask_filename=7),
-        "objects text": scene(objects=["x"]),
+        "list": b"[]", "mask outside": scene(mask_filename="../../../etc/passwd"), "objects text": scene(objects=["x"]),
     }),
     ("svea", "--methods=gradient --scores_dir=scores", "scores/scores.sqlite", {"a pipe": PIPE}),
     ("exact", "--benchmark=exact --metrics=pipe.py:f", "pipe.py", {"a pipe": PIPE}),
     ("report", "--output_dir=out", "out/work/lock", {"a pipe": PIPE}),
-    ("explain", EXPLAIN, "x.png", PICTURES),
-    ("explain", EXPLAIN.replace("png", "npy"), "x.npy", {
-        "promising": npy_promising("(1000000, 1000000)"), "an archive": npz(x=np.zeros(3)),
-        "objects": b"\x80\x04K\x01.", "a pipe": PIPE,
-    }),
-    ("explain", f"{EXPLAIN} --class_names=names.json", "names.json", {"a pipe": PIPE, "deep": DEEP}),
+    ("explain", EXPLAIN, "x.png", {"of terabytes": png_of(1 << 30, 1 << 30)}),
+    ("explain", EXPLAIN.replace("png", "npy"), "x.npy", {"promising": npy_promising("(1000000, 1000000)")}),
+    ("explain", f"{EXPLAIN} --class_names=names.json", "names.json", {"deep": DEEP}),
 ]  # fmt: skip
 
 

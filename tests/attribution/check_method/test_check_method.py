@@ -10,7 +10,6 @@ import attribution
 from attribution import cli
 from attribution.check_method import CHECKS, _built_specimens
 from attribution.check_method.__main__ import run as run_command
-from attribution.errors import BadInput
 
 METHODS = """
 import numpy as np
@@ -40,40 +39,18 @@ def writes(passes):
     gradient *= 2
     return gradient
 
-def edges(passes):
-    return np.abs(np.diff(passes.inputs, axis=1, prepend=0)).sum(axis=-1)
-
-def constant(passes):
-    return np.ones_like(passes.inputs)
-
-def zero(passes):
-    return passes.inputs * 0
-
 def infinite(passes):
     return passes.inputs / 0
 
 def too_short(passes):
     return passes.inputs[:3]
 
-def prints(passes):
-    print("here")
-    return passes.input_gradient()
-
 def asks_in_every_block(passes):
     baseline = np.zeros((5, *passes.inputs.shape[1:]), np.float32)
     return passes.input_gradient() * (1 + passes.model.scores(baseline).mean())
 
-def forces_a_write(passes):
-    passes.targets.setflags(write=True)
-    return passes.input_gradient()
-
 def crashes(passes):
     return {}["nothing"]
-
-def writes_past_numpy(passes):
-    maps = passes.input_gradient()
-    passes.targets.base.obj[:] = 0
-    return maps
 
 def images_alone(passes):
     from attribution.errors import BadInput
@@ -132,19 +109,12 @@ def test_what_keeps_the_contract_passes_every_check(name, file):
 
 BROKEN = [
     ("global_noise", "same_seed_same_bytes", "a second call gave other maps"),
-    ("noise_by_row", "order_invariance", "instead of from queries.generator"),
-    ("over_the_batch", "batch_invariance", "in batches of 1 or 4 maps differ"),
-    ("over_the_batch", "row_independence", "when other inputs of its batch do"),
-    ("by_place", "order_invariance", "with the inputs in reverse maps differ"),
+    ("noise_by_row", "row_independence", "instead of from queries.generator"),
+    ("over_the_batch", "row_independence", "in batches of 1 or 4 maps differ"),
+    ("by_place", "row_independence", "with the inputs in reverse maps differ"),
     ("writes", "returns_maps", "it writes to an array that its queries gave it"),
-    ("forces_a_write", "returns_maps", "it writes to an array that its queries gave it"),
-    ("writes_past_numpy", "writes_nothing", "it changes 'targets' of its queries, which other methods are given"),
-    ("edges", "target_dependence", "the same for every class"),
-    ("constant", "input_dependence", "all inputs have one and the same map"),
-    ("zero", "says_something", "every map is zero everywhere"),
     ("infinite", "returns_maps", "returned NaN or infinite values"),
     ("too_short", "returns_maps", r"returned float32 of shape (3, 24, 2)"),
-    ("prints", "prints_nothing", "it prints 'here"),
     ("asks_in_every_block", "passes_per_input", "are recomputed for every batch"),
     ("crashes", "returns_maps", "KeyError: 'nothing'"),
 ]
@@ -188,21 +158,13 @@ def test_mixed_rows_are_caught_where_the_batch_is_fixed(file, tmp_path):
     assert {finding.outcome for finding in outcomes(file, "good", model=model).values()} == {"passed"}
 
 
-def test_what_may_fail_is_named(file):
-    found = outcomes(file, "edges", allow=["target_dependence"])
-    assert found["images", "target_dependence"].outcome == "allowed"
-    assert "FAILED" not in {finding.outcome for finding in found.values()}
-    with pytest.raises(BadInput, match="no check 'targets'; the checks are 'returns_maps'"):
-        outcomes(file, "edges", allow=["targets"])
-
-
 def test_a_kind_of_input_that_is_refused_is_named_and_all_of_them_is_a_failure(file):
     found = outcomes(file, "images_alone")
     assert (
         found["signals", "returns_maps"].outcome == "refused"
         and "only images" in found["signals", "returns_maps"].words
     )
-    assert found["images", "batch_invariance"].outcome == "passed"
+    assert found["images", "row_independence"].outcome == "passed"
     assert {finding.outcome for finding in outcomes(file, "nothing_at_all").values()} == {"FAILED"}
 
 
@@ -219,7 +181,7 @@ def test_a_model_of_ones_own(file, exported, capsys):
     model = attribution.load_model(exported["two_inputs"])
     found = attribution.check_method(f"{file}:good", model, explain_input="image")
     assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(CHECKS)
-    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 11 checks passed, 0 failed"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 4 checks passed, 0 failed"
 
 
 def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, capsys):
@@ -233,21 +195,13 @@ def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, ca
         return ended.value.code, *capsys.readouterr()
 
     code, out, error = run("own.py:good")
-    assert (code, error) == (0, "") and out.endswith("own.py:good: 11 checks passed, 0 failed\n")
-    code, out, _ = run("own.py:good", "own.py:edges")
-    assert code == 1 and "FAILED" in out and "own.py:edges: 10 checks passed, 1 failed" in out
+    assert (code, error) == (0, "") and out.endswith("own.py:good: 4 checks passed, 0 failed\n")
+    code, out, _ = run("own.py:good", "own.py:noise_by_row")
+    assert code == 1 and "FAILED" in out and "own.py:noise_by_row: 3 checks passed, 1 failed" in out
     assert run("own.py:nobody")[0] == 2
 
 
-def test_random_numbers_of_a_specimen_are_its_own():
-    """Checks must not depend on what was drawn before them."""
-    np.random.default_rng(0)
-    state = np.random.get_state()[1].tolist()  # noqa: NPY002
-    attribution.check_method("gradient", show=False)
-    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
-
-
-@pytest.mark.parametrize("wrong", ["--allow=no_such_check", "file.py:no_such_method", "no_such_method"])
+@pytest.mark.parametrize("wrong", ["file.py:no_such_method", "no_such_method"])
 def test_all_names_are_checked_before_the_model_is_loaded(wrong, monkeypatch, capsys, tmp_path):
     (tmp_path / "file.py").write_text("def method(queries):\n    return queries.inputs\n")
     monkeypatch.chdir(tmp_path)

@@ -199,15 +199,6 @@ def test_files_of_tensorflow_1_are_named_by_their_tensors(run, tf1, pictures):
     assert (code, err) == (0, "")
 
 
-def test_lists_of_methods_and_layers(run, exported, models):
-    code, out, _ = run("--list_methods")
-    assert code == 0 and [line.split()[0] for line in out.splitlines()] == list(attribution.METHODS)
-    code, out, _ = run("--list_layers", f"--model={exported['image']}")
-    assert code == 0 and [line.split()[0] for line in out.splitlines()] == models["image"].layers()
-    (default,) = [line for line in out.splitlines() if line.endswith("default")]
-    assert default.split()[0] == models["image"].layer()
-
-
 def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_not(run, tmp_path):
     import keras
 
@@ -228,13 +219,8 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--image="], "--image is empty"),
         (["--maps=maps.npy"], "must end in '.npz'"),
         (["--methods=grad-cam"], "did you mean 'grad_cam'"),
-        (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),
         (["--methods=gradient", "--layer=conv"], "none of 'gradient' has a parameter 'layer'; they have none"),
         (["--parameters=points"], "--parameters=points: expected NAME=VALUE, such as points=300"),
-        (
-            ["--methods=gradient", "--parameters=points=9"],
-            "none of 'gradient' has a parameter 'points'; they have none",
-        ),
         (
             ["--methods=smoothgrad", "--parameters=point=9"],
             "their parameters are 'absolute', 'includes_input', 'logarithm', 'noise', ",
@@ -244,13 +230,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
             ["--parameters=points=nine"],
             "'points' of method 'integrated_gradients' must be a whole number of at most 10,000,000",
         ),
-        (
-            ["--methods=smoothgrad", "--parameters=noise=nan"],
-            "method 'smoothgrad' must be a number of at most 1e30, not nan",
-        ),
-        (["--methods=smoothgrad", "--parameters=squared=2"], "'squared' of method 'smoothgrad' must be true or false"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
-        (["--image=missing.png"], "'missing.png' does not exist"),
         (["--image=lefft.png"], "or one table of all inputs (.csv, .npz) is needed; did you mean 'left.png'?"),
         (["--model=lefft.keras"], "or a .keras or .h5 file, is needed; did you mean 'left.keras'?"),
         (["--class_names=three.txt"], "has 3 names, the model 5 classes"),
@@ -277,20 +257,15 @@ def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
 
 @pytest.mark.parametrize(
     "flag",
-    ["--percentile=101", "--percentile=0", "--percentile=-1", "--preprocessing=torch", "--target=cat", "--image=no.png",
-     "--image=no.csv", "--class_names=no.txt", "--top=-1", "--limit=0", "--batch_size=0", "--nooverlay=1",
-     "--image=text.png", "--image=text.npy", "--image=text.csv",
-     "--images=left.png", "--method=gradient", "--fit=crop", "--wrt=image"],
-)  # fmt: skip
+    ["--preprocessing=torch", "--target=cat", "--image=no.png", "--class_names=no.txt", "--limit=0", "--fit=crop"],
+)
 def test_flags_are_checked_before_the_model_is_loaded(flag, run, exported, pictures, monkeypatch):
     monkeypatch.setattr(command, "load_flagged_model", lambda _: pytest.fail("it was loaded"))
-    for name in ("text.png", "text.npy", "text.csv"):
-        (pictures / name).write_text("words")
     code, out, err = run(f"--model={exported['image']}", "--image=left.png", "--maps=m.npz", flag)
     assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("flag", ["--layer=no_such", "--parameters=layer=no_such", "--target=5", "--target=1,2"])
+@pytest.mark.parametrize("flag", ["--layer=no_such", "--target=1,2"])
 def test_flags_that_depend_on_the_model_are_checked_before_it_computes(flag, run, exported, pictures, monkeypatch):
     monkeypatch.setattr(attribution.model.model.Model, "scores", lambda *_: pytest.fail("it computed"))
     options = f"--model={exported['image']}", "--image=left.png", "--maps=m.npz", "--preprocessing=0..1"
@@ -317,7 +292,7 @@ def broken(queries):
 """
 
 
-@pytest.mark.parametrize("refused", ["grad_cam", "guided_backprop", "own.py:refuses"])
+@pytest.mark.parametrize("refused", ["grad_cam", "own.py:refuses"])
 def test_named_methods_that_do_not_apply_are_left_out_and_the_others_made(refused, run, tmp_path):
     import keras
 
@@ -353,7 +328,7 @@ def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures
     assert done.stdout.splitlines()[-1] == "written to maps.png"
 
 
-@pytest.mark.parametrize("sign", ["\x1b[2J", "\x9b2J", "\u202e", "\n", "\r", "\x7f", "\udcff"])
+@pytest.mark.parametrize("sign", ["\x1b[2J", "\u202e", "\n", "\udcff"])
 def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     (pictures / "in").mkdir()
     (pictures / "left.png").rename(pictures / "in" / f"a{sign}b.png")
@@ -368,17 +343,6 @@ def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     prediction, written = out.splitlines()
     assert prediction.startswith(f"a{escaped}b: c{escaped}d") and prediction.count(escaped) == 6
     assert written == r"written to m\x1b.png and m\u202e.npz"
-
-
-def test_a_picture_of_16_bits_reaches_the_model_as_one_of_8(run, exported, tmp_path):
-    ramp = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
-    Image.fromarray(ramp).save(tmp_path / "deep.png")
-    Image.fromarray((ramp // 257).astype(np.uint8)).save(tmp_path / "shallow.png")
-    options = [f"--model={exported['image']}", "--methods=gradient", "--preprocessing=0..1", "--maps=m.npz", "--top=0"]
-    assert run(*options, "--image=deep.png,shallow.png")[0] == 0
-    deep, shallow = np.load(tmp_path / "m.npz")["inputs"]
-    np.testing.assert_allclose(deep, np.repeat(ramp[..., np.newaxis] / 65535, 3, axis=-1), atol=1 / 65535)
-    np.testing.assert_allclose(deep, shallow, atol=1 / 255)
 
 
 def test_channels_first_are_plotted_as_pictures(run, from_function, pictures, monkeypatch):

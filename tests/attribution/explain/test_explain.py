@@ -116,20 +116,12 @@ class Unreadable:
     ("options", "message"),
     [
         ({"seed": True}, "seed must be a whole number, not True"),
-        ({"seed": 1.0}, "seed must be a whole number, not 1.0"),
         ({"batch_size": True}, "batch_size must be a whole number of at least 1, not True"),
         ({"resize": "no"}, "resize must be True or False, not 'no'"),
-        ({"resize": 1}, "resize must be True or False, not 1"),
         ({"keys": "abcdefg"}, "keys must be a list of 7 names or numbers"),
-        ({"keys": b"abcdefg"}, "keys must be a list of 7 names or numbers"),
         ({"keys": [object()] * 7}, "keys must be names or numbers, not of type object"),
-        (
-            {"keys": [(1, print)] + [(1, len)] * 5 + [(2, lambda: 1)]},
-            "keys must be names or numbers, not of type tuple",
-        ),
         ({"targets": Unreadable()}, r"targets: a Unreadable is not an array \(RuntimeError: no\)"),
         ({"targets": np.eye(4)[:7]}, "targets must be 7 whole numbers, one per input, or one for all, not float64"),
-        ({"targets": 1.0}, "one per input, or one for all, not float64"),
     ],
 )
 @pytest.mark.parametrize(
@@ -193,13 +185,6 @@ def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, input
     with pytest.raises(BadInput, match="returned a masked array; return a value for every position"):
         attribution.explain(lambda queries: np.ma.masked_less(queries.inputs, 0), model, x)
 
-    class Unreadable:
-        def __array__(self, *_, **__):
-            raise RuntimeError
-
-    with pytest.raises(BadInput, match="returned a Unreadable that is no array"):
-        attribution.explain(lambda queries: Unreadable(), model, x)
-
 
 def test_values_too_large_for_single_precision_are_refused(models, inputs):
     def large(passes):
@@ -230,13 +215,6 @@ def test_a_method_cannot_change_what_others_are_given(models, inputs):
     before = inputs["signal"].copy()
     with pytest.raises(BadInput, match="read-only; all methods share the inputs"):
         attribution.explain(careless, models["signal"], inputs["signal"])
-
-    def also_careless(passes):
-        passes.inputs[:] = 0
-        return passes.inputs
-
-    with pytest.raises(BadInput, match="read-only; all methods share the inputs"):
-        attribution.explain(also_careless, models["signal"], inputs["signal"])
     np.testing.assert_array_equal(inputs["signal"], before)
     inputs["signal"][:] = before  # the caller's own array stays writable
 
@@ -245,7 +223,6 @@ def test_a_method_cannot_change_what_others_are_given(models, inputs):
     ("name", "message"),
     [
         ("grad-cam", "no method 'grad-cam'; did you mean 'grad_cam'"),
-        ("integrated_gradient", "did you mean 'integrated_gradients'"),
         ("saliency", "did you mean 'gradient'"),
         ("no_such_module:f", "cannot import 'no_such_module'"),
         ("json:f", "'json' has no function 'f'"),
@@ -260,7 +237,6 @@ def test_unknown_methods_are_answered_with_the_nearest(name, message, models, in
     ("methods", "message"),
     [
         (3, "methods are of type int"),
-        ([None], "a method is of type NoneType"),
         ({"a": ("gradient", {}, 1)}, "a method is of type tuple"),
         ({"a": ("gradient", None)}, "a: parameters are of type NoneType"),
     ],
@@ -310,14 +286,8 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
         ("blur_ig", {"max_sigma": 1e30}, "0 < max_sigma <= 10,000, not 50 and 1e\\+30"),
         ("lrp_clevr_xai", {"low": [0, 1]}, "'low' of method 'lrp_clevr_xai' must be a number"),
         ("grad_cam", {"layer": ["a"]}, "layer must be the name of a layer"),
-        ("grad_cam", {"layer": 3}, "layer must be the name of a layer, not 3"),
         ("gradient", {"explain_input": 5}, "explain_input must be the name of an input or of a tensor, not 5"),
-        ("gradient", {"batch_size": 2.5}, "batch_size must be a whole number of at least 1, not 2.5"),
-        ("smoothgrad", {"samples": True}, "must be a whole number of at most 10,000,000, not True"),
-        ("smoothgrad", {"samples": 10**400}, r"must be a whole number of at most 10,000,000, not 10*\.\.\."),
-        ("smoothgrad", {"seed": None}, "seed must be a whole number, not None"),
         ("smoothgrad", {"keys": set(range(7))}, "keys must be a list of 7 names or numbers"),
-        ("smoothgrad", {"keys": 7}, "keys must be a list of 7 names or numbers in the order of the inputs"),
         ("integrated_gradients", {"baseline": 1j}, "real numbers is needed, not complex128"),
         ("integrated_gradients", {"baseline": [[1], [2, 3]]}, "parts differ in shape"),
     ],

@@ -167,16 +167,6 @@ def test_an_output_with_positions_is_tried_in_the_middle(inspect, tmp_path):
     assert code == 2 and "--position=x: expected integers" in said
 
 
-def test_what_is_no_saved_model_is_refused(inspect, tmp_path):
-    for arguments, message in [
-        ([], "--model is empty"),
-        ([f"--model={tmp_path}/none"], "does not exist"),
-        ([f"--model={tmp_path}"], "is not a SavedModel"),
-    ]:
-        code, said = inspect(*arguments)
-        assert code == 2 and message in said and len(said.splitlines()) == 1
-
-
 def test_the_module_runs_and_hides_pythons_own_from_nobody(tmp_path):
     folder = pathlib.Path(attribution.__file__).parent
     own = subprocess.run(
@@ -209,43 +199,6 @@ def test_a_single_value_is_fed_as_one(inspect, tmp_path, monkeypatch, name, dtyp
     feed = random_feed(attribution.load_model(tmp_path))
     assert feed[name].shape == () and feed[name].dtype == dtype and not (dtype == "bool" and feed[name])
     assert feed["x"].shape == (1, 6)
-
-
-def estimator(path):
-    """Write a network on examples of two columns with three signatures, as TensorFlow 1's estimators did."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        examples = v1.placeholder(tf.string, (None,), "examples")
-        features = {name: tf.io.FixedLenFeature((1,), tf.float32) for name in ("age", "hours")}
-        parsed = v1.io.parse_example(examples, features)
-        joined = tf.concat([parsed["age"], parsed["hours"]], 1)
-        scores = joined @ np.array([[1.0, 2.0], [-3.0, 0.5]], np.float32)
-        make = v1.saved_model.predict_signature_def
-        signatures = {
-            "serving_default": make({"inputs": examples}, {"classes": tf.argmax(scores, 1), "scores": scores}),
-            "regression": make({"inputs": examples}, {"outputs": scores[:, :1]}),
-            "predict": make({"examples": examples}, {"logits": scores, "probabilities": tf.nn.softmax(scores)}),
-        }
-        builder = v1.saved_model.Builder(str(path))
-        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
-        builder.save()
-    return path
-
-
-def test_the_signature_that_is_named_is_the_only_one_tried(inspect, tmp_path):
-    path = estimator(tmp_path / "model")
-    code, said = inspect(f"--model={path}", "--signature=predict")
-    tried = [line for line in said.splitlines() if line.startswith("  not with")]
-    assert code == 2 and not any("'regression'" in line or "'serving_default'" in line for line in tried)
-    last = said.splitlines()[-1]
-    assert "explain_input='age', 'hours'" in last and "choose one with output=" not in last
-    code, said = inspect(
-        f"--model={path}", "--signature=predict", "--output_tensor=logits", "--explain_input=age,hours"
-    )
-    assert code == 0 and "explained inputs: age, hours" in said
-    assert "\n\nno method is tried, because the model does not take random inputs: " in said
-    code, said = inspect(f"--model={path}", "--signature=other")
-    assert code == 2 and "has no signature 'other'" in said.splitlines()[-1]
 
 
 def with_defaults(path, behind):

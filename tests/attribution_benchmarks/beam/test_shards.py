@@ -1,4 +1,4 @@
-"""Shards are complete or missing, on file systems that rename and on object stores that do not."""
+"""Shards are complete or missing."""
 
 import concurrent.futures
 import dataclasses
@@ -54,12 +54,3 @@ def test_a_failure_is_not_a_shard(tmp_path):
     work.write_failure(str(tmp_path), TASK, "no reason", ["1", "2"])
     assert work.read_failure(str(tmp_path), TASK) == {"reason": "no reason", "inputs": ["1", "2"]}
     assert work.read_shard(str(tmp_path), TASK) is None
-
-
-def test_an_object_store_gets_one_put_and_no_renaming(object_store):
-    work.write_shard("toy://bucket/blocks", TASK, SHARD)
-    assert work.read_shard("toy://bucket/blocks", TASK) == SHARD
-    assert work.names_in("toy://bucket/blocks") == {TASK.file}
-    assert object_store.created == [f"toy://bucket/blocks/{TASK.file}"]
-    work.remove("toy://bucket/blocks", [TASK.file])
-    assert work.names_in("toy://bucket/blocks") == set()

@@ -64,3 +64,14 @@ def test_methods_that_are_no_better_than_a_baseline_are_seldom_recommended():
         found = judged({str(row): values[row] for row in range(8)}, baselines={"uniform": values[8]})
         false += found.best is not None
     assert false / 200 <= 0.05
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_equal_methods_are_seldom_called_worse_than_the_best(count):
+    """The best of equal methods is chosen by the data that test the others: some are called worse in at most 5 %."""
+    worse = 0
+    for seed in range(100):
+        values = np.random.default_rng(seed).normal(0.7, 0.1, (count, 30))
+        found = judged({str(row): values[row] for row in range(count)}, baselines={"uniform": np.full(30, 0.1)})
+        worse += len(found.as_good) < count - 1
+    assert worse / 100 <= 0.05

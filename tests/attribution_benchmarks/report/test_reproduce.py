@@ -253,8 +253,8 @@ def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_ru
 ):
     published, stop, publish = [], [], reproduce.publish.publish
 
-    def recorded(directory, data, other=None):
-        printed = publish(directory, data, other)
+    def recorded(directory, data):
+        printed = publish(directory, data)
         page = (directory / "index.html").read_text()
         published.append((max(row["n"] for one in data.documents for row in one["rows"]), data.to_come))
         assert ("Preliminary." in page) == bool(data.to_come)
@@ -289,11 +289,14 @@ def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_ru
     assert published == [(12, "")] and "[1/1] Toy\n" in capsys.readouterr().err  # a finished round is not begun again
 
 
-def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(report, toy):
+def test_a_network_that_fits_no_benchmark_is_named_and_the_code_is_2(report, toy, capsys):
     model = ROOT / "saved_models" / "svea" / "baseline"
-    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--model={model}") == 0
+    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--model={model}") == 2
+    instead = "does not fit Toy, whose own network is scored instead"
+    errors = capsys.readouterr().err
+    assert instead in errors and "error: " in errors and "fits none of these benchmarks" in errors
     page = (report / "index.html").read_text()
-    assert "does not fit Toy, whose own network is scored instead" in page and "With your own network" not in page
+    assert instead in page and "fits none of these benchmarks" in page and "With your own network" not in page
     assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == ["network"]
 
 
@@ -349,7 +352,6 @@ def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_pat
         (["--output_dir=file"], "is a file; name a directory"),
         (["--output_dir=file/report"], "is a file; name a directory"),
         (["--output_dir="], "--output_dir is empty; name a directory"),
-        (["--compare=nowhere"], "--compare=nowhere holds no finished report"),
         (["report"], "unexpected argument 'report'"),
     ],
 )
