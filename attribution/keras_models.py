@@ -284,16 +284,18 @@ def _check_layers(path: str | os.PathLike[str], config: dict[str, Any], own: Col
         kind, module = str(part.get("class_name", "")), str(part.get("module", "keras"))
         inner = part["config"] if isinstance(part.get("config"), dict) else {}
         layer = f"'{path}' has the {kind} layer '{inner.get('name', kind)}'"
-        if _has_code(kind, part):
+        if kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items()):
             raise BadInput(
                 f"{layer}, and code of a file is not run; load it where it comes from, and give the model or its export"
             )
-        if kind in _OF_TENSORFLOW and not _computes(str(inner.get("function"))):
+        symbol = str(inner.get("function"))
+        if kind in _OF_TENSORFLOW and not (symbol.startswith(_COMPUTING) or symbol in _ALSO_COMPUTING):
             raise BadInput(
                 f"{layer}, which may do more than compute; load it with tf_keras where it comes from, and give its "
                 "SavedModel"
             )
-        known = "class_name" not in part or kind in own or kind in _OF_TENSORFLOW or _is_operation(kind, module)
+        is_operation = kind.isidentifier() and module.startswith(("keras.src.ops.", "keras.ops."))
+        known = "class_name" not in part or kind in own or kind in _OF_TENSORFLOW or is_operation
         if not known or module.split(".")[0] not in _MODULES:
             raise BadInput(
                 f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python "
@@ -335,19 +337,6 @@ def _used(value: Any, names: Collection[str]) -> Iterator[tuple[str, str]]:
         yield value[0], str(value[1])
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _used(one, names)
-
-
-def _has_code(kind: str, part: Mapping[str, Any]) -> bool:
-    return kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items())
-
-
-def _is_operation(kind: str, module: str) -> bool:
-    """Return whether a part is one of Keras 3's operations on tensors, such as an addition."""
-    return kind.isidentifier() and module.startswith(("keras.src.ops.", "keras.ops."))
-
-
-def _computes(symbol: str) -> bool:
-    return symbol.startswith(_COMPUTING) or symbol in _ALSO_COMPUTING
 
 
 def _parts(value: Any) -> Iterator[dict[str, Any]]:

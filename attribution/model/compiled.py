@@ -155,9 +155,9 @@ class CompiledGraph:
         view, missing = self._for_gradients(folded=True), []
 
         def trace(*arrays: Any) -> Any:
-            arrays = [*map(_precise, arrays)] if self._loaded is None else arrays
-            scores = self._import(view, arrays)[0]
-            of_input = dict(zip(self._inputs, arrays, strict=True))
+            given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
+            scores = self._import(view, given)[0]
+            of_input = dict(zip(self._inputs, given, strict=True))
             with contextlib.suppress(LookupError):  # of an operation without gradient, which every pass reports
                 gradients = tf.gradients(scores, [of_input[name] for name in names])
                 missing.extend(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
