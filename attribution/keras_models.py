@@ -25,7 +25,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from attribution.errors import BadInput, described, shortened
 from attribution.files import atomic_directory, atomic_write, cache_directory, locked_directory, remember
@@ -190,7 +190,10 @@ def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str, size
         return following(**given)
 
     try:
-        with _safe_mode(library), tf.variable_creator_scope(create):
+        # Keras 2 takes ``safe_mode`` for HDF5 as a scope alone, in which it builds no function of a file.
+        in_keras_2 = "tf_keras.src.saving.serialization_lib"
+        safe: Any = importlib.import_module(in_keras_2).SafeModeScope(True) if library.__name__ == "tf_keras" else None
+        with safe or contextlib.nullcontext(), tf.variable_creator_scope(create):
             return library.saving.load_model(os.fspath(copy), compile=False, safe_mode=True)
     except BadInput:
         raise
@@ -199,14 +202,6 @@ def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str, size
         newer = f"; Keras {version} saved it, and {ours} is installed" if _release(version) > _release(ours) else ""
         message = shortened(str(error).replace(str(copy), str(path)))
         raise BadInput(f"'{path}' cannot be read as a Keras model: {message}{newer}") from error
-
-
-def _safe_mode(library: Any) -> contextlib.AbstractContextManager[Any]:
-    """Return a block in which Keras 2 builds no function of a file; its HDF5 reader does not take ``safe_mode``."""
-    if library.__name__ != "tf_keras":
-        return contextlib.nullcontext()
-    scope: Any = importlib.import_module("tf_keras.src.saving.serialization_lib").SafeModeScope(True)
-    return cast(contextlib.AbstractContextManager[Any], scope)
 
 
 def _release(version: str) -> tuple[int, ...]:
