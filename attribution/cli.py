@@ -26,9 +26,9 @@ from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
-from attribution.files import cache_at, environment, reason, refuse_address
+from attribution.files import cache_at, reason, refuse_address
 from attribution.methods.method import ARRAYS, Method
-from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.model.op_allowlist import trusted
 from attribution.reading import read_array
 from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
@@ -169,8 +169,7 @@ def _parse_and_call(
     _check_numbers(flag_values)
     _refuse_addresses(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    trust = environment(TRUST_VARIABLE, "1" if "trust_model" in flag_values and flag_values.trust_model else "")
-    with cache, trust:
+    with cache, trusted("trust_model" in flag_values and flag_values.trust_model):
         main(flag_values)
 
 

@@ -1,27 +1,31 @@
 """Live Keras models, and the files that Keras saves them in, as SavedModels.
 
 A file is described by itself: Keras builds it only if all its parts have names of Keras's own classes, and none of
-those that run code of a file, so that no module is imported for it either. Files of Keras 3 are read by Keras; those of
-Keras 2 by ``tf_keras``, because Keras 3 reads some of them with other numbers. Conversions are stored in the cache
-under the content of the file.
+those that run code of a file, so that no module is imported for it either. No part of it is read from another file, and
+memory is taken for no more weights than it holds. Files of Keras 3 are read by Keras; those of Keras 2 by ``tf_keras``,
+because Keras 3 reads some of them with other numbers. Conversions are stored in the cache under the
+content of the file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import graphlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
+import io
 import json
+import math
 import operator
 import os
 import pathlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attribution.errors import BadInput, described, shortened
 from attribution.files import atomic_directory, atomic_write, cache_directory, locked_directory, remember
@@ -31,10 +35,10 @@ if TYPE_CHECKING:  # it imports TensorFlow
     import keras
 
 _ZIP, _HDF5 = (".keras",), (".h5", ".hdf5")
-_LARGEST_CONFIG = 1 << 26  # bytes
+_MOST = 1 << 26  # bytes of a configuration, and of variables that are not in the file
 _CONTENT = "sha256"  # beside a conversion: that of the file
 _MODULES = ("keras", "tf_keras")
-_CHECKS = "2"  # changes with what is refused, and with what is exported
+_CHECKS = "3"  # changes with what is refused, and with what is exported
 # Layers with code in their file, or with a path of another file that is run.
 _RUN_CODE = ("Lambda", "__lambda__", "ClassMethod", "FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper")
 _OF_BOTH = {"Functional", "Model", "Sequential", "Policy", "TensorShape"}  # the last two of Keras 2
@@ -65,10 +69,10 @@ def read_file(path: str | os.PathLike[str]) -> keras.Model:
     BadInput
         If it is damaged, not a model, of Keras 2 or a newer Keras, or has layers that are not Keras's own.
     """
-    with _checked_copy(path) as (copy, version):
+    with _checked_copy(path) as (copy, version, size):
         if version.startswith("2."):
             raise BadInput(f"'{path}' was saved by Keras {version}; a live network of Keras 3 is needed")
-        return _loaded(copy, path, version)
+        return _loaded(copy, path, version, size)
 
 
 def converted(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -87,10 +91,10 @@ def converted(path: str | os.PathLike[str]) -> pathlib.Path:
     with locked_directory(above, "a SavedModel"):
         if not saved.exists():
             atomic_write(above / _CONTENT, digest)
-            with _checked_copy(path) as (copy, version), atomic_directory(saved) as unfinished:
+            with _checked_copy(path) as (copy, version, size), atomic_directory(saved) as unfinished:
                 if _digest(copy) != digest:
                     raise BadInput(f"'{path}' changed while it was read; run the command again")
-                export(_loaded(copy, path, version), unfinished, f"'{path}'")
+                export(_loaded(copy, path, version, size), unfinished, f"'{path}'")
     remember(saved, path)
     return saved
 
@@ -115,8 +119,8 @@ def _digest(path: str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def _checked_copy(path: str | os.PathLike[str]) -> Iterator[tuple[pathlib.Path, str]]:
-    """Yield a copy of a file whose parts are allowed, and the version of Keras that saved it.
+def _checked_copy(path: str | os.PathLike[str]) -> Iterator[tuple[pathlib.Path, str, int]]:
+    """Yield a copy of a file whose parts are allowed, the version of Keras that saved it, and its weights' bytes.
 
     What is read is what was checked, even if the file is replaced meanwhile. The copy's suffix is in small letters, by
     which Keras recognizes the format.
@@ -126,7 +130,7 @@ def _checked_copy(path: str | os.PathLike[str]) -> Iterator[tuple[pathlib.Path, 
         with opened(path, "Keras model") as file, open(copy, "wb") as of_copy:
             shutil.copyfileobj(file, of_copy)
         try:
-            config, version = _described_model(copy)
+            config, version, size = _described_model(copy)
         except BadInput as error:
             raise BadInput(str(error).replace(str(copy), str(path))) from error
         if version.startswith("2.") and importlib.util.find_spec("tf_keras") is None:
@@ -136,7 +140,10 @@ def _checked_copy(path: str | os.PathLike[str]) -> Iterator[tuple[pathlib.Path, 
             )
         config.pop("compile_config", None)  # of training: it is not read
         _check_layers(path, config, _own_classes(_library(version)))
-        yield copy, version
+        graphs = [part["layers"] for part in _parts(config) if isinstance(part.get("layers"), list)]
+        if version.startswith("2.") and not all(map(_can_be_called, graphs)):
+            raise BadInput(f"'{path}' has layers that wait for each other's output, or for one that does not exist")
+        yield copy, version, size
 
 
 def _library(version: str) -> Any:
@@ -166,12 +173,30 @@ def export(network: Any, directory: str | os.PathLike[str], name: str) -> None:
         raise BadInput(f"Keras cannot export the model {name}: {described(error)}") from error
 
 
-def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str) -> Any:
-    """Return the live model of a checked copy of a file."""
-    library = _library(version)
+def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str, size: int) -> Any:
+    """Return the live model of a checked copy of a file with ``size`` bytes of weights."""
+    import tensorflow as tf
+
+    library, left = _library(version), size + _MOST
+
+    def create(following: Any, **given: Any) -> Any:
+        nonlocal left
+        if callable(initial := given["initial_value"]):
+            with tf.Graph().as_default():  # where values take no memory
+                shape = given.get("shape") or initial().shape
+            left -= math.prod(shape) * tf.as_dtype(given["dtype"]).size
+        if left < 0:
+            raise BadInput(f"'{path}' has layers with more weights than it holds, which are {size:,} bytes")
+        return following(**given)
+
     try:
-        with _safe_mode(library):
+        # Keras 2 takes ``safe_mode`` for HDF5 as a scope alone, in which it builds no function of a file.
+        in_keras_2 = "tf_keras.src.saving.serialization_lib"
+        safe: Any = importlib.import_module(in_keras_2).SafeModeScope(True) if library.__name__ == "tf_keras" else None
+        with safe or contextlib.nullcontext(), tf.variable_creator_scope(create):
             return library.saving.load_model(os.fspath(copy), compile=False, safe_mode=True)
+    except BadInput:
+        raise
     except Exception as error:  # Keras raises many kinds
         ours = library.__version__
         newer = f"; Keras {version} saved it, and {ours} is installed" if _release(version) > _release(ours) else ""
@@ -179,42 +204,55 @@ def _loaded(copy: pathlib.Path, path: str | os.PathLike[str], version: str) -> A
         raise BadInput(f"'{path}' cannot be read as a Keras model: {message}{newer}") from error
 
 
-def _safe_mode(library: Any) -> contextlib.AbstractContextManager[Any]:
-    """Return a block in which Keras 2 builds no function of a file; its HDF5 reader does not take ``safe_mode``."""
-    if library.__name__ != "tf_keras":
-        return contextlib.nullcontext()
-    scope: Any = importlib.import_module("tf_keras.src.saving.serialization_lib").SafeModeScope(True)
-    return cast(contextlib.AbstractContextManager[Any], scope)
-
-
 def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
-def _described_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
-    """Return the configuration of a file's model, and the version of Keras that saved it."""
+def _described_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str, int]:
+    """Return the configuration of a file's model, the version of Keras that saved it, and its weights' bytes."""
     in_zip = pathlib.Path(path).suffix.lower() in _ZIP
     with opened(path, "Keras model") as file:
-        text, version = (_of_zip if in_zip else _of_hdf5)(file)
+        text, version, size = (_of_zip if in_zip else _of_hdf5)(file)
         config = json.loads(text)
         if not isinstance(config, dict) or not isinstance(version, str) or not _release(version):
             raise ValueError("its configuration is damaged")
-    return config, version
+    return config, version, size
 
 
-def _of_zip(file: Any) -> tuple[bytes, Any]:
+def _of_zip(file: Any) -> tuple[bytes, Any, int]:
+    import h5py
+
     with zipfile.ZipFile(file) as archive:
-        if missing := {"config.json", "metadata.json"} - set(archive.namelist()):
+        if missing := {"config.json", "metadata.json", "model.weights.h5"} - set(archive.namelist()):
             raise ValueError(f"it has no {min(missing)}, so Keras did not save it")
-        if max(archive.getinfo(name).file_size for name in ("config.json", "metadata.json")) > _LARGEST_CONFIG:
-            raise ValueError(f"its configuration has more than {_LARGEST_CONFIG >> 20} MiB")
-        if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in archive.infolist()):
-            raise ValueError("a part is compressed in a way that Keras does not write")
+        if max(archive.getinfo(name).file_size for name in ("config.json", "metadata.json")) > _MOST:
+            raise ValueError(f"its configuration has more than {_MOST >> 20} MiB")
+        if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+            raise ValueError("a part is compressed, which Keras does not do; save the network by Keras")
         metadata = json.loads(archive.read("metadata.json"))
-        return archive.read("config.json"), metadata.get("keras_version") if isinstance(metadata, dict) else None
+        version = metadata.get("keras_version") if isinstance(metadata, dict) else None
+        with h5py.File(io.BytesIO(archive.read("model.weights.h5")), "r") as content:
+            return archive.read("config.json"), version, _size_of_weights(content)
 
 
-def _of_hdf5(file: Any) -> tuple[bytes | str, Any]:
+def _size_of_weights(content: Any) -> int:
+    """Return the bytes of an HDF5 file's arrays; refuse arrays that are not as large in the file, or not in it."""
+    import h5py
+
+    found: list[Any] = []
+    content.visititems_links(lambda name, link: found.append((name, link)))
+    if links := [name for name, link in found if not isinstance(link, h5py.HardLink)]:
+        raise ValueError(f"'{links[0]}' is a link, which Keras does not write")
+    arrays = [one for one in (content[name] for name, _ in found) if isinstance(one, h5py.Dataset)]
+    for one in arrays:
+        if one.external or one.is_virtual:
+            raise ValueError(f"'{one.name}' is stored in another file, which is not read")
+        if one.nbytes > one.id.get_storage_size():
+            raise ValueError(f"'{one.name}' declares {one.nbytes:,} bytes and has {one.id.get_storage_size():,}")
+    return sum(one.nbytes for one in arrays)
+
+
+def _of_hdf5(file: Any) -> tuple[bytes | str, Any, int]:
     import h5py
 
     with h5py.File(file, "r") as content:
@@ -223,7 +261,8 @@ def _of_hdf5(file: Any) -> tuple[bytes | str, Any]:
                 raise ValueError("it has weights and no layers; build the network, load them, and give the network")
             raise ValueError("it has no model_config, so Keras did not save it")
         version = content.attrs.get("keras_version", "")
-        return content.attrs["model_config"], version.decode() if isinstance(version, bytes) else version
+        version = version.decode() if isinstance(version, bytes) else version
+        return content.attrs["model_config"], version, _size_of_weights(content)
 
 
 def _own_classes(library: Any) -> set[str]:
@@ -235,19 +274,23 @@ def _own_classes(library: Any) -> set[str]:
 def _check_layers(path: str | os.PathLike[str], config: dict[str, Any], own: Collection[str]) -> None:
     """Refuse a model with code in its file, or with parts that are not Keras's own."""
     for part in _parts(config):
+        if isinstance(part.get("vocabulary"), (str, dict)):
+            raise BadInput(f"'{path}' names a file as a vocabulary, which is not read; save the network with its words")
         kind, module = str(part.get("class_name", "")), str(part.get("module", "keras"))
         inner = part["config"] if isinstance(part.get("config"), dict) else {}
         layer = f"'{path}' has the {kind} layer '{inner.get('name', kind)}'"
-        if _has_code(kind, part):
+        if kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items()):
             raise BadInput(
                 f"{layer}, and code of a file is not run; load it where it comes from, and give the model or its export"
             )
-        if kind in _OF_TENSORFLOW and not _computes(str(inner.get("function"))):
+        symbol = str(inner.get("function"))
+        if kind in _OF_TENSORFLOW and not (symbol.startswith(_COMPUTING) or symbol in _ALSO_COMPUTING):
             raise BadInput(
                 f"{layer}, which may do more than compute; load it with tf_keras where it comes from, and give its "
                 "SavedModel"
             )
-        known = "class_name" not in part or kind in own or kind in _OF_TENSORFLOW or _is_operation(kind, module)
+        is_operation = kind.isidentifier() and module.startswith(("keras.src.ops.", "keras.ops."))
+        known = "class_name" not in part or kind in own or kind in _OF_TENSORFLOW or is_operation
         if not known or module.split(".")[0] not in _MODULES:
             raise BadInput(
                 f"'{path}' has the custom class '{kind}', whose module is not imported for a file; load it in Python "
@@ -255,17 +298,40 @@ def _check_layers(path: str | os.PathLike[str], config: dict[str, Any], own: Col
             )
 
 
-def _has_code(kind: str, part: Mapping[str, Any]) -> bool:
-    return kind in _RUN_CODE or any(key.endswith("_type") and value == "lambda" for key, value in part.items())
+def _can_be_called(layers: Sequence[Any]) -> bool:
+    """Return whether the calls of a graph's layers can follow each other; if not, Keras 2 waits without end."""
+    named = [layer for layer in layers if isinstance(layer, dict) and isinstance(layer.get("inbound_nodes"), list)]
+    names = {layer["name"] for layer in named if layer.get("class_name") != "InputLayer"}
+    needed: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for layer in named:
+        first = int(_has_inputs(layer))  # a model with inputs has a call of its own
+        for number, call in enumerate(layer["inbound_nodes"], first):
+            before = {(layer["name"], str(number - 1))} if number > first else set()
+            needed[layer["name"], str(number)] = before | set(_used(call, names))
+    try:
+        graphlib.TopologicalSorter(needed).prepare()
+    except graphlib.CycleError:
+        return False
+    return needed.keys() >= set().union(*needed.values())
 
 
-def _is_operation(kind: str, module: str) -> bool:
-    """Return whether a part is one of Keras 3's operations on tensors, such as an addition."""
-    return kind.isidentifier() and module.startswith(("keras.src.ops.", "keras.ops."))
+def _has_inputs(layer: Mapping[str, Any]) -> bool:
+    """Return whether a layer is a model that has its inputs."""
+    kind, config = layer.get("class_name"), layer.get("config")
+    inner = config.get("layers") if isinstance(config, dict) else config
+    if kind != "Sequential" or not inner:
+        return kind in ("Functional", "Model")
+    return (
+        inner[0].get("class_name") == "InputLayer" or "batch_input_shape" in inner[0]["config"] or _has_inputs(inner[0])
+    )
 
 
-def _computes(symbol: str) -> bool:
-    return symbol.startswith(_COMPUTING) or symbol in _ALSO_COMPUTING
+def _used(value: Any, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and number of the calls of layers that another call of Keras 2 uses."""
+    if isinstance(value, list) and len(value) in (3, 4) and isinstance(value[0], str) and value[0] in names:
+        yield value[0], str(value[1])
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _used(one, names)
 
 
 def _parts(value: Any) -> Iterator[dict[str, Any]]:
@@ -306,7 +372,7 @@ def _check_names(network: Any) -> None:
     """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
     for key, one in given.items() if isinstance(given, dict) else ():
-        if one.name != key:
+        if getattr(one, "name", key) != key:  # further dictionaries and lists have their inputs' names
             raise BadInput(
                 f"the Keras model '{network.name}' takes '{key}' for its input named '{one.name}'; give both the same "
                 "name"
@@ -333,10 +399,18 @@ def _export_as_called(network: keras.Model, path: str) -> None:
     if keras.backend.backend() == "torch":  # it exports modules alone, without their arguments
         network.export(path, verbose=False)
         return
-    if isinstance(network, keras.Sequential):
+
+    def serve(*args: Any) -> Any:
+        return network(keras.tree.pack_sequence_as(network.input, args) if is_nested else args[0], training=False)
+
+    is_sequential = isinstance(network, keras.Sequential)
+    given = network.input if hasattr(network, "inputs") and not is_sequential else None
+    parts = list(given.values()) if isinstance(given, dict) else given if isinstance(given, (list, tuple)) else []
+    is_nested = any(isinstance(part, (dict, list, tuple)) for part in parts)
+    if is_sequential or is_nested:
         signature = network.inputs
-    elif hasattr(network, "inputs"):
-        signature = [network.input]
+    elif given is not None:
+        signature = [given]
     else:  # a subclassed model
         known = network.get_build_config()
         signature = keras.tree.map_shape_structure(
@@ -345,5 +419,5 @@ def _export_as_called(network: keras.Model, path: str) -> None:
         )
     archive = keras.export.ExportArchive()
     archive.track(network)
-    archive.add_endpoint("serve", lambda *args: network(*args, training=False), signature)
+    archive.add_endpoint("serve", serve, signature)
     archive.write_out(path, verbose=False)

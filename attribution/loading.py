@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attribution import keras_models
 from attribution.errors import BadInput, described
 from attribution.methods import third_party
+from attribution.model.op_allowlist import trusted
 from attribution.model_paths import find_saved_model
 
 if TYPE_CHECKING:  # they import TensorFlow
@@ -46,7 +47,6 @@ def load_model(model: str | os.PathLike[str] | keras.Model, *, trust: bool = Fal
     if isinstance(model, (str, os.PathLike)):
         find_saved_model(model)  # an invalid path is reported before TensorFlow is imported, which takes seconds
     from attribution.model import model as models
-    from attribution.model.op_allowlist import trusted
 
     if not isinstance(model, (str, os.PathLike)):
         return _load_keras_model(model, options)
@@ -68,7 +68,6 @@ def _network_of_file(model: Model, read: Callable[[], keras.Model], directory: p
 def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
     """Export a live Keras model to a temporary directory and load it from there."""
     from attribution.model import model as models
-    from attribution.model.op_allowlist import trusted
 
     keras_models.check_live(network)
     directory = tempfile.TemporaryDirectory(prefix="attribution_")

@@ -22,7 +22,7 @@ from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, in_library, resolve_method
 from attribution.model.batching import checked_targets
-from attribution.model.protocols import Inputs, ScoredModel
+from attribution.model.protocols import Inputs
 from attribution.plugins import user_code
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Options(TypedDict, total=False):
 @overload
 def explain(
     method: Any,
-    model: ScoredModel,
+    model: Any,
     inputs: Inputs,
     targets: Any = ...,
     *,
@@ -65,10 +65,10 @@ def explain(
     **options: Any,
 ) -> tuple[_Maps, Residuals | None]: ...
 @overload
-def explain(method: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Any) -> _Maps: ...
+def explain(method: Any, model: Any, inputs: Inputs, targets: Any = ..., **options: Any) -> _Maps: ...
 def explain(
     method: Any,
-    model: ScoredModel,
+    model: Any,
     inputs: Inputs,
     targets: Any = None,
     *,
@@ -91,7 +91,8 @@ def explain(
         function that takes
         ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
-        From ``load_model``, which decides whether logits or probabilities are explained.
+        From ``load_model``, which decides whether logits or probabilities are explained; or a path or a live Keras
+        model, which ``load_model`` loads for this call.
     inputs
         ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
     targets
@@ -161,7 +162,7 @@ def explain(
 @overload
 def explain_many(
     methods: Any,
-    model: ScoredModel,
+    model: Any,
     inputs: Inputs,
     targets: Any = ...,
     *,
@@ -170,11 +171,11 @@ def explain_many(
 ) -> tuple[dict[str, _Maps], dict[str, Residuals]]: ...
 @overload
 def explain_many(
-    methods: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
+    methods: Any, model: Any, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
 ) -> dict[str, _Maps]: ...
 def explain_many(
     methods: Any,
-    model: ScoredModel,
+    model: Any,
     inputs: Inputs,
     targets: Any = None,
     *,
@@ -213,8 +214,10 @@ def explain_many(
         raise BadInput(f"batch_size must be a whole number of at least 1, not {batch_size}")
     if not isinstance(resize, bool | np.bool_):
         raise BadInput(f"resize must be True or False, not {resize!r}")
-    if not hasattr(model, "feed"):
-        raise BadInput(f"the model is of type {type(model).__name__}; give one that attribution.load_model returns")
+    if not hasattr(model, "feed"):  # a path or a live network
+        from attribution.loading import load_model  # few calls need it
+
+        model = load_model(model)
     feed, explained = model.feed(inputs), None
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)

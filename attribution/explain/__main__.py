@@ -368,7 +368,7 @@ def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> No
         several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
         print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
         if warning := residual.warning(label, law):
-            print_line(f"warning: {warning}", file=sys.stderr)
+            print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:

@@ -146,10 +146,10 @@ def _mean_scores(queries: ModelQueries, starts: np.ndarray) -> np.ndarray:
 
 _PATH = "f(x) - f(baseline)"
 _JUMP = "or the score jumps on it, as near an all-zero input"
-_BASELINE = "(choose another baseline by --parameters=baseline=0.5)"
-_STEPS = "the path has too few steps (choose more by --parameters=steps=N)"
-_POINTS = "the path has too few points (choose more by --parameters=points=N)"
-_SAMPLES = "the mean has too few samples (choose more by --parameters=samples=N)"
+_BASELINE = "(choose another by baseline=0.5)"
+_STEPS = "the path has too few steps (choose more by steps=N)"
+_POINTS = "the path has too few points (choose more by points=N)"
+_SAMPLES = "the mean has too few samples (choose more by samples=N)"
 BY_POINTS = SumLaw(_PATH, _score_difference, f"{_POINTS}, {_JUMP} {_BASELINE}")
 BY_STEPS = SumLaw(_PATH, _score_difference, f"{_STEPS}, {_JUMP} {_BASELINE}")
 BY_SAMPLES = SumLaw("f(x) - mean f(references)", _expected_difference, _SAMPLES)
@@ -171,6 +171,13 @@ def relevance_law(cause: str) -> SumLaw:
 DETERMINISTIC = "None: same input, same map."
 SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references")  # parameters that may be arrays
+# Names of captum to those of ``explain``, and of methods that have them.
+_HERE = {"target": "targets", "internal_batch_size": "batch_size", "return_convergence_delta": "return_residuals"}
+_HERE_IN_METHODS = {
+    "baselines": ("baseline", "references"), "n_steps": ("points", "steps"), "n_samples": ("samples", "masks"),
+    "nt_samples": ("samples",), "stdevs": ("noise",), "feature_mask": ("groups",), "strides": ("stride",),
+    "sliding_window_shapes": ("patch",),
+}  # fmt: skip
 # Type of a default to the types of a value, the largest one, and words for both.
 _KINDS: dict[type, tuple[Any, float, str]] = {
     bool: ((bool, np.bool_), 1, "true or false"),
@@ -299,7 +306,9 @@ class Method:
         for name in overrides:
             if name not in self.defaults:
                 known = f"its parameters are {listed(self.defaults)}" if self.defaults else "it has none"
-                raise BadInput(f"method '{self.name}' has no parameter '{name}'; {known}")
+                same = [one for one in _HERE_IN_METHODS.get(name, ()) if one in self.defaults]
+                here = "".join(f" (here: {one})" for one in [*same, _HERE.get(name)][:1] if one)
+                raise BadInput(f"method '{self.name}' has no parameter '{name}'{here}; {known}")
         chosen = {**self.defaults, **overrides}
         missing = [name for name, value in chosen.items() if value is inspect.Parameter.empty]
         if missing:

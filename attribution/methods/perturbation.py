@@ -323,6 +323,10 @@ def occlusion_windows(
 
 def _axis_windows(size: int, patch: int | None, stride: int | None, border: str) -> list[slice]:
     side = -(-size // 8) if patch is None else min(int(patch), size)
+    if border == "dropped" and patch is not None and patch > size:
+        raise BadInput(
+            f"occlusion skips patches that are cut off, as all of {patch} are of {size}; give a smaller patch"
+        )
     step = side if stride is None else int(stride)
     if min(side, step) < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")

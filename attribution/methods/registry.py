@@ -535,6 +535,15 @@ _METHODS = [
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_METHODS, *LIBRARY_METHODS)})
 
 
+# Names that others give to methods of other names.
+_ELSEWHERE = {
+    "saliency": "gradient",
+    "ig": "integrated_gradients",
+    "shap": "kernel_shap",
+    "feature_ablation": "occlusion",
+}
+
+
 def resolve_method(name: str) -> Method:
     """Return a method of the registry or a custom method.
 
@@ -559,7 +568,7 @@ def resolve_method(name: str) -> Method:
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
-    near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(_ELSEWHERE.get(name.lower(), name), METHODS, n=3, cutoff=0.4)
     hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import GraphView, node_of
+from attribution.graph.view import GraphView, node_of, pure_subgraph
 from attribution.model.saved_model import FrozenModel
 
 # As given to ``load_model(position=)``, and the name of the input that then holds each row's position.
@@ -85,37 +85,62 @@ def with_moved_logits(frozen: FrozenModel) -> FrozenModel:
 def _last_activation(graph: GraphView, output: str) -> tuple[str | None, str, list[str]]:
     """Return the activation at an output's end, its input, and the nodes that move its values, last to first.
 
-    Without one, ``None``, the output and no nodes are returned.
+    Without one, or where its classes are not on the last axis, ``None``, the output and no nodes are returned.
     """
+    activation, logits, moves, axis = _end(graph, output)
+    return (activation, logits, moves) if activation and axis == -1 else (None, output, [])
+
+
+def _end(graph: GraphView, output: str) -> tuple[str | None, str, list[str], int | None]:
+    """Return activation, its input, moves, and the output's axis of classes from the end; ``None`` if not known."""
     found, moves = output, []
     while (node := graph.nodes[node_of(found)]).op in (*_SAME, *_MOVES):
-        if node.op in _MOVES:
-            moves.append(node.name)
+        moves += [node.name] if node.op in _MOVES else []
         found = node.input[0]
-    activation, logits = (node.op, node.input[0]) if node.op in _ACTIVATIONS else _written_out_softmax(graph, node)
-    over_classes = activation != "Sigmoid"
-    if activation is None or (over_classes and not _keeps_classes(graph, node_of(found), moves)):
-        return None, output, []
-    return activation, logits, moves
+    activation, logits, axis = node.op, node.input[0] if node.input else "", -1
+    if activation not in _ACTIVATIONS:
+        activation, logits, axis = _written_out_softmax(graph, node)
+    over_classes = activation not in (None, "Sigmoid")
+    return activation, logits, moves, _moved(graph, node.name, moves, axis) if over_classes else axis
 
 
-def _keeps_classes(graph: GraphView, activation: str, moves: Sequence[str]) -> bool:
-    """Return whether the axis of an activation over classes is, behind some moves, still that of classes."""
+def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -> int | None:
+    """Return the axis of an activation over classes behind moves, from the end as given; ``None`` if not known."""
     shape = graph.shape(activation)
-    if shape.rank and shape[-1] == 1:  # always 1
-        return False
-    for name in moves:
+    if shape.rank and shape[axis] == 1:  # always 1
+        return None
+    for name in reversed(moves):
         node = graph.nodes[name]
         before, after = graph.shape(node_of(node.input[0])), graph.shape(name)
         if node.op == "Transpose":
-            order = graph.constant(node.input[1])
-            kept = order is not None and order[-1] == len(order) - 1
+            if not _is_fixed(graph, node.input[1]):
+                return None
+            order = _value(graph, node_of(node.input[1]))
+            axis = order.index(len(order) + axis) - len(order)
         else:
             sizes = [[size for size in one if size != 1][-1:] if one.rank else [] for one in (before, after)]
-            kept = sizes[0] == sizes[1] and None not in sizes[0] and sizes[0] != []
-        if not kept:
-            return False
-    return True
+            if axis != -1 or sizes[0] != sizes[1] or None in sizes[0] or sizes[0] == []:
+                return None
+    return axis
+
+
+def _value(graph: GraphView, node: str) -> list[int]:
+    """Return the value of a node that depends on no input, such as an order of axes that is computed from the rank."""
+    view = GraphView(pure_subgraph(graph.graph_def, [node]), graph.weights)
+    evaluate = tf.function(lambda: view.import_on({}, [f"{node}:0"])[0][0], autograph=False)
+    with tf.init_scope():  # also where a function is being built
+        value: list[int] = evaluate().numpy().tolist()
+    return value
+
+
+def check_classes_are_last(graph: GraphView, output: str) -> None:
+    """Refuse an output whose softmax is known to be over another axis than the last."""
+    shape, axis = graph.shape(output), _end(graph, output)[3]
+    if axis not in (-1, None):
+        raise BadInput(
+            f"the softmax at the model's end is over axis {len(shape) + axis} of its output of shape {shape}, so that "
+            "the classes are there; position= needs them on the last axis: transpose the output in the export"
+        )
 
 
 def _is_affine(graph: GraphView, tensor: str) -> bool:
@@ -137,9 +162,9 @@ def _is_fixed(graph: GraphView, tensor: str) -> bool:
     return all(graph.nodes[name].op != "Placeholder" or name in graph.weights for name in above)
 
 
-def _written_out_softmax(graph: GraphView, node: Any) -> tuple[str | None, str]:
-    """Return ``"Softmax"`` and z where a node computes exp(z) / Σ exp(z) over the last axis, else ``None``."""
-    nothing = None, node.name
+def _written_out_softmax(graph: GraphView, node: Any) -> tuple[str | None, str, int]:
+    """Return ``"Softmax"``, z and an axis from the end where a node is exp(z) / Σ exp(z) over it, else ``None``."""
+    nothing = None, node.name, -1
     if node.op != "RealDiv":
         return nothing
     exponential, total = (graph.nodes[node_of(graph.skip_identities(tensor))] for tensor in node.input)
@@ -149,10 +174,11 @@ def _written_out_softmax(graph: GraphView, node: Any) -> tuple[str | None, str]:
     summed = graph.nodes[node_of(graph.skip_identities(total.input[0]))]
     axes, rank = graph.constant(total.input[1]), graph.shape(exponential.name).rank
     is_same = summed.op == "Exp" and graph.skip_identities(summed.input[0]) == logits
-    if not is_same or axes is None or rank is None or axes.ravel().tolist() not in ([-1], [rank - 1]):
+    if not is_same or axes is None or rank is None or axes.size != 1:
         return nothing
     shifted = graph.nodes[node_of(logits)]
-    return "Softmax", shifted.input[0] if _subtracts_its_maximum(graph, shifted) else logits
+    axis = int(axes.ravel()[0]) % rank - rank
+    return "Softmax", shifted.input[0] if _subtracts_its_maximum(graph, shifted) else logits, axis
 
 
 def _subtracts_its_maximum(graph: GraphView, node: Any) -> bool:

@@ -10,8 +10,9 @@ inside.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -147,6 +148,23 @@ class CompiledGraph:
 
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
+
+    @without_collection()
+    def without_gradient(self, names: Sequence[str]) -> list[str]:
+        """Return those of some inputs on which the scores do not depend through differentiable operations."""
+        view, missing = self._for_gradients(folded=True), []
+
+        def trace(*arrays: Any) -> Any:
+            given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
+            scores = self._import(view, given)[0]
+            of_input = dict(zip(self._inputs, given, strict=True))
+            with contextlib.suppress(LookupError):  # of an operation without gradient, which every pass reports
+                gradients = tf.gradients(scores, [of_input[name] for name in names])
+                missing.extend(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
+            return scores
+
+        tf.function(trace, list(self._inputs.values()), autograph=False).get_concrete_function()
+        return missing
 
     @_compiled
     def values(self, node: str) -> Any:

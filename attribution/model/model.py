@@ -64,7 +64,8 @@ def load_model(
     position
         For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
         position whose scores are explained, as ``(row, column)``; or ``"per_row"``, for a position
-        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
+        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``. The last axis must be
+        that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
     explain_input
         What is explained where a call names nothing else; see ``attribution.explain``.
     jit_compile
@@ -147,11 +148,14 @@ class Model:
         self.live: Any = None
         self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
+        self._parts: tuple[Model, list[str]] | None = None  # of a vector of inputs: what has them, and their names
         self._changes: tuple[Callable[[FrozenModel], FrozenModel], ...] = ()  # of the file's graph, by ``explaining``
         per_row = isinstance(position, str) and position == _output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
+        if position is not None:
+            _output_head.check_classes_are_last(frozen.graph, frozen.output)
         frozen = _output_head.with_moved_logits(frozen)
         self._positions_end = _output_head.limits(frozen) if per_row else None
         frozen = _output_head.with_position(frozen) if per_row else frozen
@@ -355,8 +359,20 @@ class Model:
         if key not in self._inner:
             change = functools.partial(_other_inputs.with_joined_inputs, joined=joined)
             self._inner[key] = None, model._with(change)
+            self._inner[key][1]._parts = model, names
         others = {name: array for name, array in feed.items() if name not in joined.arrays}
         return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
+
+    def _check_parts(self) -> None:
+        """Refuse inputs that are explained together where the score has no gradient for one of them."""
+        model, names = self._parts or (self, [])
+        if missing := model._compiled.without_gradient(names) if names else []:
+            others = ",".join(name for name in names if name not in missing)
+            raise BadInput(
+                f"the score does not depend on {listed(missing)} through differentiable operations"
+                + (f"; explain the others: explain_input='{others}'" if others else "")
+            )
+        self._parts = None
 
     def _floats(self) -> list[str]:
         """Return the names of the inputs of floating point that have rows."""
@@ -640,6 +656,7 @@ class Model:
         -------
         Backward
         """
+        self._check_parts()
         function = self._compiled.backward(explain_input, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
         scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
@@ -676,6 +693,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
+        self._check_parts()
         scores, found, ends = self._run(
             self._compiled.multipliers(explain_input, cross), targets, baseline, *feed.values()
         )
@@ -750,6 +768,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
+        self._check_parts()
         wanted = (self.input_node(explain_input),) if layers is None else tuple(layers)
         scores, *found = self._run(self._compiled.relevance(explain_input, composite, wanted), targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)

@@ -19,15 +19,15 @@ does not limit time or memory: an allowed model can compute without end.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from attribution.errors import BadInput
-from attribution.files import environment
 
-TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"  # 1: trust every file
+_IS_TRUSTED = contextvars.ContextVar("is_trusted", default=False)  # of a call: other threads have their own value
 
 STATEFUL = re.compile(
     "|".join(
@@ -109,7 +109,7 @@ CONSTRAINED: Mapping[str, Callable[[bytes], bool]] = {
 
 @contextlib.contextmanager
 def trusted(trust: bool = True) -> Iterator[None]:
-    """Load SavedModels without the check in this context, here and in processes started from it.
+    """Load SavedModels without the check in this block; other threads and processes keep the check.
 
     Parameters
     ----------
@@ -123,13 +123,16 @@ def trusted(trust: bool = True) -> Iterator[None]:
     """
     if not isinstance(trust, bool):
         raise BadInput(f"trust must be True or False, not {trust!r}")
-    with environment(TRUST_VARIABLE, "1" if trust else ""):
+    token = _IS_TRUSTED.set(trust or _IS_TRUSTED.get())
+    try:
         yield
+    finally:
+        _IS_TRUSTED.reset(token)
 
 
 def is_trusted() -> bool:
     """Return whether SavedModels are loaded without the check now."""
-    return os.environ.get(TRUST_VARIABLE) == "1"
+    return _IS_TRUSTED.get()
 
 
 def check(

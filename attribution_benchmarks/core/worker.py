@@ -9,12 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from attribution.files import CACHE_VARIABLE
-from attribution.model.op_allowlist import TRUST_VARIABLE
+from attribution.model.op_allowlist import is_trusted, trusted
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
-
-_ENVIRONMENT = (CACHE_VARIABLE, TRUST_VARIABLE)  # of a command, for its workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,18 +23,19 @@ class EvaluationFactory:
     values: tuple[tuple[str, Any], ...]  # of the settings, whose class a worker may be unable to import
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    cache: str | None  # of the command; None for the default
+    trusted: bool
 
     @classmethod
     def of(cls, run: Run) -> EvaluationFactory:
-        """Return the factory of a run whose benchmark, methods and metrics have names, in this environment."""
-        environment = tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
+        """Return the factory of a run whose benchmark, methods and metrics have names."""
         return cls(
             run.place or run.benchmark.name,
             tuple(vars(run.settings).items()),
             run.names,
             run.metric_places,
-            environment,
+            os.environ.get(CACHE_VARIABLE),
+            is_trusted(),
         )
 
     @property
@@ -46,8 +45,17 @@ class EvaluationFactory:
 
     def __call__(self) -> Callable[[str], Work]:
         """Load the models here, and return a function from a sharded run's name to the sharded run."""
-        os.environ.update(self.environment)
+        if self.cache is not None:
+            os.environ[CACHE_VARIABLE] = self.cache
         benchmark = benchmark_named(self.place)
         settings = benchmark.settings(**dict(self.values))
         run = prepare(benchmark, self.methods, settings, metrics=self.metrics, in_worker=True, place=self.place)
-        return functools.cache(load(run).sharded_run)
+        with trusted(self.trusted):
+            loaded = load(run)
+
+        @functools.cache
+        def sharded_run(name: str) -> Work:
+            with trusted(self.trusted):
+                return loaded.sharded_run(name)
+
+        return sharded_run

@@ -23,6 +23,7 @@ from multiprocessing import connection, reduction
 from typing import Any
 
 from attribution.errors import BadInput
+from attribution.model import op_allowlist
 from attribution.tensorflow_log import list_devices
 from attribution_benchmarks.core.progress import Step
 
@@ -66,7 +67,7 @@ class Processes:
     """
 
     def __init__(self, lock: int):
-        self._lock_descriptor = lock
+        self._lock_descriptor, self._is_trusted = lock, op_allowlist.is_trusted()
         self._running: set[Any] = set()
         self._mutex = threading.Lock()  # starting and joining processes is not safe in several threads at a time
         self._closed = False
@@ -130,7 +131,9 @@ class Processes:
     def _start(self, function: Callable[..., Any]) -> tuple[Any, Any]:
         """Return the process, and a connection that receives its events and its result."""
         receiver, sender = _CONTEXT.Pipe(duplex=False)
-        process = _CONTEXT.Process(target=_run, args=(function, _Inherited(self._lock_descriptor), sender))
+        process = _CONTEXT.Process(
+            target=_run, args=(function, self._is_trusted, _Inherited(self._lock_descriptor), sender)
+        )
         try:
             with self._mutex, _environment():
                 if self._closed:
@@ -198,7 +201,7 @@ class _Lines(io.TextIOBase):
         return True
 
 
-def _run(function: Callable[..., Any], lock: int, sender: connection.Connection) -> None:
+def _run(function: Callable[..., Any], is_trusted: bool, lock: int, sender: connection.Connection) -> None:
     """Call a function in this child process, and send what it reports and returns."""
     parent = multiprocessing.parent_process()
     if parent is None or not parent.is_alive():
@@ -219,7 +222,8 @@ def _run(function: Callable[..., Any], lock: int, sender: connection.Connection)
     lines = sys.stdout = sys.stderr = _Lines(event)
     _without_bars()
     try:
-        send("done", function(event))
+        with op_allowlist.trusted(is_trusted):
+            send("done", function(event))
     except KeyboardInterrupt:
         os._exit(_INTERRUPTED)
     except BadInput as error:

@@ -1,6 +1,7 @@
 """Files that Keras saved, and what is refused of them."""
 
 import hashlib
+import io
 import json
 import pickle
 import zipfile
@@ -162,6 +163,80 @@ def test_a_file_that_changes_meanwhile_is_not_stored(tmp_path, monkeypatch):
     assert not list((tmp_path / "cache").rglob("saved_model.pb"))
 
 
+def _array(file):
+    found = []
+    file.visititems(lambda name, one: found.append(name) if isinstance(one, h5py.Dataset) else None)
+    shape = file[found[0]].shape
+    del file[found[0]]
+    return found[0], shape
+
+
+def _external(file):
+    name, shape = _array(file)
+    file.create_dataset(name, shape, "f4", external=[("/etc/hostname", 0, h5py.h5f.UNLIMITED)])
+
+
+def _virtual(file):
+    name, shape = _array(file)
+    file.create_virtual_dataset(name, h5py.VirtualLayout(shape, "f4"))
+
+
+def _linked(file):
+    file[_array(file)[0]] = h5py.ExternalLink("other.h5", "/")
+
+
+def _larger_than_stored(file):
+    file.create_dataset(_array(file)[0], (1 << 40,), "f4", chunks=(1 << 20,), compression="gzip")
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (_external, "is stored in another file"),
+        (_virtual, "is stored in another file"),
+        (_linked, "is a link"),
+        (_larger_than_stored, "declares 4,398,046,511,104 bytes and has 0"),
+    ],
+)
+def test_weights_are_read_from_the_file_alone_and_are_no_larger_than_it(change, words, library, tmp_path):
+    network(library).save(tmp_path / "a.h5")
+    network(library).save(tmp_path / "a.keras")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        change(file)
+    with zipfile.ZipFile(tmp_path / "a.keras") as archive:
+        weights = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(weights, "r+") as file:
+        change(file)
+    changed(tmp_path / "a.keras", lambda parts: parts.update({"model.weights.h5": weights.getvalue()}))
+    for name in ("a.h5", "a.keras"):
+        with pytest.raises(BadInput, match=words):
+            attribution.load_model(tmp_path / name)
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('"units": 4', '"units": 1000000000', "layers with more weights than it holds"),
+        ('"vocabulary": ["b"]', '"vocabulary": "/etc/hostname"', "names a file as a vocabulary"),
+        ('["a", 0', '["c", 0', "layers that wait for each other|has loops"),
+        ('["a", 0', '["a", 9', "layers that wait for each other|has loops"),
+    ],
+)
+def test_what_a_file_describes_is_checked_before_it_is_built(old, new, words, library, tmp_path):
+    layers = library.layers
+    inputs, words_in = layers.Input((4,)), layers.Input((1,), dtype="string")
+    found = layers.Dense(4, name="c")(layers.Dense(4, name="b")(layers.Dense(4, name="a")(inputs)))
+    looked_up = layers.StringLookup(vocabulary=["b"], output_mode="multi_hot")(words_in)
+    library.Model([inputs, words_in], layers.Concatenate()([found, looked_up])).save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        assert old in file.attrs["model_config"]
+        file.attrs["model_config"] = file.attrs["model_config"].replace(old, new)
+    with pytest.raises(BadInput, match=words):
+        attribution.load_model(tmp_path / "a.h5")
+
+
 @pytest.mark.parametrize(
     "old, new, words",
     [
@@ -237,9 +312,9 @@ def _list_as_metadata(path):
     changed(path, lambda parts: parts.update({"metadata.json": b"[]"}))
 
 
-def _other_compression(path):
+def _compressed(path):
     network().save(path)
-    changed(path, lambda parts: None, zipfile.ZIP_BZIP2)
+    changed(path, lambda parts: None, zipfile.ZIP_DEFLATED)
 
 
 def _not_json(path):
@@ -256,10 +331,10 @@ def _not_json(path):
         ("a.h5", lambda path: path.write_bytes(b""), "not a readable Keras model"),
         ("a.keras", _other_zip, "it has no config.json, so Keras did not save it"),
         ("a.keras", _cut_off, "not a readable Keras model: File is not a zip file"),
-        ("a.keras", _without_weights, "cannot be read as a Keras model"),
+        ("a.keras", _without_weights, "not a readable Keras model"),
         ("a.keras", _not_json, "not a readable Keras model"),
         ("a.keras", _list_as_metadata, "its configuration is damaged"),
-        ("a.keras", _other_compression, "compressed in a way that Keras does not write"),
+        ("a.keras", _compressed, "a part is compressed, which Keras does not do"),
         ("a.keras", lambda path: path.write_bytes(pickle.dumps(1)), "not a readable Keras model"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -222,6 +223,7 @@ def test_a_method_cannot_change_what_others_are_given(models, inputs):
     ("name", "message"),
     [
         ("grad-cam", "no method 'grad-cam'; did you mean 'grad_cam'"),
+        ("saliency", "did you mean 'gradient'"),
         ("no_such_module:f", "cannot import 'no_such_module'"),
         ("json:f", "'json' has no function 'f'"),
     ],
@@ -244,9 +246,14 @@ def test_methods_of_a_wrong_type_are_refused(methods, message, models, inputs):
         attribution.explain_many(methods, models["signal"], inputs["signal"])
 
 
-def test_a_path_is_no_model(inputs):
-    with pytest.raises(BadInput, match="the model is of type str"):
-        attribution.explain("gradient", "saved_models/svea/baseline", inputs["signal"])
+def test_a_path_and_a_live_network_are_loaded(tmp_path):
+    network, x = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]), np.ones((1, 3), np.float32)
+    network.save(tmp_path / "a.keras")
+    for model in (network, tmp_path / "a.keras", str(tmp_path / "a.keras")):
+        maps = attribution.explain("gradient", model, x, 1)
+        np.testing.assert_allclose(maps[0], network.layers[0].kernel.numpy()[:, 1])
+    with pytest.raises(BadInput, match=r"expected a SavedModel, a Keras file or a keras\.Model, not int"):
+        attribution.explain("gradient", 3, x)
 
 
 def test_unknown_parameters_are_answered_with_the_known(models, inputs):
@@ -256,6 +263,9 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
         attribution.explain("rise", models["signal"], inputs["signal"], mask=3)
     with pytest.raises(BadInput, match="'gradient' has no parameter 'layer'; it has none"):
         attribution.explain("gradient", models["signal"], inputs["signal"], layer="x")
+    for name, here in {"target": "targets", "n_steps": "points", "baselines": "baseline"}.items():
+        with pytest.raises(BadInput, match=rf"has no parameter '{name}' \(here: {here}\)"):
+            attribution.explain("integrated_gradients", models["signal"], inputs["signal"], **{name: 3})
 
 
 @pytest.mark.parametrize(

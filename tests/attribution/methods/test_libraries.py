@@ -90,6 +90,7 @@ def test_an_unknown_library_or_method_names_what_there_is(name, message):
         ("rise", {"groups": "patches", "divide_by": "masks"}, "no cells for divide_by= and stretch=; set cells="),
         ("occlusion", {"keep": True, "complement": True}, "keep=True or complement=True, not both"),
         ("occlusion", {"border": "none"}, "no border 'none'; there are 'shifted', 'clipped', 'dropped'"),
+        ("occlusion@saliency", {"patch": 99}, "skips patches that are cut off, as all of 99 are of [0-9]+"),
         ("occlusion", {"groups": "patches", "overlap": "sum"}, "groups= or patch= and stride=, not both"),
     ],
 )

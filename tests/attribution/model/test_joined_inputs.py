@@ -236,6 +236,21 @@ def test_one_input_of_floating_point_among_others_has_its_name(models, inputs):
     assert list(found) == ["image"]
 
 
+@pytest.mark.parametrize("method", ["gradient", "integrated_gradients", "deeplift", "lrp_epsilon", "kernel_shap"])
+def test_an_input_without_gradient_is_named_by_methods_that_need_one(method, tmp_path):
+    specs = dict.fromkeys("abc", ((2,), tf.float32))
+    model = export(lambda a, b, c: (a + tf.round(b)) @ DENSE[:2] + c @ DENSE[2:4], specs, tmp_path)
+    inputs = {name: np.full((1, 2), 0.6, np.float32) for name in specs}
+    if method == "kernel_shap":  # which needs scores alone
+        maps = attribution.explain(method, model, inputs, targets=1, explain_input="all")
+        np.testing.assert_allclose(maps["b"][0], DENSE[:2, 1], rtol=1e-4)
+    else:
+        with pytest.raises(BadInput, match=r"does not depend on 'b' .* explain the others: explain_input='a,c'"):
+            attribution.explain(method, model, inputs, targets=1, explain_input="all")
+        maps = attribution.explain(method, model, inputs, targets=1, explain_input="a,c")
+        assert np.all(maps["a"] != 0)
+
+
 def test_embeddings_and_numbers_are_explained_together(tmp_path):
     table = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
 

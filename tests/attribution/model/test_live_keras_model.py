@@ -149,6 +149,18 @@ def test_a_step_of_prediction_of_its_own_is_refused():
         attribution.load_model(Doubled(inputs, keras.layers.Dense(3)(inputs)))
 
 
+@pytest.mark.parametrize(
+    "nest",
+    [lambda a, b: {"x": {"a": a}, "b": [b]}, lambda a, b: [[b], [a]], lambda a, b: ((a,), {"b": b}), lambda *ab: ab],
+)
+def test_nested_inputs_have_the_names_of_their_tensors(nest):
+    first, second, dense = keras.Input((3,), name="a"), keras.Input((2,), name="b"), keras.layers.Dense(2)
+    network = keras.Model(nest(first, second), dense(keras.layers.concatenate([first, second])))
+    inputs = {"a": np.ones((1, 3), np.float32), "b": np.ones((1, 2), np.float32)}
+    maps = attribution.explain("gradient", attribution.load_model(network), inputs, targets=1, explain_input="all")
+    np.testing.assert_allclose(np.hstack([maps["a"], maps["b"]])[0], dense.kernel.numpy()[:, 1])
+
+
 def test_inputs_whose_keys_are_other_names_are_refused():
     """Keras warns of these and feeds them crosswise."""
     first, second = keras.Input((3,), name="b"), keras.Input((3,), name="a")

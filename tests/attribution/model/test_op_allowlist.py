@@ -2,7 +2,9 @@
 
 import glob
 import os
+from concurrent import futures
 
+import keras
 import pytest
 import tensorflow as tf
 from tensorflow.compiler.mlir.stablehlo import stablehlo
@@ -125,7 +127,23 @@ def test_an_initialiser_does_not_run(tmp_path):
         attribution.load_model(path)
     assert not os.path.exists(target)
     attribution.load_model(path, trust=True)
-    assert os.path.exists(target) and op_allowlist.TRUST_VARIABLE not in os.environ
+    assert os.path.exists(target)
+
+
+def test_trust_belongs_to_a_call_and_not_to_its_process(tmp_path):
+    path = saved(tmp_path / "model", lambda x: [tf.io.write_file(str(tmp_path / "target"), "")])
+    network, environment = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]), dict(os.environ)
+
+    def load(number):
+        if number % 3:
+            return attribution.load_model(network) is not None
+        with pytest.raises(BadInput, match="'WriteFile'"):
+            attribution.load_model(path)
+        return True
+
+    with op_allowlist.trusted(), futures.ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(load, range(12)))
+    assert dict(os.environ) == environment and not op_allowlist.is_trusted()
 
 
 def test_a_text_that_a_function_takes_from_its_caller_is_refused(tmp_path):

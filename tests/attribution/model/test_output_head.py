@@ -259,6 +259,33 @@ def test_each_row_may_have_a_position_of_its_own(score, segmentation):
         model.scores({"x": x, "position": [(0, 0), (4, 0), (9, 9)]})
 
 
+FIRST = (0, 3, 1, 2)
+ANOTHER_AXIS = {
+    "softmax": lambda z: tf.nn.softmax(tf.transpose(z, FIRST), axis=1),
+    "log-softmax": lambda z: tf.transpose(tf.nn.log_softmax(z), FIRST),
+    "by hand": lambda z: tf.transpose(tf.exp(z) / tf.reduce_sum(tf.exp(z), axis=3, keepdims=True), FIRST),
+}
+
+
+@pytest.mark.parametrize("end", ANOTHER_AXIS)
+def test_classes_are_on_the_last_axis_or_refused(end, tmp_path):
+    def save(function, name):
+        module = tf.Module()
+        module.call = tf.function(lambda x: {"scores": function(x * [1.0, 2, 3])}, autograph=False)
+        signature = module.call.get_concrete_function(tf.TensorSpec((None, 4, 5, 1), tf.float32, name="x"))
+        tf.saved_model.save(module, str(tmp_path / name), signatures=signature)
+        return tmp_path / name
+
+    first = save(ANOTHER_AXIS[end], "first")
+    for position in ((1, 2), "per_row"):
+        with pytest.raises(BadInput, match=r"softmax .* is over axis 1 of its output of shape \(None, 3, 4, 5\)"):
+            attribution.load_model(first, position=position)
+    last = save(lambda x: tf.transpose(ANOTHER_AXIS[end](x), (0, 2, 3, 1)), "last")
+    model = attribution.load_model(last, position=(1, 2))
+    assert model.score == "logits"
+    np.testing.assert_allclose(model.scores(np.ones((1, 4, 5, 1), np.float32)), [[1, 2, 3]], rtol=1e-6)
+
+
 def test_positions_of_rows_need_an_output_with_positions(from_function):
     model = from_function(lambda x: tf.matmul(x, WEIGHTS), 3)
     with pytest.raises(BadInput, match="position='per_row' needs an output with positions"):
@@ -298,7 +325,6 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
 
 
 SPATIAL = {
-    "over places": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), 1, keepdims=True),
     "over both axes": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), [1, 2], keepdims=True),
     "clipped below": lambda z: tf.maximum(tf.nn.softmax(z), 0.3),
     "clipped above": lambda z: tf.minimum(tf.sigmoid(z), 0.5),
