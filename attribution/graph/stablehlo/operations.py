@@ -236,17 +236,27 @@ def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     return _part(operands[0], dict(enumerate(starts)), operation.integers("sizes"), operation.types[0])
 
 
-def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
-    """Return one part of an array, such as a loop's last step; places by axis are moved to where the part fits."""
-    parts, sizes = [], []
+def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type, left: Sequence[int] = ()) -> Value:
+    """Return one part of an array, such as a loop's last step, without the axes ``left`` out, of one place each.
+
+    Places by axis are moved to where the part fits.
+    """
+    parts, fixed = [], []
     for axis, size in enumerate(taken):
         is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
         last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
         start = counting.clamped(0, places.get(axis, 0), last)
         parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
-        sizes.append(table.type.sizes[axis] if is_whole else size)
-    part = _cut(Type(tuple(sizes), kind.dtype), table, parts)
-    return part if part.type == kind else reshaped(kind, part)
+        fixed.append(table.type.sizes[axis] if is_whole else size if isinstance(size, int) else None)
+    part = _cut(Type(tuple(fixed), kind.dtype), table, parts)
+    part.sizes = [
+        known if cut == slice(None) else size for known, size, cut in zip(part.sizes, taken, parts, strict=True)
+    ]
+    if not left:
+        return part
+    is_open = kind.sizes.count(None) > 1
+    rest = [part.size(axis) if is_open else part.sizes[axis] for axis in range(table.rank) if axis not in left]
+    return reshaped(kind, part, [Value(Type((len(rest),), tf.int32), items=rest)])
 
 
 def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
@@ -432,56 +442,64 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     table, indices, kind = operands[0], operands[1], operation.types[0]
     axes, last = operation.integers("start_index_map"), operation.integers("index_vector_dim", (0,))[0]
     taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
-    if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
-        return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
-    _check_gather(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
-    windows = sorted({*axes}.difference(operation.integers("collapsed_slice_dims")))
-    whole = [axis for axis in range(table.rank) if axis not in axes]
-    places = _within(indices, last, [table.type.sizes[axis] - taken[axis] for axis in axes])
+    collapsed, batch = operation.integers("collapsed_slice_dims"), operation.integers("operand_batching_dims")
+    if (indices.rank, last) == (1, 0) and None not in taken:
+        starts = indices.items or tf.unstack(indices.full())
+        return _part(table, dict(zip(axes, starts, strict=True)), taken, kind, collapsed)
+    chosen = sorted(axis for axis in axes if axis in collapsed or taken[axis] != table.sizes[axis]) or axes[:1]
+    whole = [axis for axis in range(table.rank) if axis not in (*chosen, *batch)]
+    windows = {axis: taken[axis] for axis in chosen if axis not in collapsed}
+    is_known = all(isinstance(taken[axis], int) for axis in chosen) and all(taken[a] == table.sizes[a] for a in whole)
+    if last < indices.rank - 1 or not (is_known and {*collapsed} <= {*chosen}):
+        raise Untranslatable("stablehlo.gather of other things than rows and windows")
+    rows, along = range(last), operation.integers("start_indices_batching_dims")
+    order = [*along, *(axis for axis in rows if axis not in along)]
+    places = ordered(_numbers(indices, last, [axes.index(axis) for axis in chosen]), [*rows, last], [*order, last])
+    places = _within(places, [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen])
     if windows:
-        places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
-    found = run(_rows, ordered(table.full(), range(table.rank), [*axes, *whole]), places)
-    return _gathered(kind, found, indices.sizes[:last] + indices.sizes[last + 1 :], windows + whole, operation)
+        places = _in_windows(places, windows, chosen)
+    found = run(_rows, ordered(table.full(), range(table.rank), [*batch, *chosen, *whole]), places, len(batch))
+    return _gathered(kind, found, indices.sizes[:last], order, [*windows, *whole], operation.integers("offset_dims"))
 
 
-def _gathered(kind: Type, found: Any, before: Sequence[Any], sliced: Sequence[int], operation: Operation) -> Value:
-    """Return what was found, which has axes of the sizes ``before``, then those ``sliced``, with its axes in order."""
-    offsets = operation.integers("offset_dims")
-    batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
-    known, place_of = dict(zip(batch, before, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
+def _gathered(
+    kind: Type, found: Any, rows: Sequence[Any], order: Sequence[int], sliced: Sequence[int], offsets: Sequence[int]
+) -> Value:
+    """Return what was found with its axes in order: it has those of ``rows`` in another, then those ``sliced``."""
+    before = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
+    known, place_of = dict(zip(before, rows, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
     sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
-    return Value(kind, ordered(found, [*batch, *map(place_of.get, sliced)], range(len(sizes))), sizes=sizes)
+    given = [*(before[axis] for axis in order), *map(place_of.get, sliced)]
+    return Value(kind, ordered(found, given, range(len(sizes))), sizes=sizes)
 
 
-def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
-    """Return all places ``(..., sizes longer than 1, axes)`` of windows that start at places ``(..., axes)``."""
-    steps = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)
-    steps = steps.reshape([size for size in sizes if size > 1] + [len(sizes)])
-    for _ in range(count):
+def _in_windows(places: Any, sizes: Mapping[int, int], axes: Sequence[int]) -> Any:
+    """Return all places ``(..., sizes, axes)`` of windows of sizes by axis that start at places ``(..., axes)``."""
+    steps = np.stack(np.meshgrid(*(np.arange(sizes.get(axis, 1)) for axis in axes), indexing="ij"), -1)
+    steps = steps.reshape([*sizes.values(), len(axes)])
+    for _ in sizes:
         places = run(tf.expand_dims, places, -2)
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
-def _within(indices: Value, axis: int, last: Sequence[int]) -> Any:
-    """Return indices along an axis, which becomes the last, moved to where a table has rows, as XLA does."""
+def _numbers(indices: Value, axis: int, chosen: list[int]) -> Any:
+    """Return the chosen ones of the indices along an axis, the last or missing, with a sign as TensorFlow needs it."""
     places = indices.full() if axis < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
+    if tf.as_dtype(places.dtype).is_unsigned:
         places = run(tf.cast, places, tf.int64)
-    bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
-    return run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)
+    return places if chosen == [*range(places.shape[-1])] else run(lambda at: tf.gather(at, chosen, axis=-1), places)
 
 
-def _rows(table: Any, places: Any) -> Any:
-    return tf.gather(table, places[..., 0]) if places.shape[-1] == 1 else tf.gather_nd(table, places)
+def _within(places: Any, last: Sequence[Any]) -> Any:
+    """Return places moved to where a table has rows, as XLA does."""
+    bound = run(tf.cast, vector(last), places.dtype)
+    return run(lambda at: tf.minimum(tf.maximum(at, tf.zeros_like(bound)), bound), places)
 
 
-def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
-    """Refuse what is neither rows nor windows."""
-    is_known = all(isinstance(size, int) for axis in axes for size in (taken[axis], table.type.sizes[axis]))
-    is_whole = all(axis in axes or taken[axis] == table.sizes[axis] for axis in range(table.rank))
-    is_inside = {*operation.integers("collapsed_slice_dims")} <= {*axes}
-    if "batching" in operation.text or not (last and is_known and is_whole and is_inside):
-        raise Untranslatable("stablehlo.gather of other things than rows and windows")
+def _rows(table: Any, places: Any, batch: int) -> Any:
+    if places.shape[-1] == 1:
+        return tf.gather(table, places[..., 0], axis=batch, batch_dims=batch)
+    return tf.gather_nd(table, places, batch)
 
 
 def _epsilon(operation: Operation) -> float:
