@@ -230,7 +230,11 @@ class Layers:
     def _default(self) -> str:
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
-            raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")
+            loops = [node for body in self._graph.graph_def.library.function for node in body.node_def]
+            reason = "no convolution and no attention"
+            if any(node.op in _CONVOLUTIONS for node in loops):
+                reason = "its convolutions inside a loop, of which no step is a layer, and no other"
+            raise BadInput(f"the model has {reason} between input and score; {self._hint()}")
         ahead = self._graph.below(mixing) - self._head()
         candidates = [name for name in reversed(self._path) if name in ahead]
         for inside in (False, True):
