@@ -40,6 +40,7 @@ class BuildWithModels(build_py):
             for name in SHIPPED_MODELS:
                 target = pathlib.Path(self.build_lib) / "attribution_benchmarks" / "saved_models" / name
                 shutil.copytree(TOP / "saved_models" / name, target, ignore=_further, dirs_exist_ok=True)
+            shutil.copy(TOP / "saved_models/live_networks.json", target.parent)
 
 
 def _further(folder: str, names: list[str]) -> list[str]:
@@ -59,7 +60,6 @@ DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; 
 KERAS_2 = ["tf_keras>=2.20,<2.22"]  # reads files of Keras 2 exactly; also for the tests, which write such files
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
-QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 VERSION = re.search(r'^__version__ = "(.+?)"', (TOP / "attribution/__init__.py").read_text("utf-8"), re.MULTILINE)[1]
@@ -129,7 +129,6 @@ def set_up_code() -> None:
             "fsspec>=2024.2",  # remote models and data
             "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
             "jinja2>=3.1,<4",
-            "joblib>=1.3,<2",  # hashes the values that a method holds
             "keras>=3.12,<4",
             "matplotlib>=3.8,<4",
             "mnist1d>=0.0.2,<0.1",
@@ -177,7 +176,6 @@ def set_up_code() -> None:
             "dask": DASK,
             "third-party": THIRD_PARTY,
             "docs": DOCS,
-            "quantus": QUANTUS,
             "remote": REMOTE,
             "render": RENDER,
             "superpixels": SUPERPIXELS,

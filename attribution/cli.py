@@ -6,7 +6,6 @@ A new shared flag is one entry of ``_SHARED``.
 
 from __future__ import annotations
 
-import _thread
 import codecs
 import contextlib
 import errno
@@ -301,7 +300,6 @@ def _interruptions() -> Iterator[list[int]]:
         yield []
         return
     interrupted: list[int] = []
-    timers: list[threading.Timer] = []
     report = sys.unraisablehook
 
     def note(number: int, frame: object) -> None:
@@ -309,37 +307,20 @@ def _interruptions() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     def send_again(ignored: Any) -> None:
-        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, _RESEND_AFTER)
+        else:
             report(ignored)
-            return
-        delay, started = _RESEND_AFTER, False
-        while not started:
-            try:
-                timers.append(threading.Timer(delay, _interrupt_main_thread))
-                timers[-1].daemon = True
-                timers[-1].start()
-                started = True
-            except KeyboardInterrupt:  # on a busy machine it comes before this function ends
-                delay = max(2 * delay, 1e-3)
 
     sys.unraisablehook = send_again
-    signal.signal(signal.SIGINT, note)
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGALRM)}
     try:
         yield interrupted
     finally:
-        for timer in timers:
-            timer.cancel()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         sys.unraisablehook = report
-
-
-def _interrupt_main_thread() -> None:
-    """Send SIGINT to the main thread, even if it waits in a system call."""
-    thread = threading.main_thread().ident
-    if thread is not None and hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(thread, signal.SIGINT)
-    else:
-        _thread.interrupt_main()
 
 
 def _register_fallback() -> str:
@@ -417,10 +398,6 @@ _SHARED = {
     "explain_input": _Shared(
         "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'"
     ),
-    "keras_model": _Shared(
-        "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
-        "builds it, or a .keras file; not needed where --model is one"
-    ),
     "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
     "layer": _Shared(
         "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
@@ -467,7 +444,7 @@ def define_loading_flags(flag_values: flags.FlagValues) -> None:
     """Define ``--model`` and the flags that select its score, signature, inputs and outputs."""
     define_common_flags(
         flag_values, model="", score=None, signature="", input_tensors=[], output_tensor="", position=[],
-        given=[], explain_input="", keras_model="",
+        given=[], explain_input="",
     )  # fmt: skip
 
 
@@ -479,7 +456,6 @@ def loading_options(flag_values: flags.FlagValues) -> dict[str, Any]:
         "output": flag_values.output_tensor,
         "position": _position(flag_values.position),
         "given": dict(map(_given, flag_values.given)),
-        "keras_model": flag_values.keras_model,
         "score": flag_values.score,
     }
     return {name: value for name, value in options.items() if value}

@@ -7,6 +7,7 @@ import functools
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attribution import keras_models
@@ -20,9 +21,7 @@ if TYPE_CHECKING:  # they import TensorFlow
     from attribution.model.model import Model
 
 
-def load_model(
-    model: str | os.PathLike[str] | keras.Model, *, keras_model: Any = None, trust: bool = False, **options: Any
-) -> Model:
+def load_model(model: str | os.PathLike[str] | keras.Model, *, trust: bool = False, **options: Any) -> Model:
     """Load a SavedModel or a Keras model to be explained.
 
     Parameters
@@ -31,11 +30,8 @@ def load_model(
         Directory of the SavedModel, or its parent with numbered versions; a ``.keras`` or ``.h5`` file, which is
         converted in the cache without running code of the file; or a built ``keras.Model``, which is exported to a
         temporary directory. Its maps are those of the exported file. Later changes of its weights have no effect.
-    keras_model
-        The live Keras network of a SavedModel, for methods that need one (``queries.keras_model``): a ``keras.Model``,
-        a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
-        is built when a method needs it and given the file's weights. A live ``model``, or one in a file of Keras 3, is
-        its own live network.
+        Methods that need the live network (``queries.keras_model``) have it of a live model, of a file of Keras 3 and
+        of the SavedModels of this project.
     trust
         Load a file even if it uses operations that can do more than compute (``attribution.model.op_allowlist``).
     **options
@@ -56,20 +52,17 @@ def load_model(
         return _load_keras_model(model, options)
     with trusted(trust):
         loaded = models.load_model(model, **options)
-    if keras_model is not None:
-        third_party.offer(loaded, keras_model)
-    elif keras_models.is_keras_file(model):
-        loaded.live_source = functools.partial(_take_network_of_file, path=model, directory=loaded.path)
+    if keras_models.is_keras_file(model):
+        read = functools.partial(keras_models.read_file, model)
+        third_party.offer(loaded, functools.partial(_network_of_file, read=read, directory=loaded.path))
+    else:
+        third_party.offer_bundled(loaded)
     return loaded
 
 
-def _take_network_of_file(model: Model, path: str | os.PathLike[str], directory: pathlib.Path) -> None:
-    """Give a model the network of a Keras file, with the weights of another SavedModel than the file's if it is one."""
-    network = keras_models.read_file(path)
-    if model.path == directory:
-        third_party.take(model, network)
-    else:  # such as the control with shuffled weights
-        third_party.attach(model, network)
+def _network_of_file(model: Model, read: Callable[[], keras.Model], directory: pathlib.Path) -> keras.Model:
+    """Return the network of a Keras file, with the weights of another SavedModel than the file's if it is one."""
+    return read() if model.path == directory else third_party.with_weights(read(), model)
 
 
 def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
@@ -83,15 +76,14 @@ def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
     with trusted():
         model = models.load_model(directory.name, **options)
     model._directory = directory  # is deleted with the model
-    model.live_source = functools.partial(_take_live_network, network=network, directory=model.path)
+    third_party.offer(model, functools.partial(_live_network, network=network, directory=model.path))
     return model
 
 
-def _take_live_network(model: Model, network: keras.Model, directory: pathlib.Path) -> None:
-    """Give a model the network that it was exported from, or a copy with the weights of another SavedModel."""
+def _live_network(model: Model, network: keras.Model, directory: pathlib.Path) -> keras.Model:
+    """Return the network that a model was exported from, or a copy with the weights of another SavedModel."""
     if model.path == directory:
-        third_party.take(model, _with_inputs(network, model))
-        return
+        return _with_inputs(network, model)
     import keras
 
     classes = {type(layer).__name__: type(layer) for layer in network._flatten_layers(include_self=True)}
@@ -100,7 +92,7 @@ def _take_live_network(model: Model, network: keras.Model, directory: pathlib.Pa
             copied = copy.deepcopy(network)  # the caller's network keeps its weights
     except Exception as error:  # whatever a layer of the caller raises
         raise BadInput(f"'{network.name}' cannot be copied to have other weights: {described(error)}") from error
-    third_party.attach(model, _with_inputs(copied, model))
+    return third_party.with_weights(_with_inputs(copied, model), model)
 
 
 def _with_inputs(network: keras.Model, model: Model) -> keras.Model:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+from typing import Any
+
+import numpy as np
 
 from attribution import keras_models
 from attribution.errors import BadInput, shortened
@@ -64,6 +67,18 @@ def fingerprint(directory: str | os.PathLike[str]) -> str:
     """
     directory = find_saved_model(directory)
     return keras_models.content_of(directory) or content_of(directory)
+
+
+def file_states(directory: pathlib.Path) -> list[tuple[int, int, int]]:
+    """Return inode, size and time of the last change of all files in a directory, which differ after a change."""
+    found = [path.stat() for path in sorted(directory.rglob("*")) if path.is_file()]
+    return [(one.st_ino, one.st_size, one.st_ctime_ns) for one in found]
+
+
+def content_of_array(value: Any) -> str:
+    """Return the type, the shape and the SHA-256 of an array, as text."""
+    array = np.asarray(value)
+    return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
 def content_of(directory: pathlib.Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import pathlib
@@ -151,13 +152,25 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
             raise OSError(f"there is no such file{similar_paths(pathlib.Path(place))}")
         if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
-        specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
+        name = known_as or "custom_method"
+        specification = importlib.util.spec_from_file_location(name, place, loader=SourceLoader(name, place))
         assert specification is not None and specification.loader is not None  # the name ends in .py
         module = importlib.util.module_from_spec(specification)
         if known_as:
             sys.modules.setdefault(known_as, module)
         specification.loader.exec_module(module)
         return module
+
+
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compile a file as it is now, not from cached bytecode, and keep its bytes as ``source``."""
+
+    source = b""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the file."""
+        self.source = self.get_data(self.path)
+        return self.source_to_code(self.source, self.path)
 
 
 @contextlib.contextmanager

@@ -42,8 +42,6 @@ def command(arguments: list[str] | None = None) -> None:
     """Run the command that the first argument names, with the remaining arguments, and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     name = arguments[0] if arguments else "--help"
-    if name.startswith("--") and name not in ("--help", "--version"):  # as this command was before it had subcommands
-        name, arguments = "report", ["report", *arguments]
     if name == "--version":
         print_line(__version__)
     elif name in ("--help", "-h", "help"):

@@ -146,7 +146,7 @@ def choose(
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
-        Directory of the page, the maps and the scores, so that a second call resumes; None writes nothing.
+        Directory of the page and the maps; None writes nothing.
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options

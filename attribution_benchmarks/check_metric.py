@@ -1,7 +1,7 @@
 r"""Check a metric's contract, and show its evaluation card: what it cannot see, its range and its cost.
 
     python -m attribution_benchmarks.check_metric my_metric.py:MINE
-    python -m attribution_benchmarks.check_metric deletion quantus:PixelFlipping --output=cards.json
+    python -m attribution_benchmarks.check_metric deletion pixel_flipping@quantus --output=cards.json
 
 The metric scores exact, random and changed maps of small networks whose truth is known. It must return one number for
 each map, the same for the same seed, whatever the other inputs, within its bounds. It must not write to its inputs and

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, print_line, printable
+from attribution.methods import third_party
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS, Control
 from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
@@ -90,12 +91,6 @@ def load(run: Run) -> BimEvaluation:
     return evaluation
 
 
-def _attach_live_network(model: Any) -> None:
-    from bim.models import attach_live_network
-
-    attach_live_network(model)
-
-
 class BimEvaluation(Evaluation):
     """The models, sets and comparisons of a run.
 
@@ -153,12 +148,13 @@ class BimEvaluation(Evaluation):
 
     def _offer_live_networks(self) -> None:
         """Give the models their live networks if a method of another library needs them; offer them otherwise."""
+        from bim.models import live_network
+
         needed = any(method.library for method, _ in self.run.methods.values())
         for model in self.models.values():
+            third_party.offer(model, live_network)
             if needed:
-                _attach_live_network(model)
-            else:
-                model.live_source = _attach_live_network
+                model.live_source(model)  # raises for another architecture
 
     @functools.cached_property
     def map_folders(self) -> dict[str, pathlib.Path]:

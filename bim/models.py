@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import shutil
 import sys
 
 import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.files import atomic_directory, atomic_write, check_directory, locked_directory, writing
+from attribution.files import check_directory
 from attribution.reading import read_json
+from attribution_benchmarks.core import keras_export
 from bim import layout
 from bim.dataset import load_set, load_train
 from bim.layout import CHANNEL_MEANS
@@ -240,37 +240,26 @@ def folded(model, build):
     return plain
 
 
-def export(model, directory: str, card: str) -> None:
+def export(model, directory: str | os.PathLike[str], card: str) -> None:
     """Export logits as ``directory/1`` and the model card as ``directory/MODEL_CARD.md``, or nothing at all.
 
     The default signature takes ``rgb_minus_channel_means``, as the authors' models do; the signature
-    ``from_rgb`` takes uint8 RGB and subtracts the means itself.
+    ``from_rgb`` takes uint8 RGB and subtracts the means itself. Raises ``BadInput`` as ``keras_export.export``.
     """
-    import keras
     import tensorflow as tf
 
     side = model.input_shape[1]
-    archive = keras.export.ExportArchive()
-    archive.add_endpoint(
-        "serving_default",
-        lambda rgb_minus_channel_means: {"final_dense": model(rgb_minus_channel_means, training=False)},
-        [tf.TensorSpec((None, side, side, 3), tf.float32, "rgb_minus_channel_means")],
-    )
-    archive.add_endpoint(
-        "from_rgb",
-        lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
-        [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
-    )
-    # In Keras's order, for ``attach_live_network``. ``archive.track(model)`` lists them, too, but stores each twice.
-    archive.add_variable_collection("variables", [variable.value for variable in model.variables])
-    with (
-        locked_directory(directory, "a model"),
-        atomic_directory(os.path.join(directory, "1"), replace=True) as unfinished,
-    ):
-        with writing(directory):
-            archive.write_out(str(unfinished), verbose=False)
-        shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-    atomic_write(os.path.join(directory, "MODEL_CARD.md"), card)  # what has a card is complete
+    functions = {
+        "serving_default": (
+            lambda rgb_minus_channel_means: {"final_dense": model(rgb_minus_channel_means, training=False)},
+            [tf.TensorSpec((None, side, side, 3), tf.float32, "rgb_minus_channel_means")],
+        ),
+        "from_rgb": (
+            lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
+            [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
+        ),
+    }
+    keras_export.export(model, pathlib.Path(directory), card, functions)
 
 
 def _live_network(build, side: int):
@@ -290,22 +279,17 @@ def _live_network(build, side: int):
     return keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
 
 
-def attach_live_network(model) -> None:
-    """Give a model of one of these architectures the live network that other libraries' methods need.
+def live_network(model):
+    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
 
     Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
     """
-    import keras
-
     from attribution.methods import third_party
 
-    keras.utils.disable_interactive_logging()  # Keras's own progress bars would mix with the results
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
-        try:
-            return third_party.attach(model, _live_network(build, side))
-        except BadInput:
-            continue
+        with contextlib.suppress(BadInput):
+            return third_party.with_weights(_live_network(build, side), model)
     raise BadInput(
         f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
         f"{listed(ARCHITECTURES)}"
@@ -361,7 +345,7 @@ def train_models(
     strategy = tf.distribute.MirroredStrategy() if len(tf.config.list_physical_devices("GPU")) > 1 else None
     for name in names:
         directory = os.path.join(output_dir, name)
-        if os.path.isfile(os.path.join(directory, "MODEL_CARD.md")):
+        if os.path.isdir(os.path.join(directory, "1")):
             continue
         images, labels = load_train(data_dir, name)
         validation = load_set(data_dir, name)  # before the training, which would be lost without it

@@ -219,9 +219,13 @@ def concept_activation_vector(concept: np.ndarray, counterpart: np.ndarray, seed
 def tcav_score(gradients: np.ndarray, vector: np.ndarray) -> float:
     """Return the share of images whose directional derivative along a CAV, (D,), is positive.
 
-    ``gradients`` are (N, D), of the class's logit with respect to the layer.
+    ``gradients`` are (N, D), of the class's logit with respect to the layer. Raises ``BadInput`` if all derivatives are
+    0, so that none has a sign: the layer's gradients vanish, or the classifier found no direction.
     """
-    return float(np.mean(gradients @ vector > 0))
+    derivatives = gradients @ vector
+    if not derivatives.any():
+        raise BadInput("TCAV is undefined: all directional derivatives are 0; choose another layer or concept")
+    return float(np.mean(derivatives > 0))
 
 
 def two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:

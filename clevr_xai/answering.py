@@ -10,12 +10,13 @@ reads pooled ones, (H, W).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,9 +36,10 @@ from clevr_xai.metrics import DIGITS, METRICS, POOLINGS, path_gap, relevance_acc
 from clevr_xai.vocabulary import answer_text
 
 if TYPE_CHECKING:
-    from attribution.model.protocols import ScoredModel
+    import keras
 
-_SAMPLE = ["what color is the large cube ?", "is there a small metal thing ?"]
+    from attribution.model.model import Model
+
 INPUTS = ("image", "question")
 PREDICTIONS = "predictions.json"  # beside the maps
 
@@ -109,22 +111,14 @@ def confidences(logits: np.ndarray) -> np.ndarray:
     return 1 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)
 
 
-def attach_live_network(model: ScoredModel, network: Answering) -> None:
-    """Give a model the live network it was exported from, of two inputs, ``image`` and ``question``.
-
-    Parameters
-    ----------
-    model : attribution.model.model.Model
-        Of ``relation_network``'s architecture, of any width.
-    network
-        What knows its words: the network of which this is the model, or one with the same weights in other places.
+def live_network(model: Model) -> keras.Model:
+    """Return the live network behind a Relation Network of any width, of two inputs, ``image`` and ``question``.
 
     Raises
     ------
     BadInput
-        If it is of another architecture, or gives other logits than the live one.
+        If the SavedModel is of another architecture.
     """
-    from attribution.methods import third_party
     from clevr_xai import relation_network
 
     loaded = model.load_file()  # a variable, since its variables live no longer than it
@@ -132,16 +126,28 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
     values = {variable_name(variable.name.split(":")[0]): variable for variable in variables}
     widths = _widths(values, "relations/g1_question/kernel", "relations/g{}/kernel")
     head = _widths(values, "f/f1/kernel", "f/f{}/kernel")
-    channels = _widths(values, "convolutions/conv1/kernel", "")
-    live = relation_network.build(widths, head, channels[0], network.size) if widths and head and channels else None
+    channels, size = _widths(values, "convolutions/conv1/kernel", ""), model.inputs["image"].shape[1]
+    live = relation_network.build(widths, head, channels[0], size) if widths and head and channels else None
     if live is None or _shapes(values) != {variable_name(weight.path): tuple(weight.shape) for weight in live.weights}:
         raise BadInput(
             f"this method needs the live Keras network behind '{model.path}', which is not a Relation Network exported "
             "by scripts/train_relation_network.py; no other network of CLEVR-XAI has one"
         )
     live.set_weights([values[variable_name(weight.path)].numpy() for weight in live.weights])
-    images = np.random.default_rng(0).integers(0, 256, (len(_SAMPLE), network.size, network.size, 3), np.uint8)
-    third_party.take(model, live, network.inputs(images, _SAMPLE))
+    return _without_networks_inside(live)
+
+
+def _without_networks_inside(live: keras.Model) -> keras.Model:
+    """Return the same function without networks as layers, in which tf-keras-vis finds no convolution."""
+    import keras
+
+    def applied(name: str, values: Any) -> Any:
+        return functools.reduce(lambda found, layer: layer(found), live.get_layer(name).layers, values)
+
+    image, question = live.inputs
+    cells = live.get_layer("coordinates")(applied("convolutions", image))
+    related = live.get_layer("relations")(cells, live.get_layer("question_encoder")(question))
+    return keras.Model([image, question], applied("f", related))
 
 
 def variable_name(path: str) -> str:

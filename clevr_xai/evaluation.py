@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import pathlib
 import re
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
+from attribution.methods import third_party
 from attribution.reading import read_text
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
@@ -26,7 +26,7 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from clevr_xai import _commentary, answering, methods, table
 from clevr_xai._commentary import Covariates, Shares
-from clevr_xai.answering import Answering, Measured, Questions, attach_live_network, draw_rows, rows_until_right
+from clevr_xai.answering import Answering, Measured, Questions, draw_rows, live_network, rows_until_right
 from clevr_xai.dataset import Dataset, wording
 from clevr_xai.metrics import ACCURACIES, HEADING, pool
 from clevr_xai.settings import DRAWN, Settings
@@ -70,7 +70,7 @@ class ClevrXaiEvaluation(TableEvaluation):
                 "correct answers count",
                 file=sys.stderr,
             )
-        network.model.live_source = functools.partial(attach_live_network, network=network)
+        third_party.offer(network.model, live_network)
         if settings.layer:
             network.model.layer(settings.layer, "image")  # raises for an unknown layer
         dataset = Dataset(settings.questions, settings.data_dir, network.size)

@@ -170,3 +170,17 @@ def object_masks(indices: np.ndarray, num_objects: int, size: int = SIZE) -> np.
     The filter's weights are not negative, so the mask of several objects is the union of their masks.
     """
     return np.stack([resize(indices == index, size) for index in range(num_objects)])
+
+
+def visible_centres(indices: np.ndarray, num_objects: int, size: int = SIZE) -> np.ndarray:
+    """Return the mean column and row of each object's visible pixels, (num_objects, 2), from an (H, W) index image.
+
+    They are in pixels of an image of another size, nan for an object that is not visible.
+    """
+    height, width = indices.shape
+    rows, columns = np.nonzero(indices >= 0)
+    owner = indices[rows, columns]
+    count = np.bincount(owner, minlength=num_objects).astype(np.float64)
+    count[count == 0] = np.nan
+    column, row = (np.bincount(owner, axis + 0.5, num_objects) / count for axis in (columns, rows))
+    return np.stack([column * size / width - 0.5, row * size / height - 0.5], axis=-1)

@@ -20,10 +20,12 @@ from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
 IMAGE_SIZE = 128
 CELLS = 7  # the last feature map's rows and columns
+CELL, FIRST_CENTRE = 16, 15  # pixels between the centres of cells, and of the first one: four 3x3 kernels, stride 2
 CHANNELS = 24
 EMBEDDING, QUESTION = 32, 128
 WIDTHS = (256, 256, 256, 256)  # of the layers of g
 HEAD = (256, 256)  # of the layers of f
+PAIR_SCALE = 0.01  # of a network in training; keeps the sum over pairs in a range in which f learns well
 
 
 class LstmStep(layers.Layer):
@@ -83,8 +85,7 @@ class Relations(layers.Layer):
     widths
         Of the layers of g.
     pair_scale
-        What the sum is multiplied by. Other than 1 only in training, where it keeps the sum in a range in which
-        f learns well; ``fold_pair_scale`` moves it into f.
+        Factor of the sum: ``PAIR_SCALE`` in training, 1 in an exported network, see ``fold_pair_scale``.
     """
 
     def __init__(self, widths: Sequence[int] = WIDTHS, pair_scale: float = 1.0, **kwargs):
@@ -125,6 +126,64 @@ class Relations(layers.Layer):
     def compute_output_shape(self, cells_shape, question_shape):
         """Return (N, widths[-1])."""
         return (cells_shape[0], self.widths[-1])
+
+
+class SampledRelations(layers.Layer):
+    """The weighted sum of a ``Relations`` over some pairs of cells, for several questions about each image."""
+
+    def __init__(self, relations: Relations, **kwargs):
+        super().__init__(**kwargs)
+        self.relations = relations
+
+    def call(self, cells, codes, pairs, weights):
+        """Return (N x Q, width) from (N, n, features), (N x Q, features), (N, P, 2) int and (N, P)."""
+        first, second, question = self.relations.parts
+        chosen = [ops.one_hot(pairs[..., place], cells.shape[1]) for place in (0, 1)]
+        of_cells = ops.matmul(chosen[0], first(cells)) + ops.matmul(chosen[1], second(cells))
+        of_questions = ops.reshape(question(codes), (ops.shape(cells)[0], -1, 1, self.relations.widths[0]))
+        values = ops.relu(of_cells[:, None] + of_questions)
+        for layer in self.relations.deeper:
+            values = layer(values)
+        sums = ops.matmul(weights[:, None, None], values) * self.relations.pair_scale
+        return ops.reshape(sums, (-1, self.relations.widths[-1]))
+
+
+def cell_of(centres: np.ndarray) -> np.ndarray:
+    """Return row x 7 + column of the cell nearest to each (..., 2) centre, -1 where that is nan."""
+    nearest = np.clip(np.round((np.nan_to_num(centres) - FIRST_CENTRE) / CELL), 0, CELLS - 1).astype(np.int64)
+    return np.where(np.isnan(centres).any(axis=-1), -1, nearest[..., 1] * CELLS + nearest[..., 0])
+
+
+def sample_pairs(certain: np.ndarray, number: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Sample pairs of cells with the weights that make their weighted sum an unbiased estimate of the sum of all.
+
+    Parameters
+    ----------
+    certain : (B, cells) bool
+        Cells all of whose pairs with each other are included. The other pairs are sampled uniformly.
+    number
+        Of the pairs of an image.
+
+    Returns
+    -------
+    pairs : (B, number, 2) int32
+        First and second cell.
+    weights : (B, number) float32
+        Number of pairs that each represents; they add up to the number of all pairs.
+
+    Raises
+    ------
+    ValueError
+        If the number is not above that of the certain pairs of an image, or above that of all pairs.
+    """
+    batch, cells = certain.shape
+    included = (certain[:, :, None] & certain[:, None, :]).reshape(batch, cells**2)
+    sizes = included.sum(axis=1, keepdims=True)
+    if not sizes.max() < number <= cells**2:
+        raise ValueError(f"{number} pairs of {cells**2} for images with up to {sizes.max()} pairs of two centres")
+    chosen = np.argsort(rng.random(included.shape, np.float32) - included, axis=1)[:, :number]
+    weights = np.where(np.arange(number) < sizes, 1, (cells**2 - sizes) / (number - sizes))
+    return np.stack(np.divmod(chosen, cells), axis=-1).astype(np.int32), weights.astype(np.float32)
 
 
 def convolutions(image_size: int = IMAGE_SIZE, channels: int = CHANNELS):
@@ -203,6 +262,8 @@ def build(
 def fold_pair_scale(network: keras.Model) -> keras.Model:
     """Return the same function as a network whose sum over pairs is a plain sum: f's first kernel takes the scale."""
     relations = network.get_layer("relations")
+    if relations.pair_scale == 1.0:
+        return network
     f = network.get_layer("f")
     widths = [layer.units for layer in f.layers if isinstance(layer, layers.Dense)]
     _, size, _, _ = network.inputs[0].shape
@@ -217,10 +278,12 @@ def fold_pair_scale(network: keras.Model) -> keras.Model:
 def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") -> None:
     """Write a network as version 1 of a SavedModel with its words and answers as assets, or nothing at all.
 
+    Of a Relation Network the sum over pairs is a plain sum in the file, see ``fold_pair_scale``.
+
     Parameters
     ----------
     network
-        As ``build`` or ``fold_pair_scale`` return it, on the TensorFlow backend.
+        On the TensorFlow backend, with the inputs and outputs of ``build``, of any architecture.
     directory
         Base path as TensorFlow Serving wants it; created if missing, must not hold a version 1.
     card
@@ -229,6 +292,8 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
     import tensorflow as tf
 
     directory = pathlib.Path(directory)
+    if any(layer.name == "relations" for layer in network.layers):
+        network = fold_pair_scale(network)
     make_directory(directory)
     with tempfile.TemporaryDirectory() as assets, atomic_directory(directory / "1") as unfinished:
         lists = {vocabulary.WORDS_FILE: QUESTION_WORDS, vocabulary.ANSWERS_FILE: ANSWERS}

@@ -3,8 +3,7 @@
     python scripts/construct_bim_dataset.py --coco_dir=data/coco --miniplaces_dir=data/miniplaces --data_dir=data/bim
     python scripts/construct_bim_dataset.py --drawn --num_train=100 --data_dir=data/bim_drawn
 
-An interrupted construction continues when the same command is given again. With --runner=beam it goes in blocks on
-Apache Beam, to the same bytes: docs/scale.md.
+An interrupted construction continues when the same command is given again.
 
 Cost: 26 CPU seconds for 10,000 drawn images.
 """
@@ -19,11 +18,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attribution import cli
 from attribution.errors import print_line
 from attribution.files import check_directory
-from attribution_benchmarks.cli.beam_flags import define_beam_flags, parallel_map_from_flags
-from attribution_benchmarks.core.fingerprint import code_and_versions
+from attribution_benchmarks.beam.parallel_map import local_map
 from bim.construct import TOGETHER, begin, construct
 from bim.layout import FIRST_VALIDATION
-from bim.set_files import RECORD
 from bim.synthetic.drawings import write_corpora
 
 FLAGS = flags.FlagValues()
@@ -36,16 +33,14 @@ flags.DEFINE_string("miniplaces_dir", "data/miniplaces", "MiniPlaces: images/tra
 flags.DEFINE_bool("drawn", False, "draw both corpora instead of reading them", flag_values=FLAGS)
 flags.DEFINE_integer("num_train", 900, "training images of each object and scene", 0, 900, flag_values=FLAGS)
 flags.DEFINE_integer("num_val", 100, "validation images of each object and scene", 1, 100, flag_values=FLAGS)
-flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes with --runner=local", 1, flag_values=FLAGS)
-define_beam_flags(FLAGS)
+flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir, data_dir = flag_values.coco_dir, flag_values.miniplaces_dir, flag_values.data_dir
     check_directory("data_dir", data_dir)
-    claim = os.path.join(data_dir, RECORD)
-    with parallel_map_from_flags(flag_values, "jobs", TOGETHER, code_and_versions, claim) as each:
+    with local_map(flag_values.jobs, TOGETHER) as each:
         if flag_values.drawn:
             # Drawings that are there are not made again, so those of another seed or number must not get mixed in.
             begin(data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)

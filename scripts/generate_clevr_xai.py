@@ -23,19 +23,15 @@ github.com/facebookresearch/clevr-dataset-gen:
 
     python scripts/generate_clevr_xai.py --renderer=blender --assets=data --samples=64 --output_dir=data/blender
 
-With --runner=beam in blocks on Apache Beam, the same bytes: docs/scale.md.
-
 Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128; in Blender with 64 samples 15 of 480x320.
 """
 
-import os
 import re
 
 from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.cli.beam_flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
@@ -63,20 +59,18 @@ flags.DEFINE_integer("samples", 16, "light paths a pixel, a square number", lowe
 flags.DEFINE_integer(
     "num_workers",
     0,
-    "processes with --runner=local, each on one core; 0 for one a core",
+    "processes, each on one core; 0 for one a core",
     lower_bound=0,
     flag_values=FLAGS,
 )
 flags.DEFINE_bool("ground_truth_files", True, "write each ground truth as a .npy file", flag_values=FLAGS)
 flags.DEFINE_bool("compressed", False, "write scenes and questions as .json.gz", flag_values=FLAGS)
-define_beam_flags(FLAGS)
 
 
 def main(flag_values):
     """Make the dataset."""
-    from attribution_benchmarks.cli.beam_flags import parallel_map_from_flags
-    from attribution_benchmarks.core.fingerprint import code_and_versions
-    from clevr_xai import layout
+    from attribution_benchmarks.beam.parallel_map import local_map
+    from attribution_benchmarks.beam.workers import available_cores
     from clevr_xai.generation import generate
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
@@ -92,12 +86,11 @@ def main(flag_values):
         look=flag_values.look,
         renderer=flag_values.renderer,
     )
-    claim = os.path.join(flag_values.output_dir, layout.SETTINGS)
     generate.generate(
         flag_values.output_dir,
         wanted,
         tuple(flag_values.questions),
-        each=parallel_map_from_flags(flag_values, "num_workers", 1, code_and_versions, claim),
+        each=local_map(flag_values.num_workers or available_cores()),
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
         wording=flag_values.wording,

@@ -23,7 +23,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.files import atomic_write, check_directory
+from attribution.files import check_directory
+from attribution_benchmarks.core import keras_export
 from attribution_benchmarks.parts import objects
 from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
 
@@ -143,19 +144,9 @@ def export(network, architecture: str, directory: pathlib.Path, card: str) -> No
 
     alone = built(architecture)  # without the state of the optimizer
     alone.set_weights(network.get_weights())
-
-    class Network(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.weights = [weight.value for weight in alone.weights]  # Keras's layers would double the file
-
-        @tf.function(input_signature=[tf.TensorSpec([None, objects.SIDE, objects.SIDE, 3], tf.float32, name="image")])
-        def serve(self, image):
-            return {"logits": alone(image, training=False)}
-
-    module = Network()
-    atomic_write(directory / "MODEL_CARD.md", card)
-    tf.saved_model.save(module, str(directory / "1"), signatures=module.serve)
+    image = tf.TensorSpec([None, objects.SIDE, objects.SIDE, 3], tf.float32, name="image")
+    functions = {"serving_default": (lambda image: {"logits": alone(image, training=False)}, [image])}
+    keras_export.export(alone, directory, card, functions)
 
 
 def card(name: str, seed: int, found: dict[str, dict[str, float]], seconds: float) -> str:

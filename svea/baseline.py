@@ -17,7 +17,6 @@ Cost: half a minute on one core.
 from __future__ import annotations
 
 import pathlib
-import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,12 +26,16 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.files import atomic_directory, atomic_write, check_directory, writing
+from attribution.files import check_directory
+from attribution.methods import third_party
+from attribution_benchmarks.core import keras_export
 from attribution_benchmarks.core.bundled_models import default_model
 from svea import mnist1d
 
 if TYPE_CHECKING:
     import keras
+
+    from attribution.model.model import Model
 
 SAVED_MODELS = default_model("svea")
 PAPER_ACCURACY = 87.7  # percent of the test signals
@@ -87,6 +90,14 @@ def build(seed: int) -> keras.Model:
     )
 
 
+def live_network(model: Model) -> keras.Model:
+    """Return the live network behind a SavedModel of this architecture, for the methods of other libraries."""
+    import keras
+
+    network = third_party.with_weights(build(seed=0), model)
+    return keras.Model(network.inputs, network.layers[-2].output) if model.score == "logits" else network
+
+
 def train(
     model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS, augment: Callable | None = None
 ) -> dict[str, float]:
@@ -120,14 +131,6 @@ def train(
         name: float(100 * np.mean(model.predict(x, batch_size=500, verbose=0).argmax(axis=1) == y))
         for name, (x, y) in splits.items()
     }
-
-
-def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
-    """Write a model to ``directory/1``, which must not exist, and its card beside it, or neither of them."""
-    with writing(directory), atomic_directory(directory / "1") as unfinished:
-        model.export(str(unfinished), verbose=False)
-        shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-        atomic_write(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
@@ -181,7 +184,7 @@ def main(flag_values: flags.FlagValues) -> None:
     use_one_thread()
     model = build(seed)
     accuracies = train(model, mnist1d.load(), epochs)
-    export(model, directory, model_card(model, seed, epochs, accuracies))
+    keras_export.export(model, directory, model_card(model, seed, epochs, accuracies))
     for split, accuracy in accuracies.items():
         print_line(f"accuracy, {split}: {accuracy:.1f} %")
     print_line(f"exported to {directory / '1'}")

@@ -13,13 +13,14 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
+from attribution.methods import third_party
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.evaluator import Evaluator, Results
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from svea import metrics, mnist1d
+from svea import baseline, metrics, mnist1d
 from svea.methods import RAW_SIGNAL
 from svea.mnist1d import CLASSES, LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
@@ -96,22 +97,8 @@ def load_network(path: str | os.PathLike) -> Model:
     if model.num_classes != CLASSES:
         raise BadInput(f"the network {str(path)!r} has {model.num_classes} classes; MNIST-1D has {CLASSES}")
     model.scores(np.zeros((1, LENGTH, 1), np.float32))  # raises for a wrong input shape and for weights of NaN
-    model.live_source = attach_live_network  # for custom methods that need it
+    third_party.offer(model, baseline.live_network)  # for methods of other libraries and custom ones
     return model
-
-
-def attach_live_network(model: Any) -> None:
-    """Put the baseline's live network behind its SavedModel, for the methods of other libraries.
-
-    Raises
-    ------
-    BadInput
-        If the SavedModel is another network than SVEA's.
-    """
-    from attribution.methods import third_party
-    from svea import baseline
-
-    third_party.attach(model, baseline.build(seed=0))
 
 
 def file_of(row: int) -> str:

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 import attribution
-from attribution_benchmarks.core.fingerprint import method_fingerprint
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
@@ -116,7 +116,7 @@ def test_it_holds_the_default_networks_byte_for_byte(wheel):
 
 def test_the_further_networks_are_another_distribution(wheel):
     """PyPI's users download less; the report and RMCS do without them or name what installs them."""
-    assert wheel.stat().st_size <= 25e6
+    assert wheel.stat().st_size <= 20e6
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[3] for name in names if name.startswith("attribution_benchmarks/saved_models/bim/")} == {
         "obj", "scene", "scene10", "scene_only"
@@ -148,9 +148,9 @@ def test_an_installation_scores_a_custom_benchmark_and_writes_the_report(install
 WHAT_IS_FOUND = """
 import pathlib, attribution
 from attribution_benchmarks.core.bundled_models import default_model, shown_model
-from attribution_benchmarks.core.fingerprint import method_fingerprint
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 print(pathlib.Path(attribution.__file__).parent.parent)
-print(method_fingerprint(attribution.METHODS["grad_cam"]))
+print(code_fingerprint(attribution.METHODS["grad_cam"].function))
 for name in {models}:
     assert (default_model(name) / "1" / "saved_model.pb").is_file(), name
     print(shown_model(default_model(name)))
@@ -162,7 +162,7 @@ def test_an_installation_finds_its_networks_and_has_the_fingerprints_of_the_chec
     assert done.returncode == 0, done.stderr
     folder, fingerprint, *shown = done.stdout.split("\n")[:-1]
     assert pathlib.Path(folder) == site_packages(installed)
-    assert fingerprint == method_fingerprint(attribution.METHODS["grad_cam"])
+    assert fingerprint == code_fingerprint(attribution.METHODS["grad_cam"].function)
     assert shown == [f"saved_models/{name}" for name in MODELS]
 
 

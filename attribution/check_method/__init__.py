@@ -10,9 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import io
-import os
-import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -94,10 +91,8 @@ def check_method(
     parameters = parameters or {}
     ((resolved, _),) = with_parameters({"": (method, parameters)}).values()
     findings = []
-    with tempfile.TemporaryDirectory() as directory:
-        specimens = _built_specimens(directory) if model is None else [_specimen_of(model, explain_input)]
-        for specimen in specimens:
-            findings += _found(resolved, specimen, parameters, allow)
+    for specimen in _built_specimens() if model is None else [_specimen_of(model, explain_input)]:
+        findings += _found(resolved, specimen, parameters, allow)
     if all(finding.outcome == REFUSED for finding in findings):
         findings = [dataclasses.replace(finding, outcome=FAILED) for finding in findings]
     if show:
@@ -178,8 +173,8 @@ class _Specimen:
     explain_input: str
 
 
-def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
-    """Return a network of signals and one of images with seeded random weights, written to an empty directory."""
+def _built_specimens() -> list[_Specimen]:
+    """Return a network of signals and one of images with seeded random weights."""
     generator = np.random.default_rng(0)
     specimens = []
     for title, shape in (("signals", (24, 2)), ("images", (16, 16, 3))):
@@ -187,9 +182,7 @@ def _built_specimens(directory: str | os.PathLike[str]) -> list[_Specimen]:
         drawn = [generator.normal(0, 0.3, weight.shape) for weight in network.weights]
         # Positive biases: no channel is dead, so that no class activation map is empty.
         network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
-        path = pathlib.Path(directory) / title
-        network.export(path, verbose=False)
-        model = load_model(path, keras_model=network)
+        model = load_model(network)
         inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
         specimens.append(_Specimen(title, model, inputs, model.explained_input()))
     return specimens

@@ -52,7 +52,6 @@ from attribution.explained_inputs import (
 )
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals, SumLaw
-from attribution.methods.perturbation import removed_by_default
 from attribution.methods.registry import METHODS, in_library
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
@@ -215,8 +214,6 @@ def _explain(
     methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
-    if inputs.explain_input in inputs.feed:
-        _note_groups(methods, maps, inputs.feed[inputs.explain_input].ndim)
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
@@ -430,15 +427,6 @@ def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
         zero = sum(not any(np.any(array[row]) for array in arrays) for row in range(total))
         if zero:
             _note(f"'{label}' is zero everywhere" + f" on {zero} of {total} inputs" * (total > 1))
-
-
-def _note_groups(methods: _Chosen, maps: Mapping[str, np.ndarray], axes: int) -> None:
-    """Print what methods of masks removed where the user chose no groups; inputs have a number of ``axes``."""
-    for label, (method, parameters) in methods.items():
-        shape = maps[label].shape if axes <= 2 else (*maps[label].shape, 1)
-        removed = removed_by_default(method.name, parameters, shape) if method.card else ""
-        if removed:
-            _note(f"'{label}' removes {removed}; --parameters=groups=features, patches or superpixels chooses")
 
 
 def _percent(share: float) -> str:

@@ -19,7 +19,7 @@ import itertools
 import math
 import numbers
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -499,17 +499,6 @@ def default_groups(shape: tuple[int, ...]) -> str:
         )
     is_short = len(shape) == 3 and size <= _SUPERPIXELS
     return "features" if len(shape) <= 2 or is_short else "patches"
-
-
-def removed_by_default(method: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> str:
-    """Return what a method removes of inputs of a shape ``(N, ...)``; empty where that was chosen, and for cells."""
-    is_vector = len(shape) <= 2
-    chosen = parameters.get("groups", "") is not None or parameters.get("patch") or parameters.get("cells")
-    if chosen or (method == "rise" and not is_vector):
-        return ""
-    if is_vector or (method != "occlusion" and default_groups(shape) == "features"):
-        return f"each of {math.prod(positions(shape)):,} {'features' if is_vector else 'positions'}"
-    return f"each of {len(occlusion_windows(positions(shape)))} patches, an eighth of each axis"
 
 
 def _labels_named(groups: str, inputs: np.ndarray) -> np.ndarray:

@@ -261,8 +261,8 @@ class ModelQueries:
             model.live_source(model)
         if getattr(model, "live", None) is None:  # a served model has neither
             raise BadInput(
-                "this method needs the live Keras network behind the SavedModel; give it with "
-                "load_model(..., keras_model=) or --keras_model=module:function"
+                "this method needs the live Keras network behind the SavedModel; load the network itself, or its "
+                ".keras file, instead of the SavedModel"
             )
         return model.live
 

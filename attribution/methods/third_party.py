@@ -2,78 +2,85 @@
 
 ``METHOD@LIBRARY`` (``attribution.methods.libraries``) computes the same by this project's methods on any SavedModel;
 docs/libraries.md describes both, and tests compare them. Neither library can explain a SavedModel, so that each method
-here needs the live Keras network behind it: ``attach(model, network)`` gives a network of the same architecture the
-file's weights and checks that both agree.
+here needs the live Keras network behind it. A live network or a ``.keras`` file that was loaded has it. For the
+SavedModels of this installation, ``saved_models/live_networks.json`` names the function that builds it.
 
 Every function takes the queries of a batch of inputs and returns maps without the channel axis.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import os
+import pathlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.keras_models import read_file
 from attribution.methods.libraries import MARK, libraries
 from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.queries import ModelQueries
 from attribution.model.protocols import ScoredModel
 from attribution.plugins import imported
+from attribution.reading import read_json
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
 
+_ROOT = pathlib.Path(__file__).resolve().parents[2]  # of the checkout, or of the installed packages
+_MODELS, _NETWORKS = "saved_models", "live_networks.json"
+_TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 
-def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
-    """Give a SavedModel the live Keras network that some methods need.
+
+def offer_bundled(model: Model) -> None:
+    """Offer the live network of a SavedModel of this installation; others name no code that would be run for them."""
+    path = model.path.resolve()
+    parts = path.relative_to(_ROOT).parts if path.is_relative_to(_ROOT) else ()
+    if _MODELS not in parts[:2]:
+        return
+    above = parts[: parts.index(_MODELS) + 1]
+    names = read_json(_ROOT.joinpath(*above, _NETWORKS))
+    if name := names.get(parts[len(above)]):
+        offer(model, lambda wanted: imported(name, "network")(wanted))
+
+
+def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
+    """Set the function that returns a model's live Keras network; it is called when a method needs the network.
 
     Parameters
     ----------
     model : attribution.model.model.Model
         The loaded SavedModel.
-    network : keras.Model
-        The architecture it was exported from; its weights are replaced by the file's. Its output must be the score
-        the model was loaded for, logits or probabilities.
-    tolerance
-        Largest difference of scores on random inputs, relative to the largest score.
+    build
+        Takes a loaded SavedModel, this one or one with other weights, and returns a ``keras.Model`` that has its
+        weights (``with_weights``) and its scores.
+    """
+    model.live_source = lambda wanted: attach(wanted, build(wanted))
+
+
+def with_weights(network: Any, model: Model) -> Any:
+    """Return a Keras network after giving it the weights of a SavedModel that lists them in the same order.
 
     Raises
     ------
     BadInput
-        If the network has other variables or other scores.
+        If the SavedModel has other variables.
     """
-    loaded = model.load_file()
-    if not hasattr(loaded, "variables"):
-        raise BadInput(
-            f"'{model.path}' does not list its variables as keras.Model.export does; give a network that already "
-            "has its weights to attribution.methods.third_party.take"
-        )
-    variables = loaded.variables
-    shapes = _shapes(variables)
+    loaded = model.load_file()  # its variables live no longer than it
+    variables = getattr(loaded, "variables", ())
+    shapes = [tuple(variable.shape) for variable in variables]
     # The state of random generators is among the variables and not among the weights.
-    own = next((one for one in (network.weights, network.variables) if _shapes(one) == shapes), None)
-    if own is None:
-        raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
-    for variable, value in zip(own, variables, strict=True):
-        variable.assign(value.numpy())
-    take(model, network, tolerance=tolerance)
+    for own in (network.weights, network.variables):
+        if [tuple(variable.shape) for variable in own] == shapes:
+            for variable, value in zip(own, variables, strict=True):
+                variable.assign(value.numpy())
+            return network
+    raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
 
 
-def _shapes(variables: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [tuple(variable.shape) for variable in variables]
-
-
-def take(
-    model: ScoredModel, network: Any, sample: Mapping[str, np.ndarray] | None = None, tolerance: float = 1e-4
-) -> None:
-    """Make a network that has a SavedModel's weights its live network, if both compute the same scores.
+def attach(model: ScoredModel, network: Any) -> None:
+    """Make a Keras network the live network of a SavedModel, if both compute the same scores of random inputs.
 
     Parameters
     ----------
@@ -81,10 +88,6 @@ def take(
         The loaded SavedModel.
     network : keras.Model
         Its inputs are named as the file's where there are several.
-    sample
-        Inputs to compare the scores on, by name; by default random numbers in [0, 1], and zeros for inputs of integers.
-    tolerance
-        Largest difference of scores, relative to the largest.
 
     Raises
     ------
@@ -97,81 +100,34 @@ def take(
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1
-    has_names = set(names) == set(model.inputs) if several else len(model.inputs) == 1
-    if not has_names:
+    if set(names) != set(model.inputs) if several else len(model.inputs) > 1:
         raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
-    feed = random_feed(model, 4) if sample is None else sample
+    feed = {
+        name: np.ones_like(array) if array.dtype.kind in "iu" else array  # such as words, of which 0 may be none
+        for name, array in random_feed(model, 4).items()
+    }
     scores = model.scores(feed)
     live = np.asarray(network([feed[name] for name in names] if several else next(iter(feed.values()))))
-    if scores.shape != live.shape or np.abs(scores - live).max() > tolerance * np.abs(scores).max():
+    if scores.shape != live.shape or np.abs(scores - live).max() > _TOLERANCE * np.abs(scores).max():
         hint = "; load the model with score='probabilities' if the network ends in them" * (model.score == "logits")
         raise BadInput(f"the network does not compute the {model.score} of '{model.path}'{hint}")
-    _ignore_list_warnings()
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)  # at each call of a custom method
     inputs = network.inputs if several else network.inputs[0]
-    model.live = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
+    network = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
+    # The libraries take a layer's first call for that of the network; a file's layers may have others.
+    is_called_again = any(len(layer._inbound_nodes) > 1 for layer in network.layers)
+    model.live = _copied(network) if is_called_again else network
 
 
-def _ignore_list_warnings() -> None:
-    """Silence the warning of Keras at each call of a library that wraps inputs in a list, which Keras accepts."""
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+def _copied(network: Any) -> Any:
+    """Return a copy of a network, whose layers are called by it alone."""
+    import keras
 
-
-def offer(model: ScoredModel, source: Any) -> None:
-    """Set the source of a SavedModel's live Keras network, which is built when a method needs it.
-
-    Parameters
-    ----------
-    model : attribution.model.model.Model
-        The loaded SavedModel.
-    source
-        A ``keras.Model``; a function that builds one; ``"module:function"`` or ``"file.py:function"``, which names such
-        a function; or the path of a ``.keras`` file.
-
-    Raises
-    ------
-    BadInput
-        If the source is neither.
-    """
-    build = _builder(source)
-
-    def build_and_attach(model: Model) -> None:
-        with _quiet():
-            attach(model, _built(build))
-        _ignore_list_warnings()  # again: filters set within the context end with it
-
-    model.live_source = build_and_attach
-
-
-def _builder(source: Any) -> Callable[[], Any]:
-    """Return the function that builds the network of a source as ``offer`` takes it."""
-    if isinstance(source, (str, os.PathLike)):
-        text = os.fspath(source)
-        if ":" in text and not text.endswith(".keras"):
-            return imported(text, "network")
-        if not os.path.isfile(text):
-            raise BadInput(
-                f"'{text}' is not a Keras network; expected module:function, file.py:function or a .keras file"
-            )
-        return functools.partial(read_file, text)
-    if not hasattr(source, "get_weights") and not callable(source):
-        raise BadInput(
-            f"keras_model is of type {type(source).__name__}; give a keras.Model or a function that builds it"
-        )
-    build: Callable[[], Any] = (lambda: source) if hasattr(source, "get_weights") else source
-    return build
-
-
-def _built(build: Callable[[], Any]) -> Any:
-    """Return the network that a user's function builds."""
-    try:
-        network = build()
-    except BadInput:
-        raise
-    except Exception as error:
-        raise BadInput(f"the Keras network could not be built: {type(error).__name__}: {error}") from error
-    if not hasattr(network, "get_weights"):
-        raise BadInput(f"the Keras network is of type {type(network).__name__}; a keras.Model is needed")
-    return network
+    classes = {type(layer).__name__: type(layer) for layer in network._flatten_layers()}
+    with keras.saving.custom_object_scope(classes):
+        copied = keras.models.clone_model(network)
+    copied.set_weights(network.get_weights())
+    return copied
 
 
 def _tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
@@ -188,6 +144,10 @@ def _tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
+    network = queries.keras_model
+    for layer in network._flatten_layers(include_self=False):
+        if getattr(getattr(layer, "activation", None), "__name__", "") == "relu" and layer not in network.layers:
+            raise BadInput(f"tf-keras-vis does not change the ReLU of '{layer.name}', which is inside another layer")
     return _saliency(queries, modifier=GuidedBackpropagation())
 
 
@@ -216,21 +176,21 @@ def _tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
-    return _by_class(queries, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
+    return _by_class(queries, lambda x, target, network, _: VanillaGradients.compute_gradients(x, network, target))
 
 
 def _tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
-    return _by_class(queries, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
+    return _by_class(queries, lambda x, target, network, _: GradientsInputs.compute_gradients(x, network, target))
 
 
 def _tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
-    def run(x: np.ndarray, target: int, network: Any) -> Any:
+    def run(x: np.ndarray, target: int, network: Any, rows: np.ndarray) -> Any:
         path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
         return IntegratedGradients.get_integrated_gradients(path, network, target, points)
 
@@ -249,7 +209,7 @@ def _tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: fl
         )
         return SmoothGrad.get_averaged_gradients(noisy, network, target, samples)
 
-    return _by_class(queries, run, with_rows=True)
+    return _by_class(queries, run)
 
 
 def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
@@ -262,15 +222,13 @@ def _tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> 
 
     from attribution.methods import resizing
 
-    network = _of_one_input(queries)
-    name = layer or [item.name for item in network.layers if len(item.output.shape) == queries.inputs.ndim][-1]
-
-    def run(x: np.ndarray, target: int, network: Any) -> Any:
+    def run(x: np.ndarray, target: int, network: Any, rows: np.ndarray) -> Any:
+        name = layer or [item.name for item in network.layers if len(item.output.shape) == x.ndim][-1]
         values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
         maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
         return resizing.resize(maps, x.shape[1:-1])
 
-    return _by_class(queries, run)
+    return _by_class(queries, run, needs_images=True)
 
 
 def _tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
@@ -279,80 +237,117 @@ def _tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) ->
 
     from attribution.methods import resizing
 
-    def run(x: np.ndarray, target: int, network: Any) -> Any:
+    def run(x: np.ndarray, target: int, network: Any, rows: np.ndarray) -> Any:
         side = patch or -(-x.shape[1] // 8)
         maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
         return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
 
-    return _by_class(queries, run)
+    return _by_class(queries, run, needs_images=True)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Keras from showing a progress bar or a warning about wrapped inputs at each call."""
+def _networks(queries: ModelQueries) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield networks of one input, as both libraries take them, and the rows that each explains.
+
+    A network of several inputs becomes one for each row, in which the other inputs are constants.
+    """
+    import keras
+
+    network, rows, explained = queries.keras_model, np.arange(len(queries)), queries._explained
+    names = [tensor.name for tensor in network.inputs]
+    if len(names) == 1:
+        yield rows, network
+        return
+    if explained not in names:
+        raise BadInput(f"tf-keras-vis and tf-explain explain an input of the network, {listed(names)}")
+
+    class Constant(keras.layers.Layer):  # type: ignore[misc]
+        """The same values for every row of its input."""
+
+        def __init__(self, value: Any, kind: str, **others: Any) -> None:
+            super().__init__(dtype=kind, autocast=False, **others)
+            self.value, self.kind = value, kind
+
+        def call(self, x: Any) -> Any:
+            value = keras.ops.convert_to_tensor(self.value, self.kind)
+            return keras.ops.repeat(value[None], keras.ops.shape(x)[0], axis=0)
+
+        def compute_output_spec(self, x: Any) -> Any:
+            return keras.KerasTensor((None, *np.shape(self.value)), self.kind)
+
+        def get_config(self) -> dict[str, Any]:
+            return {"value": self.value, "kind": self.kind, "name": self.name}
+
+    for row in rows:
+        source = keras.Input(queries.inputs.shape[1:], dtype=queries.inputs.dtype.name)
+        given = [
+            source if name == explained else Constant(array[row].tolist(), array.dtype.name)(source)
+            for name, array in ((name, queries.feed[name]) for name in names)
+        ]
+        shared = keras.Model(source, network.call(given))
+        yield rows[row : row + 1], _copied(shared)
+
+
+def _score(queries: ModelQueries, rows: np.ndarray) -> Any:
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    return CategoricalScore(queries.targets[rows].tolist())
+
+
+def _saliency(queries: ModelQueries, modifier: Any = None, **options: Any) -> np.ndarray:
+    from tf_keras_vis.saliency import Saliency
+
+    def run(network: Any, rows: np.ndarray) -> Any:
+        return Saliency(network, model_modifier=modifier, clone=True)(
+            _score(queries, rows), queries.inputs[rows], **options
+        )
+
+    # Its noise comes from NumPy's global generator, whose state is restored.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(queries.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
+    try:
+        return _by_network(queries, run)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _cam(queries: ModelQueries, kind: Any) -> np.ndarray:
+    return _by_network(
+        queries,
+        lambda network, rows: kind(network, clone=False)(
+            _score(queries, rows), queries.inputs[rows], penultimate_layer=-1
+        ),
+    )
+
+
+def _by_class(queries: ModelQueries, run: Callable[..., Any], needs_images: bool = False) -> np.ndarray:
+    """Run a method of tf-explain, which explains one class per call, on the inputs of each class."""
+    if needs_images and queries.inputs.ndim != 4:
+        raise BadInput("this method of tf-explain explains images alone")
+
+    def by_class(network: Any, rows: np.ndarray) -> np.ndarray:
+        maps = np.empty(queries.inputs[rows].shape[:-1], np.float32)
+        for target in np.unique(queries.targets[rows]):
+            chosen = queries.targets[rows] == target
+            result = np.asarray(run(queries.inputs[rows[chosen]], target, network, rows[chosen]))
+            maps[chosen] = np.abs(result).sum(axis=-1) if result.ndim == queries.inputs.ndim else result
+        return maps
+
+    return _by_network(queries, by_class)
+
+
+def _by_network(queries: ModelQueries, run: Callable[[Any, np.ndarray], Any]) -> np.ndarray:
+    """Return the maps that ``run(network, rows)`` returns, without Keras's progress bars."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
     keras.config.disable_interactive_logging()
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-            yield
+            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)  # which is a list of one
+            return np.concatenate([np.asarray(run(network, rows)) for rows, network in _networks(queries)])
     finally:
         if shown:
             keras.config.enable_interactive_logging()
-
-
-def _of_one_input(queries: ModelQueries) -> Any:
-    """Return the live network, which must have one input for both libraries."""
-    network = queries.keras_model
-    if len(network.inputs) > 1:
-        names = listed(tensor.name for tensor in network.inputs)
-        raise BadInput(
-            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a custom method can "
-            "call queries.keras_model with queries.feed"
-        )
-    return network
-
-
-def _score(queries: ModelQueries) -> Any:
-    from tf_keras_vis.utils.scores import CategoricalScore
-
-    return CategoricalScore([int(target) for target in queries.targets])
-
-
-def _saliency(queries: ModelQueries, modifier: Any = None, **options: Any) -> np.ndarray:
-    from tf_keras_vis.saliency import Saliency
-
-    explainer = Saliency(_of_one_input(queries), model_modifier=modifier, clone=True)
-    # Its noise comes from NumPy's global generator, whose state is restored.
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(queries.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
-    try:
-        with _quiet():
-            return np.asarray(explainer(_score(queries), queries.inputs, **options))
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
-
-
-def _cam(queries: ModelQueries, kind: Any) -> np.ndarray:
-    with _quiet():
-        return np.asarray(
-            kind(_of_one_input(queries), clone=False)(_score(queries), queries.inputs, penultimate_layer=-1)
-        )
-
-
-def _by_class(queries: ModelQueries, run: Callable[..., Any], with_rows: bool = False) -> np.ndarray:
-    """Run a method of tf-explain, which explains one class per call, on the inputs of each class."""
-    if queries.inputs.ndim != 4:
-        raise BadInput("tf-explain explains images alone")
-    network, maps = _of_one_input(queries), np.empty(queries.inputs.shape[:-1], np.float32)
-    for target in np.unique(queries.targets):
-        rows = np.flatnonzero(queries.targets == target)
-        with _quiet():
-            result = np.asarray(run(queries.inputs[rows], target, network, *([rows] if with_rows else [])))
-        maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
-    return maps
 
 
 def _library_method(
@@ -361,7 +356,7 @@ def _library_method(
     """Return a method of another library; its preset says what it computes (``attribution.methods.libraries``)."""
     name = "tf_explain" if function.__name__.startswith("_tf_explain_") else "tf_keras_vis"
     library, method = libraries()[name], function.__name__.removeprefix(f"_{name}_")
-    images = " Images." if name == "tf_explain" else ""
+    images = " Images." if method in ("grad_cam", "occlusion") and name == "tf_explain" else ""
     preset = library.presets[method]
     return Method(
         f"{name}.{method}",
@@ -369,7 +364,7 @@ def _library_method(
         function,
         MethodCard(
             f"{library.title}, version {library.version.rpartition('.')[0]}; `{method}{MARK}{name}` computes the same",
-            f"The live Keras network (attribution.methods.third_party.attach).{images}",
+            f"The live Keras network behind the SavedModel.{images}",
             cost,
             randomness,
             f"{preset.definition} {preset.differs}".strip(),

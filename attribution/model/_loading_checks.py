@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
 _ROWS = 4
+_LARGE = 100
 _SAMPLES = 20_000  # of a signal that may be longer than a window of its network
 # Rows of the same pass give the same scores but for rounding; passes of other sizes may use other kernels.
 _SAME_PASS, _OTHER_PASS = 1e-4, 1e-2
@@ -57,6 +58,8 @@ def random_arrays(specs: Iterable[tf.TensorSpec], rows: int, any_size: int) -> l
 def check_rows(model: ScoredModel, compiled: CompiledGraph) -> None:
     """Try different rows: together, in other places among other rows, and alone.
 
+    Their values are those that users have: random ones, zeros, as of a baseline, almost zeros, and large ones.
+
     Parameters
     ----------
     model
@@ -82,10 +85,9 @@ def check_rows(model: ScoredModel, compiled: CompiledGraph) -> None:
         )
     if rows < 2:
         return
-    kept = np.arange(1, 1 + rows // 2)[::-1]
-    # A loop may have no end for numbers that its network is not made for.
-    loops = any(node.op in ("While", "StatelessWhile") for node in model.graph.nodes.values())
-    _compare(together[kept], _scores(compiled, _among_others(feed, kept, scale=1 if loops else 100)), _SAME_PASS)
+    order = np.roll(np.arange(rows)[::-1], 1)  # each row in another place, and among other rows
+    for kept, zeros in ((order[: rows // 2], False), (order[rows // 2 :][::-1], True)):
+        _compare(together[kept], _scores(compiled, _among_others(feed, kept, zeros)), _SAME_PASS)
     if model.batch_size(1) == 1:
         alone = {name: array[:1] if array.ndim else array for name, array in feed.items()}
         _compare(together[:1], _scores(compiled, alone), _OTHER_PASS)
@@ -94,11 +96,29 @@ def check_rows(model: ScoredModel, compiled: CompiledGraph) -> None:
 def _computed(model: ScoredModel, compiled: CompiledGraph) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Return random inputs and their scores: of a few rows, or of a long signal where the only input is one."""
     feed = random_feed(model, _ROWS)
+    # A loop may have no end for numbers that its network is not made for.
+    loops = any(node.op in ("While", "StatelessWhile") for node in model.graph.nodes.values())
+    tried = feed if loops else _with_values_of_users(feed)
+    if (together := _scores(compiled, tried)) is not None:
+        return tried, together
     together = _scores(compiled, feed)
     if together is None and [array.ndim for array in feed.values()] == [1]:
         feed = random_feed(model, _SAMPLES)
         together = _scores(compiled, feed)
     return feed, together
+
+
+def _with_values_of_users(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a feed whose rows are, in turn, as they are, zeros, almost zeros, and large numbers of both signs."""
+    changed = {}
+    for name, array in feed.items():
+        if array.ndim and array.dtype.kind not in "biuO":
+            array = array.copy()
+            array[1::4] = 0
+            array[2::4] *= 1e-6
+            array[3::4] = _LARGE * np.random.default_rng(2).normal(size=array[3::4].shape)
+        changed[name] = array
+    return changed
 
 
 def _compare(scores: np.ndarray, others: np.ndarray | None, tolerance: float) -> None:
@@ -125,8 +145,8 @@ def _scores(compiled: CompiledGraph, feed: Mapping[str, np.ndarray]) -> np.ndarr
         return None
 
 
-def _among_others(feed: Mapping[str, np.ndarray], kept: np.ndarray, scale: float) -> dict[str, np.ndarray]:
-    """Return a feed of the rows kept, in their order, with other values in all further rows."""
+def _among_others(feed: Mapping[str, np.ndarray], kept: np.ndarray, zeros: bool) -> dict[str, np.ndarray]:
+    """Return a feed of the rows kept, in their order, with other values, or zeros, in all further rows."""
     generator = np.random.default_rng(1)
     changed = {}
     for name, array in feed.items():
@@ -135,9 +155,7 @@ def _among_others(feed: Mapping[str, np.ndarray], kept: np.ndarray, scale: float
             if array.dtype.kind in "biu":
                 others[:] = array.dtype.kind != "b"  # the smallest identifiers exist in every vocabulary
             elif array.dtype.kind != "O":
-                others[:] = (
-                    generator.random(others.shape) if scale == 1 else scale * generator.normal(size=others.shape)
-                )
+                others[:] = 0 if zeros else generator.random(others.shape)
             array = np.concatenate([array[kept], others])
         changed[name] = array
     return changed

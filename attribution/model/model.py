@@ -29,7 +29,10 @@ from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
 from attribution.model.protocols import Backward, Inputs, NodeRules
 from attribution.model.saved_model import FrozenModel
-from attribution.model_paths import find_saved_model, fingerprint
+from attribution.model_paths import content_of_array, file_states, find_saved_model, fingerprint
+
+# What ``Model.options`` holds.
+_OPTIONS = ("score", "signature", "inputs", "output", "position", "explain_input", "jit_compile", "given")
 
 
 def load_model(
@@ -98,6 +101,9 @@ class Model:
         The loaded directory. A network with changed weights is written to a temporary directory on first access.
     score : str
         What the scores are: ``"logits"``, ``"probabilities"`` or ``"output"``, from the operations at the graph's end.
+    options : dict[str, str]
+        The options of loading that are not the default, and the score: with ``fingerprint``, everything that decides
+        what the model computes.
     score_names : tuple[str, ...]
         Which of these the file is known to give, the default first.
     inputs : dict[str, tf.TensorSpec]
@@ -133,6 +139,7 @@ class Model:
         if score not in (None, *SCORES):
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self._path = find_saved_model(path)
+        self._files = self._path, file_states(self._path)
         self._is_trusted = op_allowlist.is_trusted()
         self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
@@ -163,6 +170,9 @@ class Model:
                 self, self._compiled_as(False, self._position) if jit_compile else self._compiled
             )
         self._default: str | None = None
+        values = {name: content_of_array(value) for name, value in (given or {}).items()}
+        chosen = (self.score, signature, inputs, output, position, explain_input, jit_compile or None, values or None)
+        self.options = {name: str(value) for name, value in zip(_OPTIONS, chosen, strict=True) if value is not None}
         if explain_input:
             for name in self.explained_together(explain_input) or [explain_input]:
                 if self.explained_name(name) not in self.inputs:
@@ -212,7 +222,16 @@ class Model:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the model's files: it changes when they do."""
+        """SHA-256 of the files that were loaded.
+
+        Raises
+        ------
+        BadInput
+            If they have changed since.
+        """
+        path, loaded = self._files
+        if self.path == path and file_states(path) != loaded:
+            raise BadInput(f"the files in {path} have changed since the model was loaded; load it again")
         return fingerprint(self.path)
 
     def input_node(self, explain_input: str | None = None) -> str:

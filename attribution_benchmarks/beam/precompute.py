@@ -30,7 +30,6 @@ class Precompute:
     block_size: int = 0
     allow_failures: int = 0
     options: tuple[str, ...] = ()  # Beam's
-    resumes: bool = True  # whether shards remain, so that another run does not compute them again
 
     def __call__(self, works: Sequence[Work]) -> dict[str, list]:
         """Plan, compute the blocks without a shard, and save all results to the works.
@@ -43,8 +42,6 @@ class Precompute:
         tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
             return {}
-        if not self.resumes:
-            work.remove(directory, sorted(work.names_in(directory)))
         missing = _tasks_without_shard(directory, tasks)
         if missing:
             self._compute(directory, missing, works)
@@ -57,13 +54,10 @@ class Precompute:
                 file=sys.stderr,
             )
         if len(failed) > self.allow_failures:
-            allowed = f", and --allow_failures={self.allow_failures}" if self.resumes else ""
             raise BadInput(
-                f"{len(failed)} of {len(tasks)} blocks failed{allowed}; computed results remain, and the same command "
-                "tries these blocks again"
+                f"{len(failed)} of {len(tasks)} blocks failed, and --allow_failures={self.allow_failures}; computed "
+                "results remain, and the same command tries these blocks again"
             )
-        if not self.resumes:
-            work.remove(directory, sorted(work.names_in(directory) - {MANIFEST}))
         dropped: dict[str, list] = {}
         for task, _ in failed:
             dropped.setdefault(task.work, []).extend(task.items)

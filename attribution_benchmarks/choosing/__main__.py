@@ -8,7 +8,7 @@ r"""Say which attribution method to use for a model, from pictures or arrays wit
 
 Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
 compared with maps without the network and with its own maps on shuffled weights and of another class. The run goes in
-rounds of more and more inputs and writes choice/index.html after each; Ctrl-C stops it, and the same command goes on.
+rounds of more and more inputs and writes choice/index.html after each. Ctrl-C stops it and prints what is known.
 
 Cost: for each input 228 passes, and for each method the passes of four maps (docs/methods.md) and up to two more to
 check their sum. The first page of a network of SVEA takes 14 CPU seconds.
@@ -76,7 +76,7 @@ flags.DEFINE_float(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_string("output_dir", "choice", "directory of the page, maps and scores", flag_values=FLAGS)
+flags.DEFINE_string("output_dir", "choice", "directory of the page and the maps", flag_values=FLAGS)
 cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 
@@ -105,7 +105,8 @@ def main(flag_values: flags.FlagValues) -> None:
         to_come = _to_come(found, len(labels))
         if not to_come:
             commands.extend(_commands(flag_values, found, directory))
-        if page.write(found, directory, to_come, found_inputs.preprocessing, words, names, commands) and to_come:
+        page.write(found, directory, to_come, found_inputs.preprocessing, words, names, commands)
+        if to_come:
             methods = len(found.verdict.standings)
             of_all = f" and {methods} of {methods + len(found.missing)} methods" if found.missing else ""
             _note(f"{directory / 'index.html'} has {len(found.names)} of {len(labels)} inputs{of_all}")

@@ -74,8 +74,6 @@ class Choice:
         What is explained of several inputs, as given; None for one input.
     seed
         Seed of random numbers.
-    run
-        A digest of what all rounds have in common.
     baseline
         (1, features) values of absent features, from which maps of vectors start; None for other inputs.
     started
@@ -97,7 +95,6 @@ class Choice:
     features: Sequence[str] | None = None
     explained: str | None = None
     seed: int = 0
-    run: str = ""
     baseline: np.ndarray | None = None
     started: Mapping[str, str] = dataclasses.field(default_factory=dict)
     _held: Any = None  # a temporary directory that ends with the last choice

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.methods.registry import known_method
-from attribution.reading import read_json
 from attribution_benchmarks.choosing.cards import cards
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
@@ -32,8 +30,8 @@ def write(
     words: Mapping[str, np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
     commands: Sequence[str] = (),
-) -> bool:
-    """Write the page and the scores; return whether, because a page of the same run that has more is kept.
+) -> None:
+    """Write the page and the scores.
 
     Parameters
     ----------
@@ -54,8 +52,6 @@ def write(
     """
     import jinja2
 
-    if _has_more(directory / "choice.json", choice):
-        return False
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=jinja2.FileSystemLoader(_HERE),
@@ -71,21 +67,10 @@ def write(
         atomic_write(directory / BASELINE, lambda stream: np.save(stream, baseline))
     atomic_write(directory / "choice.json", json.dumps(as_json(choice), indent=1) + "\n")
     atomic_write(directory / "index.html", text)
-    return True
-
-
-def _has_more(path: pathlib.Path, choice: Choice) -> bool:
-    """Return whether a file of scores is of the same run, and of more inputs or methods."""
-    try:
-        found = read_json(path) if path.exists() else {}
-        more = len(found["inputs"]), len(found["methods"])
-        return bool(found["run"] == choice.run and more > (len(choice.names), len(choice.verdict.standings)))
-    except (BadInput, LookupError, TypeError):
-        return False
 
 
 _REFRESH, _RELOADS = '<meta http-equiv="refresh" content="20">', "The page reloads itself."
-STOPPED = "The run was stopped; the same command goes on."
+STOPPED = "The run was stopped."
 
 
 def stop(directory: pathlib.Path) -> None:
@@ -107,7 +92,6 @@ def as_json(choice: Choice) -> dict[str, Any]:
 
     return {
         "model": choice.model,
-        "run": choice.run,
         "inputs": list(choice.names),
         "best": choice.verdict.best.method if choice.verdict.best else None,
         "as_good": [one.method for one in choice.verdict.as_good],

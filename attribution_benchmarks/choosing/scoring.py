@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
 import math
 import os
 import pathlib
@@ -32,6 +30,7 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, evaluated, named, prepare
 from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.explainer import remove_saved_maps
 from attribution_benchmarks.core.progress import Progress, ignored
 from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.core.store import ScoreStore
@@ -77,7 +76,7 @@ def rounds(
     feature_names
         Names of a vector's features, for the page.
     output_dir
-        Directory of the maps and the scores, so that a second call resumes; a temporary one where None.
+        Directory of the maps, which replace those of an earlier call; a temporary one where None.
     batch_size, seed
         Inputs in one pass, and the seed of random numbers.
     progress
@@ -116,7 +115,6 @@ def rounds(
             maps=directory / "maps",
             explained=explain_input,
             seed=seed,
-            run=_digest(examples, chosen, seed),
             baseline=problem.absent,
             started={name: started[name] for name in some if name in started},
             _held=held,
@@ -143,12 +141,13 @@ class _Found:
 
 
 class _Scorer:
-    """Scores methods on some inputs; numbers of earlier rounds are stored."""
+    """Scores methods on some inputs; keeps the numbers of earlier rounds in memory."""
 
     def __init__(
         self, model: Any, masks: bool, controls: Sequence[Control], directory: pathlib.Path, settings: ExampleSettings
     ):
-        self._model, self._controls, self._directory = model, controls, directory
+        self._model, self._controls, self._store = model, controls, ScoreStore(None)
+        remove_saved_maps(directory / "maps")
         self._settings = settings.replaced(save_maps=str(directory / "maps"), random_networks=RANDOM_NETWORKS)
         self._masks = WITH_MASKS if masks else ()
         path = pathlib.Path(origin(model.path))
@@ -157,12 +156,10 @@ class _Scorer:
     def scored(self, methods: Mapping[str, MethodLike], inputs: Examples, progress: Progress) -> _Found:
         """Return the verdict on some inputs."""
         benchmark = Benchmark(name="own", title=self.name, controls=tuple(self._controls), examples=_none)
-        store = ScoreStore(self._directory / "scores")
         metrics = [*verdicts.METRICS, *self._masks, COMPLETENESS]
-        run = prepare(benchmark, methods, self._settings, metrics=metrics, store=store, progress=progress)
-        with contextlib.closing(store):
-            evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
-            section = evaluated(evaluation).section
+        run = prepare(benchmark, methods, self._settings, metrics=metrics, store=self._store, progress=progress)
+        evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
+        section = evaluated(evaluation).section
         by_metric = {group.where["metric"]: group.values for group in section.input_scores}
         values = {
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
@@ -236,16 +233,6 @@ def _refused(trials: Mapping[str, Trial]) -> dict[str, str]:
     if len(refused) == len(trials):
         raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
     return refused
-
-
-def _digest(examples: Examples, methods: Iterable[str], seed: int) -> str:
-    """Return a digest of what all rounds have in common."""
-    arrays = [examples.inputs, examples.targets, *examples.others.values(), *map(examples.truth.get, ["background"])]
-    found = hashlib.sha256(repr((examples.names, sorted(examples.masks), sorted(methods), seed)).encode())
-    for array in arrays:
-        if array is not None:
-            found.update(np.asarray(array).tobytes())
-    return found.hexdigest()
 
 
 def _default_methods() -> list[str]:

@@ -1,1 +1,1 @@
-"""What the commands of the benchmarks share: bundled models, figures, worker processes."""
+"""The command of a benchmark: its flags, its settings as flags, and the flags of Beam."""

@@ -31,7 +31,7 @@ from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods
+from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, check_folders, saved_methods
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.input_scores import save as save_input_scores
 from attribution_benchmarks.core.metric import Metric
@@ -160,7 +160,7 @@ def prepare(
         methods = () if from_files else benchmark.methods
     chosen, selected = named(methods), _selected(benchmark, metrics)
     if isinstance(settings, MapSettings):
-        _check_maps(settings)
+        _check_maps(settings, chosen)
     benchmark.check(settings, selected, tuple(chosen))
     if isinstance(settings, MapSettings) and (model := getattr(settings, "model", "")):
         find_saved_model(model)  # before TensorFlow is imported, which takes seconds
@@ -205,8 +205,9 @@ def _places(metrics: Iterable[str | Metric]) -> tuple[str, ...]:
     return tuple(metric if isinstance(metric, str) else metric.name for metric in metrics)
 
 
-def _check_maps(settings: MapSettings) -> None:
+def _check_maps(settings: MapSettings, methods: Iterable[str]) -> None:
     if settings.save_maps:
+        check_folders(methods)
         check_directory("save_maps", settings.save_maps)
         if settings.precomputed_maps:
             raise BadInput("--precomputed_maps makes no maps that could be saved; leave out --save_maps")

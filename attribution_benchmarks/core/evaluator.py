@@ -10,6 +10,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.custom_code import Code, say_not_stored
-from attribution_benchmarks.core.fingerprint import definition_of
+from attribution_benchmarks.core.fingerprint import Code, definition_of, report_not_stored
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore, Series
 
@@ -75,16 +75,19 @@ class Evaluator:
         for measure in measures:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
+        self.measures = tuple(measures)
         self._measured = {measure.name: Code(measure.name, measure.function, measure.described) for measure in measures}
-        self.measures = tuple(
-            dataclasses.replace(measure, function=self._measured[measure.name].function) for measure in measures
-        )
         choosing = [prediction_filter.query, prediction_filter.judge] if prediction_filter else []
-        self._prepared = Code(str(key.get("benchmark", "")), [*code, *map(definition_of, choosing)])
+        name = str(key.get("benchmark", ""))
+        self._prepared = Code(name, [*code, *map(definition_of, choosing)], reads_data=True)
         if self._prepared.why_not_stored():
             self.store = self._memory
-        prepared = {**key, "versions": manifest.versions(), "prepared": self._prepared.digest}
+        options = getattr(getattr(explainer, "model", None), "options", {})
+        versions = manifest.versions()
+        prepared = {**key, "options": options, "versions": versions, "prepared": self._prepared.digest}
         self._series: dict[tuple[MapSource, str], Series] = {}
+        self._prepared_key = work.digest_of(prepared)
+        self._map_keys = {source: self._key_of_maps(source) for source in filter(self._saves, explainer.sources)}
         for source in explainer.sources:
             self._open_series(source, {**prepared, **explainer.key(source)})
         self.predictions: Series | None = None  # where the records of the filter are stored
@@ -98,6 +101,16 @@ class Evaluator:
             self._series[source, measure.name] = self.store.series(**key, measure=described)
             self._settle(source, measure)
 
+    def _key_of_maps(self, source: MapSource) -> str:
+        """Return the key of a method's saved maps; of code without a fingerprint one that no other run has."""
+        if any(code.why_not_stored() for code in self.explainer.codes(source)):
+            return secrets.token_hex(16)
+        return work.digest_of([self.explainer.key(source), manifest.versions()])
+
+    def _key_of_map(self, source: MapSource, name: str) -> tuple[str, str]:
+        """Return the keys of an input's saved map: of its method, and of everything else."""
+        return self._map_keys[source], work.digest_of([self._prepared_key, name])
+
     def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
         """Return where the numbers of a source by a measure are stored."""
         return self._series[source, measure.name]
@@ -107,13 +120,13 @@ class Evaluator:
         """Why numbers of custom code are not stored; empty where all are."""
         return next(iter(self._unsaved.values()), "")
 
-    def _settle(self, source: MapSource, measure: PerSampleMetric) -> None:
+    def _settle(self, source: MapSource, measure: PerSampleMetric, has_run: bool = False) -> None:
         """Keep the numbers of a source in memory from now on, if custom code may change them without a trace."""
         place = source, measure.name
         codes = [self._prepared, *self.explainer.codes(source), self._measured[measure.name]]
         for code in codes if place not in self._unsaved else ():
-            if why := code.why_not_stored():
-                say_not_stored(code.name, why, aloud=self._is_stored)
+            if why := code.why_not_stored(has_run):
+                report_not_stored(code.name, why, aloud=self._is_stored)
                 self._unsaved[place] = f"'{code.name}': {why}"
                 known = self._series[place]
                 self._series[place] = self._memory.series(**known.key)
@@ -196,7 +209,10 @@ class Evaluator:
         sources = list(filter(wanted.__contains__, self.explainer.sources))
         for source, maps in self.explainer.maps(sources, batch):
             self._measure(source, maps, batch, [part.names[row] for row in rows])
-            self._save_maps(source, maps, [part.files[row] for row in rows])
+            if self._saves(source):
+                for row, found in zip(rows, maps, strict=True):
+                    key = self._key_of_map(source, part.names[row])
+                    self.maps_directory.save(source.method, part.files[row], found, key)
 
     def _measure(self, source: MapSource, maps: np.ndarray, batch: Batch, names: Sequence[str]) -> None:
         """Store the numbers of a source's maps by all measures that lack them."""
@@ -211,14 +227,8 @@ class Evaluator:
                 raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
             if manifest.settings() != self._settings:
                 raise BadInput(f"'{source.name}' has changed how TensorFlow computes; its code must set that at import")
-            self._settle(source, measure)
+            self._settle(source, measure, has_run=True)
             self._series[source, measure.name].append(dict(zip(names, records, strict=True)))
-
-    def _save_maps(self, source: MapSource, maps: np.ndarray, files: Sequence[str]) -> None:
-        """Save the maps of a method, if the run saves maps."""
-        if self._saves(source):
-            for file, found in zip(files, maps, strict=True):
-                self.maps_directory.save(source.method, file, found)
 
     def _missing(self, part: LazyBatch, counts: np.ndarray) -> tuple[set[MapSource], list[int]]:
         """Return the sources that lack a number or a map to save of some input that counts, and those inputs' rows."""
@@ -228,8 +238,10 @@ class Evaluator:
             if names := set(series.missing([part.names[row] for row in rows])):
                 lacking[source].update(row for row in rows if part.names[row] in names)
         for source in filter(self._saves, self.explainer.sources):
-            if unsaved := [row for row in rows if not self.maps_directory.has(source.method, part.files[row])]:
-                lacking[source].update(unsaved)
+            for row in rows:
+                key = self._key_of_map(source, part.names[row])
+                if not self.maps_directory.has(source.method, part.files[row], key):
+                    lacking[source].add(row)
         return set(lacking), sorted(set().union(*lacking.values()))
 
     def _saves(self, source: MapSource) -> bool:

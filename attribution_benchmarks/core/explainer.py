@@ -7,10 +7,11 @@ float32, or (positions...) where channels are pooled.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import io
 import json
 import pathlib
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,8 +26,7 @@ from attribution.files import atomic_write, remove_stale
 from attribution.model.protocols import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.custom_code import Code
-from attribution_benchmarks.core.fingerprint import definition_of
+from attribution_benchmarks.core.fingerprint import Code, definition_of
 
 
 class Inapplicable(BadInput):
@@ -75,17 +75,14 @@ class Explainer:
         self.model, self.seed, self.batch_size = model, seed, batch_size
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
-        self._codes: dict[str, Code] = {}
-        for name, (method, parameters) in self.methods.items():
-            self._codes[name] = Code(name, method.function, parameters, method.library_version())
-            self.methods[name] = dataclasses.replace(method, function=self._codes[name].function), parameters
-        self._control_codes: dict[str, Code] = {}
-        for name, control in self.controls.items():
-            code = Code(name, definition_of(control.maps or control.disturb), control.depends_on)
-            self._control_codes[name] = code
-            if callable(code.function):  # a user's
-                changed: dict[str, Any] = {"maps" if control.maps else "disturb": code.function}
-                self.controls[name] = dataclasses.replace(control, **changed)
+        self._codes = {
+            name: Code(name, method.function, parameters, method.library_version())
+            for name, (method, parameters) in self.methods.items()
+        }
+        self._control_codes = {
+            name: Code(name, definition_of(control.maps or control.disturb), control.depends_on)
+            for name, control in self.controls.items()
+        }
         if not isinstance(controlled, Mapping):
             controlled = dict.fromkeys(self.controls, list(self.methods) if controlled is None else controlled)
         self.sources = (*map(MapSource, self.methods), *_under_controls(self.methods, controls, controlled))
@@ -208,12 +205,15 @@ def _no_model(inputs: Inputs) -> np.ndarray:
     raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
 
 
-_ORIGIN = "origin.json"
+_ORIGIN, _KEYS = "origin.json", "keys.jsonl"
 _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
 
 
 class MapsDirectory:
     """A directory that maps are written to, created when the first map is written.
+
+    ``METHOD/keys.jsonl`` has a line for each map: the key of its method and the key of its input. A map of another key
+    is written again, and the other maps of a method that has changed are removed.
 
     ``origin`` is what the maps depend on besides method and input, plain JSON; ``BadInput`` if the directory holds maps
     of another origin. ``reduced`` makes the array to write of a map, (positions..., channels); None writes whole maps.
@@ -223,6 +223,7 @@ class MapsDirectory:
         self, directory: str, origin: Mapping[str, Any], reduced: Callable[[np.ndarray], np.ndarray] | None = None
     ):
         self.directory, self._reduced = pathlib.Path(directory), reduced
+        self._keys: dict[str, dict[str, list[str]]] = {}
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
         if known.exists():
@@ -236,12 +237,39 @@ class MapsDirectory:
         """Return the file of an input's map."""
         return self.directory / _folder_of(method) / f"{name}.npy"
 
-    def has(self, method: str, name: str) -> bool:
-        """Return whether a map is saved."""
-        return self.path(method, name).exists()
+    def has(self, method: str, name: str, key: Sequence[str]) -> bool:
+        """Return whether an input's map with this key, of the method and of the input, is saved."""
+        return self._keys_of(method).get(name) == list(key) and self.path(method, name).exists()
 
-    def save(self, method: str, name: str, found: np.ndarray) -> None:
-        """Write a map, whole or not at all."""
+    def _keys_of(self, method: str) -> dict[str, list[str]]:
+        """Return the keys of a method's saved maps by name; a line that a killed process left unfinished is ignored."""
+        if method not in self._keys:
+            self._keys[method] = found = {}
+            file = self.directory / _folder_of(method) / _KEYS
+            for line in file.read_text("utf-8").splitlines() if file.exists() else ():
+                with contextlib.suppress(ValueError, TypeError):
+                    name, *key = json.loads(line)
+                    found[name] = key
+        return self._keys[method]
+
+    def _take_key(self, method: str, name: str, key: Sequence[str]) -> None:
+        """Note the key of a map before it is written; remove maps of another key of the method."""
+        known, path = self._keys_of(method), self.path(method, name)
+        if name not in known and path.exists():
+            raise BadInput(f"{path} is a map without a key in {_KEYS}; name another directory with --save_maps")
+        for other in [other for other in known if known[other][:1] != [key[0]]]:
+            self.path(method, other).unlink(missing_ok=True)
+            del known[other]
+        if known.get(name) != list(key):
+            path.unlink(missing_ok=True)
+            known[name] = list(key)
+            folder = self.directory / _folder_of(method)
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(folder / _KEYS, "a", encoding="utf-8") as file:
+                file.write(f"\n{json.dumps([name, *key])}")
+
+    def save(self, method: str, name: str, found: np.ndarray, key: Sequence[str]) -> None:
+        """Write a map, whole or not at all; ``BadInput`` if there is one that has no key."""
         content = io.BytesIO()
         written = _in_single_precision(self._reduced(found) if self._reduced else found)
         if not np.isfinite(written).all():
@@ -250,7 +278,14 @@ class MapsDirectory:
         path = self.path(method, name)
         if not (self.directory / _ORIGIN).exists():
             atomic_write(self.directory / _ORIGIN, self._origin)
+        self._take_key(method, name, key)
         atomic_write(path, content.getvalue(), durable=False)
+
+
+def remove_saved_maps(directory: pathlib.Path) -> None:
+    """Remove a directory that ``MapsDirectory`` has written, if there is one."""
+    if (directory / _ORIGIN).is_file():
+        shutil.rmtree(directory)
 
 
 class SavedMaps:
@@ -313,6 +348,15 @@ class SavedMaps:
                 odd = next(file for file, one in zip(files, maps, strict=True) if one.shape != maps[0].shape)
                 raise BadInput(f"{odd} and {files[0]} hold maps of different shapes; one shape a method is needed")
             yield source, np.stack(maps)
+
+
+def check_folders(methods: Iterable[str]) -> None:
+    """Raise ``BadInput`` if the maps of two methods would be saved in one folder."""
+    taken: dict[str, str] = {}
+    for method in methods:
+        other = taken.setdefault(_folder_of(method), method)
+        if other != method:
+            raise BadInput(f"--save_maps has one folder for '{other}' and '{method}'; rename one of the functions")
 
 
 def _folder_of(method: str) -> str:

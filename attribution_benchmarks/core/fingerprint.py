@@ -1,386 +1,264 @@
-"""Fingerprints of the code and files that a stored score depends on.
+"""Fingerprints of code: the bytes of Python files, and the values that a function holds.
 
-A stored score is used only while its fingerprint is the same. The fingerprint covers every Python file of
-``attribution``, ``attribution_benchmarks`` and the benchmark; of an installed library its version; and of custom code
-what it is made of: its file, instructions, closures, defaults, attributes, and what it names in its module, as they
-are in this process. Custom code that is not known by these is refused with ``Unidentified``.
+A stored score is used only while its fingerprint is the same. This project counts by its files, a library by its
+version. Custom code counts by the file of the function, the folder of its package, and the files that these import.
+Custom code that reads files or keeps state has no fingerprint (``Unidentified``), and its scores stay in memory.
 
 >>> code_fingerprint("my_package.my_metric:sharpness", files=["my_data"])
 """
 
 from __future__ import annotations
 
-import builtins
-import contextlib
-import copyreg
-import dis
+import ast
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
-import itertools
 import os
 import pathlib
-import pickle
 import platform
 import re
 import sys
-import sysconfig
+import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from attribution import Method
-from attribution.plugins import user_code
+from attribution.errors import print_line
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.places import BENCHMARKS
 
 _FRAMEWORK = ("attribution", "attribution_benchmarks")
 PACKAGES = tuple(dict.fromkeys([*_FRAMEWORK, *(name.partition(".")[0] for name in BENCHMARKS.values())]))
 _TOP = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = tuple(_TOP / name for name in PACKAGES)
-_REPORT = _TOP / "attribution_benchmarks" / "report"  # computes no scores
-_STANDARD = pathlib.Path(sysconfig.get_path("stdlib")).resolve()
-_PROJECT, _LIBRARY = "project", "library"  # first words of what identifies code of this project and of libraries
+_STARTED = time.time()  # files of custom code that changed later may differ from the imported code
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
-# What code with these names does cannot be known before it runs, and is not noticed when it does: it looks names up,
-# reads the environment, or reads files in C.
-_OPEN_ENDED = frozenset(
-    "eval exec globals __globals__ f_globals currentframe resolve_name __import__ import_module modules environ "
-    "environb getenv getenvb expandvars expanduser exists lexists isfile isdir getsize getmtime stat lstat pread gfile "
-    "GFile read_file ReadFile TFRecordDataset TextLineDataset FixedLengthRecordDataset imread h5py load_model "
-    "load_weights load_variable saved_model SharedMemory FLAGS getcontext rcParams ctypes cffi cdll CDLL".split()
+# Code with these names may depend on more than its files: it reads files, the environment or the clock, or keeps state.
+_OPEN_ENDED = re.compile(
+    r"(open|load|read|imread)(_\w+|text|lines?|all)?|genfromtxt|fromfile|memmap|h5py|\w+(Dataset|ReadFile)|GFile|gfile|"
+    r"saved_model|exists|lexists|is_?file|is_?dir|getsize|getmtime|l?stat|glob|iterdir|listdir|scandir|expand(vars|user)|"
+    r"eval|exec|globals|__globals__|f_globals|currentframe|__import__|import_module|resolve_name|modules|environb?|"
+    r"getenvb?|argv|FLAGS|getcontext|rcParams|subprocess|system|popen|socket|urlopen|sqlite3|ctypes|cffi|[cC][dD][lL]{2}|"
+    r"SharedMemory|lru_cache|cache|cached_property|perf_counter|monotonic|time|now|today"
 )
 
 
 class Unidentified(ValueError):
-    """Custom code whose changes no fingerprint shows; the message says why."""
+    """Custom code without a fingerprint; the message says why."""
 
 
 def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike[str]] = ()) -> str:
     """Return the SHA-256, in hexadecimal digits, of the code behind some objects and of some data files.
 
-    Objects are functions, classes, instances, modules, ``"module"`` or ``"module:name"``; ``ValueError`` if there is
-    no such module, ``Unidentified`` if no fingerprint shows a change of custom code. ``files`` are data that the code
-    reads: files, and folders with all their files.
+    Objects are functions, classes, plain values, instances of this project's classes, ``"module"`` or
+    ``"module:name"`` of this project; ``ValueError`` if there is no such module, ``Unidentified`` for custom code
+    without a fingerprint. ``files`` are data that the code reads: files, and folders with all their files.
     """
-    named = [_module_named(each) if isinstance(each, str) else each for each in objects]
-    digest = hashlib.sha256(identify(named)[0].encode())
+    digest = hashlib.sha256(repr([_described(_named(each), {}) for each in objects]).encode())
     for path in map(pathlib.Path, files):
         digest.update(_hash_of(sorted(path.rglob("*")) if path.is_dir() else [path], path.parent).encode())
     return digest.hexdigest()
 
 
-def identify(value: Any) -> tuple[str, bool]:
-    """Return the SHA-256 of an object and of the code behind it, and whether a part of that is a user's.
-
-    Raises ``Unidentified`` if no fingerprint shows a change of custom code.
-    """
-    identity = _Identity()
-    try:
-        identity.add(value)
-    except RecursionError:
-        raise Unidentified("what it holds is nested too deeply") from None
-    return identity.digest.hexdigest(), identity.custom
-
-
-def method_fingerprint(method: Method) -> str:
-    """Return the fingerprint of a method's code and, for a method of another library, of the library's version."""
-    return hashlib.sha256(f"{code_fingerprint(method.function)} {method.library_version()}".encode()).hexdigest()
-
-
 def definition_of(function: Any) -> Any:
-    """Return a function, one that this project has made without what it holds, such as a data set.
+    """Return a function; instead of one that this project has made, its name, without the values that it holds.
 
-    For functions that come with a description of that.
+    For functions that come with a description of these values, such as a data set.
     """
-    if (_maker(function) or "").startswith(_PROJECT):
-        return _module_named(f"{function.__globals__['__name__']}:{function.__qualname__}")
-    return function
+    module = getattr(function, "__globals__", {}).get("__name__", "")
+    return f"{_project(module)} {module}:{function.__qualname__}" if _project(module) else function
 
 
-def code_and_versions(function: Any) -> str:
-    """Return the fingerprint of a function's code and the versions of the libraries that numbers depend on, as text."""
-    return f"{code_fingerprint(function)} {manifest.versions()}"
+class Code:
+    """The code of a method, metric, control or benchmark, and its fingerprint.
 
-
-class _Identity:
-    """A digest of objects by what they are made of.
+    Parameters
+    ----------
+    name
+        Of the method, metric, control or benchmark.
+    *objects
+        Its functions, and the values that they depend on.
+    reads_data
+        Whether it may read files, because its inputs are stored by their content.
 
     Attributes
     ----------
-    digest
-        The hash.
-    custom : bool
-        Whether a user's code is among it, or a library's that this project does not call itself.
+    name
+        As given.
+    digest : str
+        The fingerprint; empty where there is none.
     """
 
-    def __init__(self) -> None:
-        self.digest, self.custom = hashlib.sha256(), False
-        # Number by ``id``, and the object itself, which keeps its ``id`` from being another's.
-        self._seen: dict[int, tuple[int, Any]] = {}
+    def __init__(self, name: str, *objects: Any, reads_data: bool = False):
+        self.name, self._objects, self._reads_data, self._why = name, objects, reads_data, ""
+        self._is_custom, self._is_compared = True, False
+        self.digest = self._fingerprint()
 
-    def add(self, value: Any) -> None:
-        """Add an object and everything that it holds."""
-        if type(value) in _PLAIN:
-            self._text(value if isinstance(value, bytes) else f"{type(value).__name__} {value!r}")
-        elif id(value) in self._seen:
-            self._text(f"seen {self._seen[id(value)][0]}")
-        else:
-            self._seen[id(value)] = len(self._seen), value
-            if known := _reference(value):
-                self.custom = self.custom or f" {_LIBRARY} " in known
-                self._text(known)
-                return
-            self._text(type(value).__qualname__)
-            parts = (parts for kind, parts in _PARTS.items() if isinstance(value, kind))
-            for part in (_EXACT.get(type(value)) or next(parts, _Identity._instance))(self, value):
-                self.add(part)
+    def why_not_stored(self, has_run: bool = False) -> str:
+        """Return why numbers of this code are not stored; empty where they are.
 
-    def _text(self, text: str | bytes) -> None:
-        content = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
-        self.digest.update(f"{type(text).__name__} {len(content)}\n".encode())
-        self.digest.update(content)
+        ``has_run`` says that the code has run. Values that it changes are found after its first batch.
+        """
+        if has_run and self._is_custom and not (self._why or self._is_compared):
+            self._is_compared = True
+            if self._fingerprint() != self.digest:
+                self._why = self._why or "it changes its own values"
+        return self._why
 
-    def _function(self, function: types.FunctionType) -> Iterator[Any]:
-        """Yield the parts of a function; of one that a library or the project has made, no globals."""
-        if origin := _maker(function):
-            yield origin
-            wrapped = getattr(function, "__wrapped__", None)
-            if wrapped is not None and origin.startswith(_PROJECT):
-                yield wrapped  # such as a memory of the last result, which changes nothing
-                return
-        yield function.__code__
-        yield [function.__defaults__, function.__kwdefaults__, function.__dict__]
-        yield from function.__closure__ or ()
-        if not origin:
-            self.custom = True
-            yield from _files(function.__code__.co_filename)
-            yield from _named(function)
-
-    def _code(self, code: types.CodeType) -> Iterator[Any]:
-        yield [code.co_code, getattr(code, "co_exceptiontable", b""), code.co_flags]
-        yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount]
-        yield [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_consts]
-
-    def _class(self, kind: type) -> Iterator[Any]:
-        self.custom = True
-        yield [type(kind), kind.__qualname__, kind.__bases__]
-        yield from _files(getattr(sys.modules.get(kind.__module__), "__file__", None))
-        # Python 3.13 writes the last one from a set.
-        made = "__dict__ __weakref__ __module__ __firstlineno__ __slotnames__ _abc_impl __static_attributes__".split()
-        yield {name: value for name, value in sorted(vars(kind).items()) if name not in made}
-
-    def _module(self, module: types.ModuleType) -> Iterator[Any]:
-        self.custom = True
-        yield module.__name__
-        yield from _files(getattr(module, "__file__", None))
-        yield {name: value for name, value in sorted(vars(module).items()) if not name.startswith("__")}
-
-    def _array(self, array: np.ndarray) -> Iterator[Any]:
-        yield [str(array.dtype.descr), array.shape, getattr(array, "__dict__", {})]
-        if type(array) is not np.ndarray:
-            yield type(array)
-        yield array.tolist() if array.dtype.hasobject else array.tobytes()
-
-    def _set(self, values: Set[Any]) -> Iterator[Any]:
-        found = [identify(value) for value in values]
-        self.custom = self.custom or any(custom for _, custom in found)
-        yield sorted(digest for digest, _ in found)
-
-    def _cell(self, cell: types.CellType) -> Iterator[Any]:
-        with contextlib.suppress(ValueError):  # it is empty
-            yield cell.cell_contents
-
-    def _cached(self, function: Any) -> Iterator[Any]:
-        if function.cache_info().currsize:
-            raise Unidentified(f"{function.__qualname__} holds cached results")
-        yield function.__wrapped__
-
-    def _instance(self, value: Any) -> Iterator[Any]:
-        """Yield the state of an object, by what pickles would hold, and of a custom class by its attributes too."""
-        kind = type(value)
-        if _is_opaque(value):
-            raise Unidentified(f"it holds a {kind.__qualname__} of {kind.__module__.partition('.')[0]}")
-        yield kind
-        yield [list(part) if isinstance(part, Iterator) else part for part in _reduced(value)]
-        if not _reference(kind):
-            yield getattr(value, "__dict__", {})
-            slots = (slot for each in kind.__mro__ for slot in vars(each).values() if isinstance(slot, _SLOT))
-            yield [slot.__get__(value) for slot in slots if hasattr(value, slot.__name__)]
+    def _fingerprint(self) -> str:
+        try:
+            files: dict[str, str] = {}
+            described = repr(_described(self._objects, files, self._reads_data))
+            self._is_custom = bool(files)
+            return hashlib.sha256(described.encode(errors="surrogatepass")).hexdigest()
+        except Unidentified as error:
+            self._why = str(error)
+        except RecursionError:
+            self._why = "its values are nested too deeply"
+        return ""
 
 
-def _is_opaque(value: Any) -> bool:
-    """Return whether what an object does is not in its attributes, such as a library's that can be called."""
+def report_not_stored(name: str, why: str, aloud: bool) -> None:
+    """Note in the manifest that numbers are not stored, and print it once if ``aloud``."""
+    manifest.UNIDENTIFIED[name] = why
+    if aloud:
+        _print(f"scores of '{name}' are not stored: {why}")
+
+
+@functools.cache
+def _print(line: str) -> None:
+    print_line(line, file=sys.stderr)
+
+
+def _described(value: Any, files: dict[str, str], reads_data: bool = False) -> Any:
+    """Return what identifies a value, as nested tuples of text; add custom files and their hashes to ``files``."""
+
+    def all_of(values: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(_described(each, files, reads_data) for each in values)
+
     kind = type(value)
-    if kind.__module__ in ("ctypes", "_ctypes") or value is os.environ:
-        return True
-    return callable(value) and any((_origin(each.__module__) or "").startswith(_LIBRARY) for each in kind.__mro__)
+    if kind in _PLAIN:
+        return kind.__name__, repr(value)
+    if kind in (list, tuple):
+        return kind.__name__, all_of(value)
+    if kind in (dict, types.MappingProxyType):
+        return "dict", all_of(value), all_of(value.values())
+    if kind in (set, frozenset):
+        return "set", tuple(sorted(all_of(value), key=repr))
+    if isinstance(value, np.generic) or (kind is np.ndarray and not value.dtype.hasobject):
+        return "array", str(value.dtype.descr), np.shape(value), hashlib.sha256(value.tobytes()).hexdigest()
+    if isinstance(value, pathlib.PurePath):
+        return "path", str(value)
+    if kind is functools.partial:
+        return "partial", all_of([value.func, value.args, value.keywords])
+    if known := _reference(value):
+        return known
+    if kind is types.MethodType:
+        return "method", all_of([value.__func__, value.__self__])
+    if kind is types.FunctionType:
+        return _function(value, files, all_of, reads_data)
+    if isinstance(value, type):
+        module = sys.modules.get(value.__module__)
+        _add_files(vars(module) if module else {}, value.__qualname__, files, reads_data)
+        return value.__module__, value.__qualname__, _contents(files), all_of(value.__bases__)
+    if _project(kind.__module__) and hasattr(value, "__wrapped__"):  # a cached result changes nothing
+        return all_of([value.__wrapped__])
+    if _project(kind.__module__) and isinstance(value, tuple):
+        return "tuple", all_of([kind, *value])
+    if _project(kind.__module__) and hasattr(value, "__dict__"):
+        return "instance", all_of([kind, vars(value)])
+    raise Unidentified(f"it holds an object of the type {kind.__qualname__}")
 
 
-def _reduced(value: Any) -> Sequence[Any]:
-    """Return what a pickle of an object holds."""
+def _function(function: types.FunctionType, files: dict[str, str], all_of: Any, reads_data: bool) -> Any:
+    """Return what identifies a function that is not found under its name, or a custom one."""
+    module = function.__globals__.get("__name__", "")
+    origin = _project(module)
+    if origin and hasattr(function, "__wrapped__"):  # such as one that remembers its last result
+        return origin, all_of([function.__wrapped__])
+    constants = {}
+    if not origin:
+        if module == "__main__" or "<lambda>" in function.__qualname__:
+            raise Unidentified(f"{function.__qualname__} is a lambda, or defined in a notebook or script")
+        _add_files(function.__globals__, function.__qualname__, files, reads_data)
+        kinds = (*_PLAIN, list, dict, set, np.ndarray)
+        public = {name: each for name, each in function.__globals__.items() if not name.startswith("_")}
+        constants = {name: each for name, each in public.items() if type(each) in kinds}
+    code = function.__code__
     try:
-        registered: Any = copyreg.dispatch_table.get(type(value))
-        reduced = registered(value) if registered else value.__reduce_ex__(4)
-        return (pickle.dumps(value),) if isinstance(reduced, str) else reduced  # a text is the name of a global
-    except Exception:
-        raise Unidentified(f"it holds a {type(value).__qualname__}, whose state cannot be read") from None
+        cells = [cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function]
+    except ValueError:
+        raise Unidentified(f"{function.__qualname__} uses a name that is not defined yet") from None
+    attributes = {name: str(each) if name == "__signature__" else each for name, each in vars(function).items()}
+    held = [constants, function.__defaults__, function.__kwdefaults__, attributes, cells]
+    return origin, module, function.__qualname__, code.co_firstlineno, _contents(files), all_of(held)
 
 
-_SLOT = types.MemberDescriptorType
-_Parts = Callable[[_Identity, Any], Iterable[Any]]
-_EXACT: dict[type, _Parts] = {
-    list: lambda _, values: [len(values), *values],
-    tuple: lambda _, values: [len(values), *values],
-    dict: lambda _, values: [len(values), *itertools.chain.from_iterable(values.items())],
-    set: _Identity._set,
-    frozenset: _Identity._set,
-}
-_PARTS: dict[Any, _Parts] = {
-    types.ModuleType: _Identity._module,
-    types.FunctionType: _Identity._function,
-    types.CodeType: _Identity._code,
-    type: _Identity._class,
-    np.ndarray: _Identity._array,
-    types.MethodType: lambda _, method: [method.__func__, method.__self__],
-    # A function of a module has that as ``__self__``.
-    (types.BuiltinFunctionType, types.MethodWrapperType): lambda _, each: [each.__name__, each.__self__],
-    types.CellType: _Identity._cell,
-    np.ufunc: lambda _, function: _reduced(function),
-    types.MappingProxyType: lambda _, values: [dict(values)],
-    functools.partial: lambda _, call: [call.func, call.args, call.keywords, call.__dict__],
-    functools.cached_property: lambda _, each: [each.func],
-    functools._lru_cache_wrapper: _Identity._cached,
-    property: lambda _, each: [each.fget, each.fset, each.fdel],
-    (staticmethod, classmethod): lambda _, each: [each.__func__],
-    (_SLOT, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
-     types.ClassMethodDescriptorType): lambda _, each: [each.__qualname__],
-}  # fmt: skip
+def _contents(files: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return names and hashes of files, which are the same wherever the files are."""
+    return tuple(sorted((os.path.basename(path), digest) for path, digest in files.items()))
 
 
-def _named(function: types.FunctionType) -> Iterator[Any]:
-    """Yield what a custom function names: globals, what it imports, and what others have put into libraries."""
-    codes = _codes_in(function.__code__)
-    names = {name for code in codes for name in (*code.co_names, *code.co_consts) if isinstance(name, str)}
-    _check_known(function, names)
-    for name in _operands(codes, "GLOBAL|LOAD_NAME"):
-        value = function.__globals__.get(name, vars(builtins).get(name))
-        _check_known(function, {str(getattr(value, "__name__", ""))})
-        yield [name, value]
-        if isinstance(value, types.ModuleType) and _origin(value.__name__):
-            yield from _put_into(value, names, set())
-    # A relative import has no leading dots here; it names a module of the function's package.
-    package = function.__globals__.get("__package__") or ""
-    parents = dict.fromkeys(["", *itertools.accumulate(package.split("."), "{}.{}".format)])
-    imports = itertools.product(_operands(codes, "IMPORT_NAME"), parents)
-    # All are imported before one is looked into, since a package holds its modules then.
-    yield [module for name, parent in imports for module in _imported(f"{parent}.{name}".strip("."), names)]
+def _named(each: Any) -> Any:
+    """Return an object, and of ``"module"`` or ``"module:name"`` of this project what identifies it."""
+    if not isinstance(each, str):
+        return each
+    module = each.partition(":")[0]
+    if importlib.util.find_spec(module) is None:
+        raise ValueError(f"no module {module!r}")
+    return f"{_project(module)} {each}"
 
 
-def _codes_in(code: types.CodeType) -> list[types.CodeType]:
-    """Return the code of a function and of all that it defines."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return [code, *itertools.chain.from_iterable(map(_codes_in, inner))]
-
-
-def _operands(codes: Iterable[types.CodeType], operation: str) -> list[str]:
-    """Return the names on which code applies the operations that a pattern matches."""
-    steps = itertools.chain.from_iterable(map(dis.get_instructions, codes))
-    return sorted({step.argval for step in steps if re.search(operation, step.opname)})
-
-
-def _check_known(function: types.FunctionType, names: Set[str]) -> None:
-    if found := names & _OPEN_ENDED:
-        raise Unidentified(f"{function.__qualname__} uses {min(found)}")
-
-
-def _put_into(module: types.ModuleType, names: Set[str], seen: set[int]) -> Iterator[Any]:
-    """Yield custom functions, constants and lists under some names in a library's module, such as a replaced one."""
-    seen.add(id(module))
-    for name in sorted(names & vars(module).keys()):
-        value = vars(module)[name]
-        if isinstance(value, types.ModuleType):
-            if id(value) not in seen:
-                yield from _put_into(value, names, seen)
-        elif isinstance(value, types.FunctionType):
-            if not _maker(value):
-                yield value
-        elif isinstance(value, (list, *_PLAIN)) or (isinstance(value, type) and not _origin(value.__module__)):
-            yield value
-
-
-def _imported(name: str, names: Iterable[str]) -> list[types.ModuleType]:
-    """Return a custom module that a function imports when it runs, and its modules under some names."""
-    try:
-        found = importlib.util.find_spec(name)
-        if found is None or _origin_of(found.origin or "", name):
-            return []
-        with user_code():
-            module = importlib.import_module(name)
-    except (ImportError, ValueError):  # there is none of this name, and code may try
-        return []
-    except BaseException as error:
-        raise Unidentified(f"{name} cannot be imported ({type(error).__name__})") from error
-    parts = sorted(filter(str.isidentifier, names)) if found.submodule_search_locations else []
-    return [module, *(one for part in parts for one in _imported(f"{name}.{part}", ()))]
-
-
-def _reference(value: Any) -> str | None:
-    """Return the name and the origin of an object that a library or the project defines; None for another object."""
-    try:
-        if isinstance(value, types.ModuleType):
-            module, name = value.__name__, ""
-        elif callable(value):
-            module, name = value.__module__, getattr(value, "__qualname__", None) or value.__name__
-            if functools.reduce(getattr, name.split("."), sys.modules[module]) is not value:
-                return None
-            if isinstance(value, types.FunctionType) and not _maker(value):
-                return None  # a user's, put in the place of a library's
-        else:
-            return None
-        origin = _origin(module)
-    except (AttributeError, KeyError, TypeError):
+def _reference(value: Any) -> Any:
+    """Return what identifies a function or class that the project or a library defines; None for another object."""
+    if isinstance(value, types.ModuleType):
+        return (value.__name__, origin) if (origin := _origin(value.__name__)) else None
+    module = str(getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__)
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    if not (callable(value) and isinstance(name, str) and (origin := _origin(module))):
         return None
-    return f"{module}:{name} {origin}" if origin else None
+    try:
+        found = functools.reduce(getattr, name.split("."), sys.modules[module])
+    except (AttributeError, KeyError):
+        return None
+    return (module, name, origin) if found is value and not _is_replaced(value) else None
 
 
-def _maker(function: Any) -> str | None:
-    """Return what identifies the module of the project or a library that has made a function; None if a user has."""
-    space = getattr(function, "__globals__", {})
-    name = space.get("__name__", "")
-    return _origin(name) if getattr(sys.modules.get(name), "__dict__", None) is space else None
+def _is_replaced(value: Any) -> bool:
+    """Return whether a function under a library's name is custom code."""
+    return isinstance(value, types.FunctionType) and not _origin(value.__globals__.get("__name__", ""))
 
 
-@functools.cache
-def _origin(module: str) -> str | None:
-    """Return what identifies an imported module of the project or a library; None for a user's."""
-    found = sys.modules.get(module)
-    folders = getattr(found, "__path__", None)
-    file = getattr(found, "__file__", None) or next(iter(folders or ()), "")
-    return _origin_of(file, module) if found else None
-
-
-def _origin_of(file: str, module: str) -> str | None:
-    """Return what identifies a file of the project or a library, such as its version; None for a user's."""
-    path, library = pathlib.Path(file).resolve(), module.partition(".")[0]
-    if file and (package := next((folder.name for folder in FOLDERS if path.is_relative_to(folder)), None)):
-        return " ".join([_PROJECT, *map(_package, dict.fromkeys([*_FRAMEWORK, package]))])
-    if {"site-packages", "dist-packages"} & set(path.parts):
-        distributions = sorted(_distributions().get(library, ()))
-        versions = [f"{one} {importlib.metadata.version(one)} {_installed(one)}" for one in distributions]
-        return " ".join([_LIBRARY, library, *versions]) if versions else None
-    is_there = file in ("", "built-in", "frozen") or path.is_relative_to(_STANDARD)
-    return f"python {platform.python_version()}" if is_there and library in sys.stdlib_module_names else None
+def _origin(module: str) -> str:
+    """Return what identifies a module of the project, of a library or of Python; empty for custom code."""
+    return _project(module) or _library(module.partition(".")[0])
 
 
 @functools.cache
-def _installed(distribution: str) -> str:
-    """Return a hash of the hashes of a distribution's Python files; another may be installed under the same version."""
-    lines = (importlib.metadata.distribution(distribution).read_text("RECORD") or "").splitlines()
-    return hashlib.sha256("\n".join(sorted(line for line in lines if ".py,sha256" in line)).encode()).hexdigest()
+def _project(module: str) -> str:
+    """Return the hash of the project's files that a module depends on; empty for another module."""
+    package = module.partition(".")[0]
+    if package not in PACKAGES:
+        return ""
+    return " ".join(["project", *map(_package, dict.fromkeys([*_FRAMEWORK, package]))])
+
+
+@functools.cache
+def _package(name: str) -> str:
+    files = sorted(file for ending in ("py", "toml") for file in (_TOP / name).rglob(f"*.{ending}"))
+    return _hash_of([file for file in files if "report" not in file.relative_to(_TOP).parts], _TOP)
+
+
+@functools.cache
+def _library(name: str) -> str:
+    """Return the version of an installed library or of Python, by the name of its package; empty for another."""
+    if name in sys.stdlib_module_names:
+        return f"python {platform.python_version()}"
+    if not any({"site-packages", "dist-packages"} & set(place.parts) for place in _places(name)):
+        return ""
+    return " ".join(f"{one} {importlib.metadata.version(one)}" for one in sorted(_distributions().get(name, [])))
 
 
 @functools.cache
@@ -388,30 +266,92 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
-def _module_named(name: str) -> list[Any]:
-    """Return ``"module:name"`` and the module, or its origin where that is enough; ``ValueError`` if there is none."""
-    module = name.partition(":")[0]
-    specification = importlib.util.find_spec(module)
-    if specification is None:
-        raise ValueError(f"no module {module!r}")
-    return [name, _origin_of(specification.origin or "", module) or importlib.import_module(module)]
+def _places(name: str) -> list[pathlib.Path]:
+    """Return the file of a top-level module, or the folders of a package; none where there is none."""
+    try:
+        specification: Any = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # a module without a specification
+        specification = None
+    places = [*(getattr(specification, "submodule_search_locations", None) or [getattr(specification, "origin", "")])]
+    return [pathlib.Path(place) for place in places if place and os.path.exists(place)]
 
 
-SOURCES = set[str]()  # files of custom code that fingerprints cover
+def _add_files(space: Mapping[str, Any], name: str, files: dict[str, str], reads_data: bool) -> None:
+    """Add the file of a name in a custom module, by its globals, the folder of its package, and what these import."""
+    path, package = pathlib.Path(space.get("__file__") or "none"), space.get("__package__") or ""
+    if not path.is_file():
+        raise Unidentified(f"{space.get('__name__', 'its module')} has no file")
+    loaded = {path: getattr(space.get("__loader__"), "source", b"")}  # see ``attribution.plugins.SourceLoader``
+    files.pop(str(path), None)  # it is read again, from another name on
+    waiting, top = [(path, package)], name.partition(".")[0]
+    while waiting:
+        path, package = waiting.pop()
+        if str(path) not in files:
+            content = loaded.get(path) or _unchanged(path)
+            files[str(path)] = hashlib.sha256(content).hexdigest()
+            nodes = _reached(ast.parse(content), top if path in loaded else "")
+            waiting += [file for name in _imports(path.name, nodes, package, reads_data) for file in _files_of(name)]
+    for place in _places(package.partition(".")[0]) if package else ():
+        for path in place.rglob("*.py"):
+            files.setdefault(str(path), hashlib.sha256(_unchanged(path)).hexdigest())
 
 
-def _files(path: str | None) -> list[bytes]:
-    """Return the content of a custom source file, as a list."""
-    if not path or not os.path.isfile(path):
-        return []
-    SOURCES.add(os.path.realpath(path))
-    return [pathlib.Path(path).read_bytes()]
+def _files_of(name: str) -> Iterator[tuple[pathlib.Path, str]]:
+    """Yield the files that the import of a dotted name runs, with their packages; none of the project or a library."""
+    top, *parts = name.split(".")
+    for place in () if _origin(top) else _places(top):
+        if place.is_file():
+            yield place, ""
+        for count in range(len(parts) + 1 if place.is_dir() else 0):
+            path, package = place.joinpath(*parts[:count]), ".".join([top, *parts[:count]])
+            yield from ((file, package) for file in [path / "__init__.py"] if file.is_file())
+            yield from ((file, package.rpartition(".")[0]) for file in [path.with_suffix(".py")] if file.is_file())
 
 
-@functools.cache
-def _package(name: str) -> str:
-    files = sorted((_TOP / name).rglob("*.py"))
-    return _hash_of([file for file in files if _REPORT not in file.parents], _TOP)
+def _reached(tree: ast.Module, start: str) -> list[ast.AST]:
+    """Return all nodes of a module's statements that a name of the module uses; of all where it has no such name."""
+    defining: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        bound = [statement] if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else ast.walk(statement)
+        for node in bound:
+            name = str(getattr(node, "asname", None) or getattr(node, "name", None) or getattr(node, "id", ""))
+            defining.setdefault(name.partition(".")[0], []).append(statement)
+    if start not in defining:
+        return list(ast.walk(tree))
+    waiting, found = [start], []
+    while waiting:
+        for statement in defining.pop(waiting.pop(), []):
+            found += ast.walk(statement)
+            waiting += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    return found
+
+
+def _imports(file: str, nodes: Iterable[ast.AST], package: str, reads_data: bool) -> Iterator[str]:
+    """Yield the modules that custom code may import; refuse code that may depend on more than its files."""
+    for node in nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            raise Unidentified(f"{file} changes its own values (line {node.lineno})")
+        texts = (getattr(node, field, None) for field in ("id", "attr", "name", "module", "value"))
+        names = [name for text in texts if isinstance(text, str) for name in text.split(".")]
+        if not reads_data and (found := next(filter(_OPEN_ENDED.fullmatch, names), "")):
+            raise Unidentified(f"{file} uses {found}")
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and (package or not node.level):
+            relative = "." * node.level + (node.module or "")
+            base = importlib.util.resolve_name(relative, package) if node.level else relative
+            yield from (f"{base}.{each.name}" for each in node.names)
+
+
+def _unchanged(path: pathlib.Path) -> bytes:
+    """Return the bytes of a file that has not changed since this module was imported."""
+    try:
+        found, content = path.stat(), path.read_bytes()
+    except OSError as error:
+        raise Unidentified(f"{path} cannot be read ({error.strerror})") from None
+    if max(found.st_mtime, found.st_ctime) >= _STARTED:
+        raise Unidentified(f"{path} has changed since this process started")
+    return content
 
 
 def _hash_of(files: Iterable[pathlib.Path], root: pathlib.Path) -> str:

@@ -296,16 +296,15 @@ def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory()  # removed when Python ends
 
 
-def measure_card(metric: Metric, parameters: str = "", names: Sequence[str] = NETWORKS) -> Card:
-    """Return the card of a metric with a function of maps, on some of ``NETWORKS``.
+def measure_card(metric: Metric) -> Card:
+    """Return the card of a metric with a function of maps, on ``NETWORKS``.
 
     Raises ``BadInput`` if it is defined on none of the networks.
     """
-    trials = [Trial(metric, network) for network in trial_networks() if network.name in names]
-    return _card(trials, metric, parameters)
+    return _card([Trial(metric, network) for network in trial_networks()], metric)
 
 
-def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card:
+def _card(trials: Sequence[Trial], metric: Metric) -> Card:
     trials, refusals = _defined(trials)
     if not trials:
         raise BadInput(f"the metric '{metric.name}' has no score on any network: {refusals[0]}")
@@ -327,7 +326,6 @@ def _card(trials: Sequence[Trial], metric: Metric, parameters: str = "") -> Card
         as_good=_as_good(trials, metric, spread),
         masks=metric.masks,
         truth=any(trial.reads_truth() for trial in trials),
-        parameters=parameters,
         **_removal(trials),
         **_costs(trials),
     )

@@ -19,18 +19,6 @@ from attribution.reading import read_json
 FILE = pathlib.Path(__file__).with_name("cards.json")
 SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
 NO_EFFECT, BY_PLACE, AT_RANDOM, BY_RULE = "no effect", "by position", "at random", "by rule"
-# Parameters of other libraries' metrics that set a size, and no invariance.
-_SIZES = {
-    "subset_size",
-    "nr_runs",
-    "nr_samples",
-    "features_in_step",
-    "patch_size",
-    "k",
-    "num_classes",
-    "grid_size",
-    "steps",
-}
 _OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
 _NOISE = 0.1  # of the difference between two maps
 
@@ -73,8 +61,6 @@ class Card:
         Further maps for one map.
     masks, truth
         Whether it compares with a ground-truth mask, or with exact Shapley values.
-    parameters
-        Those that the card was measured with, as in "subset_size=4".
     """
 
     better: str
@@ -93,7 +79,6 @@ class Card:
     explanations: float
     masks: bool
     truth: bool
-    parameters: str = ""
 
     @property
     def uses_network(self) -> bool:
@@ -191,18 +176,16 @@ def _joined(words: Sequence[str]) -> str:
 
 @functools.cache
 def cards() -> Mapping[str, Card]:
-    """Return the cards of the metrics that are offered, by name, without parameters of other libraries."""
+    """Return the cards of the metrics that are offered, by name."""
     return {name: Card(**fields) for name, fields in read_json(FILE).items()}
 
 
 def card_of(name: str, benchmark: str = "") -> Card | None:
-    """Return the card of a metric by its name; None where there is none, or its parameters may change it.
+    """Return the card of a metric by its name; None where there is none.
 
     ``benchmark`` is the name of the benchmark that the metric belongs to; empty for one that all share.
     """
-    kind, _, query = name.partition("?")
-    set_here = {part.partition("=")[0] for part in query.split("&") if part}
-    return cards().get(f"{benchmark}:{kind}" if benchmark else kind) if set_here <= _SIZES else None
+    return cards().get(f"{benchmark}:{name}" if benchmark else name)
 
 
 def as_json(found: Mapping[str, Card]) -> str:

@@ -2,8 +2,8 @@
 
 As for methods (``attribution.methods.libraries``): a preset says what a pinned version of a library computes under a
 name, in values of named parameters; nothing of the library is run. The presets are data, ``presets/LIBRARY.toml``.
-Maps have one value for each position, the sum over channels, and each input is scored alone, as by ``quantus:`` and
-``xplique:``, which run the libraries. Equals are in the order that NumPy's ``argsort`` leaves them in.
+Maps have one value for each position, the sum over channels, and each input is scored alone. Equals are in the order
+that NumPy's ``argsort`` leaves them in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attribution.methods.libraries import Library, found_preset, read_libraries
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
-from attribution_benchmarks.metrics.imputation import Scores, changed_scores
+from attribution_benchmarks.metrics.imputation import Scores, changed_scores, check_probabilities, probabilities
 from attribution_benchmarks.metrics.map_values import evidence, flat, pearson, spearman
 
 _FOLDER = pathlib.Path(__file__).with_name("presets")
@@ -36,13 +36,16 @@ def library_metric(name: str, known: Mapping[str, Metric]) -> Metric:
     """Return the metric ``metric@library`` as a variant of one of ``known``; ``BadInput`` if it is not defined."""
     library, preset = found_preset(name, metric_libraries())
     base = known[preset.of]
+    check = check_probabilities if preset.parameters.get("softmax") else None
     return Metric(
         name,
         f"{base.title} ({library.title})",
         base.better,
         f"{preset.definition} {base.better.capitalize()} is better. {preset.differs}".strip(),
         source=f"{library.title} {library.version}, {preset.call}; {base.source}",
-        measure=PerSampleMetric(name, functools.partial(_measured, preset.of, **preset.parameters), digits=6),
+        measure=PerSampleMetric(
+            name, functools.partial(_measured, preset.of, **preset.parameters), digits=6, check=check
+        ),
         rate=base.rate,
         masks=base.masks,
         on_request=True,
@@ -51,12 +54,15 @@ def library_metric(name: str, known: Mapping[str, Metric]) -> Metric:
 
 def _measured(
     of: str, maps: np.ndarray, batch: Batch, scores: Scores, *, absolute: bool = False, normalized: bool = False,
-    **parameters: Any,
+    softmax: bool = False, **parameters: Any,
 ) -> np.ndarray:  # fmt: skip
     """Return a metric of each map, (N,) float64; NaN where the library refuses the map.
 
-    ``normalized`` divides a map by its largest magnitude, and refuses one of equal or negative values alone.
+    ``normalized`` divides a map by its largest magnitude, and refuses one of equal or negative values alone. With
+    ``softmax`` the scores are the model's probabilities.
     """
+    if softmax:
+        scores = functools.partial(_probabilities, scores)
     values, refused = flat(evidence(maps, batch)), np.zeros(len(maps), bool)
     if normalized:
         refused = (np.ptp(values, axis=1) == 0) | (values < 0).all(axis=1)
@@ -70,6 +76,10 @@ def _measured(
     else:
         found = _OF_SCORES[of](values, batch, scores, **parameters)
     return np.where(refused, np.nan, found)
+
+
+def _probabilities(scores: Scores, inputs: Any) -> np.ndarray:
+    return probabilities(np.asarray(scores(inputs)), scores)
 
 
 def _hits(values: np.ndarray, mask: np.ndarray) -> np.ndarray:

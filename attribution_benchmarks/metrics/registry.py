@@ -14,7 +14,6 @@ from attribution_benchmarks.metrics import (
     in_domain,
     like,
     localisation,
-    of_libraries,
     regions,
     sanity,
 )
@@ -57,15 +56,11 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME``, ``quantus:NAME``, ``NAME@LIBRARY`` or ``pointing_game@TOLERANCE``."""
+    """Return a custom metric, ``module:NAME``, ``NAME@LIBRARY`` or ``pointing_game@TOLERANCE``."""
     if name.startswith("pointing_game@") and name.partition("@")[2] not in like.metric_libraries():
         return localisation.pointing_game_metric(name.partition("@")[2] or "none")
     if is_preset(name):
         return like.library_metric(name, METRIC_REGISTRY)
-    if name.startswith(of_libraries.QUANTUS):
-        return of_libraries.quantus_metric(name)
-    if name.startswith(of_libraries.XPLIQUE):
-        return of_libraries.xplique_metric(name)
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.report import charts, gallery, images, report_diff, sections, summary
+from attribution_benchmarks.report import charts, gallery, images, sections, summary
 from attribution_benchmarks.report.formatting import Names, count_of, enumeration, signed
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
@@ -29,12 +29,10 @@ def pages(
     agreement: Agreement,
     tests: Mapping[str, ColumnTests],
     data: ReportData,
-    compared: Mapping | None = None,
 ) -> dict[str, str]:
     """Return the pages, file name -> HTML; deterministic.
 
-    Matrix, agreement and tests, by column key, are of the documents in ``data``; ``compared`` is from
-    ``report_diff.difference``.
+    Matrix, agreement and tests, by column key, are of the documents in ``data``.
     """
     import jinja2
 
@@ -52,8 +50,6 @@ def pages(
         "settings_differ": ", ".join(one.report.method_note for one in data.definitions if one.report.method_note),
         "notes": [*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
         "columns": matrix.columns,
-        "compared": compared,
-        "changes": report_diff.as_text(compared).splitlines() if compared else [],
         "own": data.custom,
         **_findings(matrix, agreement, tests, data),
         **_inputs(matrix, tests, data),

@@ -15,7 +15,7 @@ from typing import Any
 from attribution.files import atomic_write
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.report import matrix as matrices
-from attribution_benchmarks.report import page, report_diff, sections, significance, summary
+from attribution_benchmarks.report import page, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
@@ -32,11 +32,10 @@ LEGEND = (
 )
 
 
-def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherReport | None = None) -> str:
+def publish(directory: pathlib.Path, data: ReportData) -> str:
     """Write tables, manifest and pages into the directory of the report, each atomically.
 
-    Returns matrix and agreement as text, what changed since the ``other`` report, and the main result of a finished
-    run.
+    Returns matrix and agreement as text, and the main result of a finished run.
     """
     built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)
@@ -51,7 +50,6 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
             for result in data.results
         },
     }
-    changed = report_diff.difference(built, data.scores, other, data.names) if other else None
     matrix_parts: list[str | _Table] = [_wide_table(built, tests, data.names), LEGEND + "\n"]
     matrix_parts += [summary.scope(built) + "\n", *([_detectable_table(list(tests.values()))] if tests else [])]
     agreement_parts: list[str | _Table] = [_agreement_table(agreement)] if agreement.rows else []
@@ -67,11 +65,11 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
         "tables/agreement.md": _shown(agreement_parts, markdown=True),
         "tables/agreement.json": _json(_agreement_document(built, agreement)),
         "manifest.json": _json(described),
-        **page.pages(built, agreement, tests, data, changed),
+        **page.pages(built, agreement, tests, data),
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    parts = [matrix_text, agreement_text, report_diff.as_text(changed) if changed else ""]
+    parts = [matrix_text, agreement_text]
     if not data.to_come:
         parts += summary.headline(built, tests, data.names, data.custom)
         more, full = data.settings.get("more"), data.settings.get("next")

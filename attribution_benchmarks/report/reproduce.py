@@ -4,7 +4,6 @@
     attribution-benchmarks report --output_dir=report --quick
     attribution-benchmarks report --output_dir=report --methods=my_method.py:my_function
     attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
-    attribution-benchmarks report --output_dir=report --compare=other_report
 
 Everything is computed from the SavedModels and data of the project; missing data are generated. The run goes in rounds
 of more and more inputs and writes the page after each table. A stopped run leaves a complete page, resumes, and ends
@@ -51,7 +50,6 @@ from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish
 from attribution_benchmarks.report.formatting import enumeration, shown_path
-from attribution_benchmarks.report.report_diff import OtherReport
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.rounds import Outcome, Rounds
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
@@ -91,7 +89,6 @@ flags.DEFINE_integer(
     "jobs", 0, "evaluations at a time, one on each core; 0: as many as cores and memory allow; the output is the same",
     0, flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_string("compare", "", "--output_dir of another report to compare with", flag_values=FLAGS)
 
 
 def command() -> None:
@@ -174,8 +171,6 @@ class _Request:
         Directory of the user's SavedModel; empty for none.
     fingerprints
         Of everything custom, by name as given.
-    other
-        Report to compare with.
     """
 
     directory: pathlib.Path
@@ -184,7 +179,6 @@ class _Request:
     metrics: Mapping[str, Metric]
     model: str
     fingerprints: Mapping[str, str]
-    other: OtherReport | None
 
     @property
     def custom(self) -> list[str]:
@@ -206,12 +200,11 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
     if model:
         find_saved_model(model)
-    other = OtherReport(pathlib.Path(flag_values.compare)) if flag_values.compare else None
     if not flag_values.output_dir:
         raise BadInput("--output_dir is empty; name a directory")
     check_directory("output_dir", directory)
     fingerprints = _fingerprints(benchmarks, methods, metrics, model)
-    return _Request(directory, benchmarks, methods, metrics, model, fingerprints, other)
+    return _Request(directory, benchmarks, methods, metrics, model, fingerprints)
 
 
 def _checked_benchmarks(places: Sequence[str]) -> dict[str, Benchmark]:
@@ -301,7 +294,7 @@ def _publish(
         to_come=to_come,
         goes_on=goes_on,
     )
-    return publish.publish(request.directory, data, request.other)
+    return publish.publish(request.directory, data)
 
 
 def _settings(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -395,7 +388,7 @@ def _own(request: _Request, outcomes: Sequence[Outcome]) -> list[str]:
 
 def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the given flags that change what is computed."""
-    without = ("output_dir", "compare", "jobs")
+    without = ("output_dir", "jobs")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
 
 

@@ -126,6 +126,7 @@ class ServedModel:
         specs = self.signatures[self._signature]
         self.inputs = dict(specs.inputs)
         self._output = self._score_output(specs)
+        self.options = {"score": score, "signature": self._signature}  # as of ``attribution.model.model.Model``
         self.counts = collections.Counter()
         self.num_classes = self._number_of_classes(specs.outputs[self._output])
         self.graph, self.logits = _UnseenGraph(), "scores"

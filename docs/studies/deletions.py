@@ -13,7 +13,6 @@ Cost: a minute on one core.
 
 from __future__ import annotations
 
-import pathlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.files import atomic_directory, atomic_write, writing
+from attribution_benchmarks.core import keras_export
 from attribution_benchmarks.metrics.in_domain import Deletions
 from svea import baseline, mnist1d
 
@@ -118,10 +117,7 @@ def main(flag_values: flags.FlagValues) -> None:
     model, data = baseline.build(seed), mnist1d.load()
     accuracies = baseline.train(model, data, epochs, with_deletions)
     deleted = accuracy_with_deletions(model, data)
-    with writing(directory), atomic_directory(directory / "1") as unfinished:
-        model.export(str(unfinished), verbose=False)
-        DELETIONS.save(pathlib.Path(unfinished))
-        atomic_write(directory / "MODEL_CARD.md", model_card(seed, epochs, accuracies, deleted))
+    keras_export.export(model, directory, model_card(seed, epochs, accuracies, deleted), add_files=DELETIONS.save)
     for split, accuracy in {**accuracies, "test, without a segment": deleted}.items():
         print_line(f"accuracy, {split}: {accuracy:.1f} %")
     print_line(f"exported to {directory / '1'}")

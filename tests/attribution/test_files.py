@@ -284,29 +284,6 @@ def test_a_pipe_with_the_name_of_a_stale_file_blocks_nobody(tmp_path):
     assert os.listdir(tmp_path) == ["table.csv"]
 
 
-def test_a_path_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    """Another process can take a new path for stale until it is locked."""
-    lock, locked = files._lock, []
-
-    def lock_late(path, exclusive=False):
-        if not exclusive and not locked:
-            files._remove(path)
-        locked.append(path)
-        return lock(path, exclusive)
-
-    monkeypatch.setattr(files, "_lock", lock_late)
-    atomic_write(tmp_path / "file.txt", "text")
-    assert (tmp_path / "file.txt").read_text() == "text" and len(locked) == 2
-    locked.clear()
-    with atomic_directory(tmp_path / "set") as made:
-        (made / "a").write_text("text")
-    assert sorted(os.listdir(tmp_path)) == ["file.txt", "set"]
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    locked.clear()
-    directory = temporary_directory("solids")
-    assert os.path.isdir(directory.name)
-
-
 def test_a_second_process_waits_for_a_locked_directory_and_says_so(tmp_path):
     directory = tmp_path / "new" / "data"
     first = start_writer("locked", directory)

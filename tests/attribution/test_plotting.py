@@ -70,15 +70,6 @@ def test_values_without_a_color_are_refused(maps, value):
             attribution.plot(inputs, changed(inputs, np.nan))
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float16, ">f4"])
-def test_numbers_of_any_type_have_the_limits_of_their_values(dtype):
-    maps = np.array([[-128, 3, 4]] if dtype is np.int8 else [[0, 0, 1]] if dtype is bool else [[1, 3, 4]], dtype)
-    assert plotting._limits(plotting._by_method(maps), "map", 100)[""] == [
-        {bool: (0, 1), np.int8: (-128, 128)}.get(dtype, (0, 4))
-    ]
-    drawn(attribution.plot(np.tile(maps, (1, 4, 1)), np.ones((1, 4, 3, 3))))
-
-
 class Unreadable:
     def __array__(self, *_, **__):
         raise RuntimeError("no")

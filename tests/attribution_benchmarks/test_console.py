@@ -36,8 +36,6 @@ def test_a_command_runs_its_module_with_its_arguments(monkeypatch):
         command([name, "--help"])
         assert started.pop() == (module, "--help")
         assert importlib.util.find_spec(module)
-    command(["--quick"])  # flags without a command are those of the report
-    assert started == [("attribution_benchmarks.report.reproduce", "--quick")]
 
 
 def test_exit_codes_and_output_are_those_of_the_module():

@@ -41,6 +41,9 @@ def test_the_score_counts_positive_directional_derivatives():
     assert tcav.tcav_score(gradients, np.array([1.0, 0.0])) == 0.5
     assert tcav.tcav_score(gradients, np.array([-1.0, 0.0])) == 0.25
     assert tcav.tcav_score(3 * gradients, np.array([0.2, 0.0])) == 0.5
+    for some, vector in ((0 * gradients, np.ones(2)), (gradients, np.zeros(2))):
+        with pytest.raises(BadInput, match="all directional derivatives are 0"):
+            tcav.tcav_score(some, vector)
 
 
 def test_the_t_test_is_scipys():

@@ -7,7 +7,6 @@ import pytest
 
 from clevr_xai import answering, dataset, layout
 from clevr_xai.generation import questions
-from clevr_xai.training import training_set
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +58,3 @@ def training_dir(tmp_path_factory, embedded_scenes):
             shutil.copy(dataset.EMBEDDED / folder / scene[name], directory / folder / scene[name])
     (directory / layout.SCENES).write_text(json.dumps({"info": {"seed": 5}, "scenes": scenes}))
     return directory
-
-
-@pytest.fixture(scope="session")
-def training_data(training_dir):
-    return training_set.load(training_dir, {"simple": 2, "complex": 1})

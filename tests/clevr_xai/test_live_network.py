@@ -9,8 +9,9 @@ import pytest
 import attribution
 from attribution.cli import execute
 from attribution.errors import BadInput
+from attribution.methods import third_party
 from clevr_xai import evaluate
-from clevr_xai.answering import Answering, attach_live_network
+from clevr_xai.answering import Answering, live_network
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_models.md"
 (OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if ".feed" in block]
@@ -19,7 +20,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_models.md"
 @pytest.fixture(scope="module")
 def network(small_network):
     network = Answering(small_network)
-    attach_live_network(network.model, network)
+    third_party.offer(network.model, live_network)
     return network
 
 
@@ -37,15 +38,6 @@ def test_a_class_of_a_library_explains_an_image_beside_its_question(network, met
     expected = np.abs(attribution.explain("gradient", network.model, inputs, explain_input="image")).max(axis=-1)
     assert expected.max() > 0
     np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-6 * expected.max())
-
-
-def test_methods_of_libraries_that_know_one_input_say_so(network):
-    pytest.importorskip("tf_keras_vis")
-    inputs = network.inputs(np.zeros((1, 64, 64, 3), np.uint8), ["is there a cube ?"])
-    with pytest.raises(
-        BadInput, match=r"networks of one input, and this one takes 'image', 'question'; a custom method"
-    ):
-        attribution.explain("tf_keras_vis.gradient", network.model, inputs, explain_input="image")
 
 
 def test_the_command_offers_it(method, small_network, answered, tmp_path, capsys):
@@ -77,4 +69,4 @@ def test_another_network_is_refused_in_words(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "other"), tf.function(logits, specification).get_concrete_function())
     other = Answering(tmp_path / "other")
     with pytest.raises(BadInput, match=r"which is not a Relation Network exported"):
-        attach_live_network(other.model, other)
+        live_network(other.model)

@@ -177,10 +177,10 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(network, data, store, measure
     class Stopping:
         directory = tmp_path / "maps"
 
-        def has(self, method, file):
+        def has(self, method, file, key):
             return False
 
-        def save(self, method, file, found):
+        def save(self, method, file, found, key):
             if method == "grad_cam" and int(file) > data.questions[4]["question_index"]:
                 raise Stopped
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import attribution
 from attribution import cli
-from attribution.errors import BadInput
 from svea import baseline, mnist1d
 from svea.definition import NETWORKS
 
@@ -51,25 +50,6 @@ def test_training_is_plain_gradient_descent_on_3600_signals(trained):
 def test_one_epoch_beats_chance_and_accuracies_are_percentages(trained):
     assert set(trained[1]) == {"train", "validation", "test"}
     assert 15 < trained[1]["train"] < 100
-
-
-def test_the_exported_file_gives_the_networks_probabilities(trained, tmp_path):
-    baseline.export(trained[0], tmp_path / "net", "a card\n")
-    assert sorted(path.name for path in (tmp_path / "net").iterdir()) == ["1", "MODEL_CARD.md"]
-    signals = mnist1d.load().test.signals[:50, :, None]
-    scores = attribution.load_model(tmp_path / "net", score="probabilities").scores(signals)
-    np.testing.assert_allclose(scores, trained[0].predict(signals, verbose=0), rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-5)
-
-
-def test_a_failed_export_leaves_nothing_half_written(trained, tmp_path, monkeypatch):
-    def full_disk(*_, **__):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(trained[0], "export", full_disk)
-    with pytest.raises(BadInput, match="no space"):
-        baseline.export(trained[0], tmp_path / "net", "a card\n")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_trains_the_same_weights_again_exports_and_refuses_to_overwrite(trained, tmp_path, capsys):

@@ -1,14 +1,14 @@
 """Measure the evaluation cards of all metrics that are offered: attribution_benchmarks/metrics/cards.json.
 
-    python -m tools.docs.measure_cards                     # all that are missing; needs Quantus and Xplique
-    python -m tools.docs.measure_cards deletion quantus:AUC
+    python -m tools.docs.measure_cards                     # all that are missing
+    python -m tools.docs.measure_cards deletion
     python -m tools.docs.document_registries               # then writes docs/metrics.md
 
 The metrics of SVEA, BIM and CLEVR-XAI read their networks; here their functions read the known ones. The second
 network of BIM's model contrast reads another place: its maps are shifted by half the image. Input dependence is of a
 network that relies on the object, replaced by the input's mean. The patch is a slight change of the object.
 
-Cost: 2 CPU minutes for the metrics of this package, 20 for those of Quantus and Xplique. Written after each metric.
+Cost: 2 CPU minutes. Written after each metric.
 """
 
 from __future__ import annotations
@@ -29,37 +29,11 @@ from attribution.reading import read_json
 from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
 from attribution_benchmarks.exact import metrics as exact_metrics
-from attribution_benchmarks.exact.measure_card import NETWORKS, measure_card
+from attribution_benchmarks.exact.measure_card import measure_card
 from attribution_benchmarks.metrics.cards import FILE, Card, as_json
 from attribution_benchmarks.metrics.imputation import probabilities
-from attribution_benchmarks.metrics.of_libraries import QUANTUS_NAMES, XPLIQUE_NAMES
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from bim import scores as bim_scores
-
-# Sizes that fit inputs of 12 and of 64 positions, where the library's own do not or take hours.
-PARAMETERS = {
-    "quantus:AvgSensitivity": "nr_samples=3",
-    "quantus:FaithfulnessCorrelation": "subset_size=4",
-    "quantus:LocalLipschitzEstimate": "nr_samples=3",
-    "quantus:MaxSensitivity": "nr_samples=3",
-    "quantus:MonotonicityCorrelation": "nr_samples=2",
-    "quantus:RandomLogit": "num_classes=7",
-    "quantus:RegionPerturbation": "patch_size=2",
-    "quantus:RelativeInputStability": "nr_samples=3",
-    "quantus:RelativeOutputStability": "nr_samples=3",
-    "quantus:Selectivity": "patch_size=2",
-    "quantus:TopKIntersection": "k=4",
-}
-
-# Networks for metrics of Xplique whose calls take up to a second each; on these the scores of maps differ.
-FEW = {
-    **dict.fromkeys(
-        ("xplique:AverageDropMetric", "xplique:Deletion", "xplique:Insertion", "xplique:MuFidelity"),
-        ("exact/trained_relu", "xai_tris/linear_white"),
-    ),
-    "xplique:AverageGainMetric": ("exact/linear", "xai_tris/multiplicative_correlated"),
-    "xplique:AverageIncreaseMetric": ("xai_units/gated_interaction", "xai_tris/multiplicative_correlated"),
-}
 
 
 def _images_alone(maps: np.ndarray) -> None:
@@ -154,25 +128,16 @@ def benchmark_metrics() -> dict[str, Metric]:
     return found | {f"{benchmark}:{metric.name}": metric for benchmark, metric in of_truth}
 
 
-def offered() -> dict[str, Metric | str]:
-    """Return all metrics that have a card, by name; of other libraries the name with parameters."""
-    libraries = [*(f"quantus:{name}" for name in QUANTUS_NAMES), *(f"xplique:{name}" for name in XPLIQUE_NAMES)]
-    full = {name: f"{name}?{PARAMETERS[name]}" if name in PARAMETERS else name for name in libraries}
-    return {**METRIC_REGISTRY, **benchmark_metrics(), **full}
-
-
-def measured(name: str, metric: Metric | str) -> Card:
-    """Return the card of one of ``offered``."""
-    if isinstance(metric, str):
-        (metric,) = select_metrics([metric], {}).values()
-    return measure_card(metric, PARAMETERS.get(name, ""), FEW.get(name, NETWORKS))
+def offered() -> dict[str, Metric]:
+    """Return all metrics that have a card, by name."""
+    return {**METRIC_REGISTRY, **benchmark_metrics()}
 
 
 def main(names: list[str]) -> None:
     """Measure the named cards, or all that are missing; two processes may measure different ones."""
     every = offered()
     for name in names or [name for name in every if name not in _written()]:
-        card = measured(name, every[name])
+        card = measure_card(every[name])
         print_line(f"{name}: {card.phrase}")
         found = _written() | {name: card}
         atomic_write(FILE, as_json({each: found[each] for each in every if each in found}))

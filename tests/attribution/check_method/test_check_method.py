@@ -105,11 +105,11 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def built_once(tmp_path_factory):
+def built_once():
     """The small networks are the same at each call; the tests build them once."""
-    built = _built_specimens(tmp_path_factory.mktemp("specimens"))
+    built = _built_specimens()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["attribution.check_method"], "_built_specimens", lambda directory: built)
+        patch.setattr(sys.modules["attribution.check_method"], "_built_specimens", lambda: built)
         yield
 
 
@@ -154,8 +154,8 @@ BROKEN = [
 @pytest.mark.parametrize(("name", "check", "words"), BROKEN)
 def test_what_breaks_it_is_caught_and_said(name, check, words, file, monkeypatch):
     module = sys.modules["attribution.check_method"]
-    specimens = [one for one in module._built_specimens(file.parent) if one.title == "signals"]
-    monkeypatch.setattr(module, "_built_specimens", lambda directory: specimens)
+    specimens = [one for one in module._built_specimens() if one.title == "signals"]
+    monkeypatch.setattr(module, "_built_specimens", lambda: specimens)
     finding = outcomes(file, name)["signals", check]
     assert finding.outcome == "FAILED" and words in finding.words
 

@@ -233,21 +233,6 @@ def test_an_interruption_that_python_ignores_still_ends_with_130(lost, interrupt
 
 
 @pytest.mark.parametrize("lost", IGNORED)
-def test_an_interruption_that_is_sent_again_at_once_is_not_lost(lost, interruptible, monkeypatch, capsys):
-    """As on a busy machine, where it comes before Python has reported the first."""
-    monkeypatch.setattr(sys.modules["attribution.cli"], "_RESEND_AFTER", 1e-9)
-
-    def work(values):
-        lost(lambda: os.kill(os.getpid(), signal.SIGINT))
-        time.sleep(20)
-        pytest.fail("it went on")
-
-    for _ in range(4):
-        assert command(work)() == 130
-        assert capsys.readouterr().err == "interrupted\n"
-
-
-@pytest.mark.parametrize("lost", IGNORED)
 def test_an_interruption_that_python_ignores_stops_the_work(lost, interruptible, capsys):
     def work(values):
         lost(lambda: os.kill(os.getpid(), signal.SIGINT))

@@ -353,25 +353,6 @@ def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures
     assert done.stdout.splitlines()[-1] == "written to maps.png"
 
 
-def test_grouped_convolutions_that_tensorflow_does_not_compute_are_answered_with_what_helps(run, tmp_path):
-    """TensorFlow reads the variable once in a process; in this one it is 1, as tests/conftest.py sets it."""
-    import keras
-
-    layers = [keras.Input((8, 8, 4)), keras.layers.Conv2D(4, 3, groups=2, activation="relu"), keras.layers.Flatten()]
-    keras.Sequential(layers).export(tmp_path / "grouped", verbose=False)
-    np.save(tmp_path / "x.npy", np.ones((1, 8, 8, 4), np.float32))
-    arguments = ["--model=grouped", "--image=x.npy", "--methods=gradient"]
-    done = subprocess.run(
-        [sys.executable, "-m", "attribution.explain", *arguments], capture_output=True, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TF_ENABLE_ONEDNN_OPTS": "0"},
-    )  # fmt: skip
-    assert done.returncode == 2 and done.stderr.count("error: ") == 1
-    assert "Set TF_ENABLE_ONEDNN_OPTS=1 in the environment" in done.stderr
-    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
-    code, _, err = run(*arguments)
-    assert code == 0 and "error: " not in err
-
-
 @pytest.mark.parametrize("sign", ["\x1b[2J", "\x9b2J", "\u202e", "\n", "\r", "\x7f", "\udcff"])
 def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
     (pictures / "in").mkdir()
@@ -456,24 +437,6 @@ def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictu
         "warning: lrp_alpha1beta0 misses the logit by more than 5 % on 2 of 2 inputs: biases and other inputs take "
         "relevance, and so does ε where values are small; rules of positive parts lose that of negative sums\n"
     )
-
-
-def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
-    """A step between two points of the path is not seen; one that is wide enough is."""
-    np.save(tmp_path / "x.npy", np.ones((6, 2), np.float32))
-    said = {}
-    for steepness in (3000.0, 3.0):
-        model = from_function(lambda x, by=steepness: tf.tanh(by * (tf.reduce_mean(x, axis=1) - 0.71)), 6, 2)
-        code, out, said[steepness] = run(f"--model={model.path}", "--image=x.npy", "--methods=integrated_gradients")
-        assert code == 0, said
-        assert "integrated_gradients: the sum of the map misses f(x) - f(baseline) by " in out
-    assert said == {
-        3000.0: "warning: integrated_gradients misses f(x) - f(baseline) by more than 5 %: the path has too few "
-        "points (choose more by --parameters=points=N), or the score jumps on it, as near an all-zero input "
-        "(choose another baseline by --parameters=baseline=0.5)\n"
-        "note: 'integrated_gradients' is zero everywhere\n",
-        3.0: "",
-    }
 
 
 @pytest.fixture
@@ -589,24 +552,6 @@ def test_a_picture_and_a_vector_have_a_figure_each(run, typed, tmp_path):
         found = one[f"kernel_shap/{name}"]
         assert found.shape == feed[name].shape
         np.testing.assert_allclose(found.sum(), other[f"kernel_shap/{name}"].sum(), rtol=1e-3)
-
-
-def test_what_methods_of_masks_remove_by_default_is_printed(run, from_function):
-    def notes(shape, *options):
-        model = from_function(lambda x: tf.reshape(x, (-1, np.prod(shape))) @ tf.ones((np.prod(shape), 2)), *shape)
-        np.save("x.npy", np.ones((1, *shape), np.float32))
-        code, _, err = run(f"--model={model.path}", "--image=x.npy", "--maps=m.npz", *options)
-        assert code == 0
-        return err
-
-    chooses = "; --parameters=groups=features, patches or superpixels chooses"
-    for method in ("lime", "occlusion", "rise"):
-        assert f"note: '{method}' removes each of 60 features{chooses}\n" in notes((60,), f"--methods={method}")
-    patches = notes((16, 8, 1), "--methods=kernel_shap,rise,gradient")
-    assert patches == f"note: 'kernel_shap' removes each of 64 patches, an eighth of each axis{chooses}\n"
-    assert "each of 40 positions" in notes((40, 1), "--methods=lime")
-    assert notes((60,), "--methods=lime", "--parameters=groups=patches") == ""
-    assert notes((60,), "--methods=occlusion", "--parameters=patch=3") == ""
 
 
 def test_a_csv_file_of_a_vector_names_its_features(run, from_function, tmp_path):

@@ -200,14 +200,6 @@ def test_names_with_a_library_or_a_module_get_labels_that_a_signature_can_have(e
     assert {f"explain_{label}" for label in written} <= set(signatures(tmp_path / "served"))
 
 
-def test_tensorflow_1_files(tf1_with_signature, tmp_path):
-    path, _ = tf1_with_signature
-    model = attribution.load_model(path)
-    export.export(path, tmp_path / "served", ["gradient", "grad_cam"])
-    images = np.random.default_rng(0).random((3, 16, 16, 3), dtype=np.float32)
-    check_maps(tmp_path / "served", model, images, None, ["gradient", "grad_cam"])
-
-
 def own_method(passes, *, power=2):
     return abs(passes.input_gradient()) ** power * passes.inputs
 
@@ -397,32 +389,9 @@ def test_methods_whose_signatures_would_have_one_name_are_refused(names, label, 
     assert f"'{names[0]}' and '{names[-1]}' would both be the signature 'explain_{label}'" in error
 
 
-def test_functions_of_one_name_are_refused(tmp_path, unread):
-    def own_method(queries):
-        return queries.inputs
-
-    with pytest.raises(BadInput, match=r"be the signature .explain_own_method.; .* give a mapping from label to"):
-        export.export("absent", tmp_path / "served", [own_method, globals()["own_method"]])
-
-
 @pytest.mark.parametrize("place", ["x.npy", "x.npy/2", "x.npy/deeper/model", "/proc/nope/x", "broken/link"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_read(place, tmp_path, unread):
     (tmp_path / "x.npy").touch()
     (tmp_path / "broken").symlink_to("nowhere")
     with pytest.raises(BadInput, match=r"name a|name another"):
         export.export("absent", tmp_path / place, ["gradient"])
-
-
-def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
-    """Of values near 1,000, float32 knows differences of about 1 to four digits, and the values to seven."""
-    model = from_function(lambda x: tf.reduce_sum(x, axis=1), 6, 2)
-    explain_input = model.explained_input()
-    feed = {explain_input: 1000 + np.random.default_rng(0).random((2, 6, 2), dtype=np.float32)}
-
-    def changed(method):
-        entry = (attribution.Method("own", "Own", method), {})
-        return export._changed_by_rounding(model, explain_input, entry, feed, attribution.explain(method, model, feed))
-
-    values = changed(lambda passes: passes.inputs)
-    differences = changed(lambda passes: passes.inputs - passes.inputs.mean(axis=1, keepdims=True))
-    assert 0 < values < 5e-7 and 1e-5 < differences < 1e-2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from attribution.graph.recognize import functions, recognize
+from attribution.graph.recognize import recognize
 
 ROWS = 3
 IGNORED = ("Const", "Placeholder", "Identity")
@@ -535,17 +535,3 @@ def test_names_of_outputs_stay_and_a_graph_of_tensorflow_does_not_change():
 
     graph_def = graph_of(written, (None, 8, 8, 2))
     assert sorted(map(str, recognize(graph_def, {}, ["scores"]).node)) == sorted(map(str, graph_def.node))
-
-
-@pytest.mark.parametrize(
-    ("op", "name", "label"),
-    [
-        ("While", "StatefulPartitionedCall/m/lstm/while", "loop (m/lstm)"),
-        ("Mul", "PartitionedCall/m/lstm/while/step_0/cell/mul", "loop (m/lstm)"),
-        ("TensorListStack", "m/lstm/TensorArrayV2Stack/TensorListStack", "loop (m/lstm)"),
-        ("While", "while_2", "loop (while_2)"),
-        ("Sin", "dense/Sin", "Sin (dense/Sin)"),
-    ],
-)
-def test_operations_of_a_loop_are_named_by_its_layer(op, name, label):
-    assert functions._label(op, name) == label

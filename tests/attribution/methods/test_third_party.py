@@ -1,5 +1,8 @@
 """What the methods of tf-keras-vis and tf-explain compute, against this project's definitions of them."""
 
+import pathlib
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.methods import third_party
 
+ROOT = pathlib.Path(__file__).parents[3]
 LIBRARY_METHODS = [name for name, method in attribution.METHODS.items() if method.library]
 EIGHT = np.random.default_rng(8).random((8, 16, 16, 3), dtype=np.float32)
 TARGETS = np.array([0, 1, 2, 3, 4, 0, 1, 2])
@@ -27,15 +31,13 @@ def build():
 
 @pytest.fixture(scope="module")
 def with_live(tmp_path_factory):
-    """A SavedModel with a network of the same architecture attached."""
-    path, network = tmp_path_factory.mktemp("live"), build()
+    """A network loaded from its file."""
+    path, network = tmp_path_factory.mktemp("live") / "network.keras", build()
     generator = np.random.default_rng(3)
     # Scores around 5: of negative ones, which it takes for probabilities, tf-explain's cross-entropy has no gradient.
     network.set_weights([generator.normal(0, 0.3, weight.shape) for weight in network.weights[:-1]] + [np.full(5, 5.0)])
-    network.export(path, verbose=False)
-    model = attribution.load_model(path)
-    third_party.attach(model, build())
-    return model
+    network.save(path)
+    return attribution.load_model(path)
 
 
 @pytest.mark.parametrize("name", LIBRARY_METHODS)
@@ -101,92 +103,75 @@ def test_a_missing_live_network_raises(models, inputs):
         attribution.explain("tf_keras_vis.grad_cam", models["image"], inputs["image"])
 
 
-def test_only_the_network_behind_the_file_can_be_attached(with_live, tmp_path):
+def test_only_a_network_of_the_same_scores_can_be_attached(tmp_path):
+    network = build()
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    with pytest.raises(BadInput, match="does not compute the logits of"):
+        third_party.attach(model, build())
     with pytest.raises(BadInput, match="was not exported from this network"):
-        third_party.attach(
-            with_live, keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Flatten(), keras.layers.Dense(5)])
-        )
-    build().export(tmp_path, verbose=False)
+        third_party.with_weights(keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Dense(5)]), model)
+    third_party.attach(model, third_party.with_weights(build(), model))
     probabilities = attribution.load_model(tmp_path, score="probabilities")
     with pytest.raises(BadInput, match="does not compute the probabilities of"):
-        third_party.attach(probabilities, build())
+        third_party.attach(probabilities, network)
     assert probabilities.live is None
 
 
-def test_signals_are_for_tf_keras_vis_alone(live, exported, inputs):
-    model = attribution.load_model(exported["signal"], score="probabilities")
-    third_party.attach(model, keras.models.clone_model(live["signal"]))
+BUNDLED = {"bim/obj": (128, 128, 3), "svea/baseline": (40, 1), "clevr_xai/relation_network": (128, 128, 3)}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_networks_are_explained_from_their_path_alone(name):
+    """As this project computes the same on the SavedModel, whose gradients are those of the weights in the file."""
+    x = np.random.default_rng(0).uniform(0, 1, (2, *BUNDLED[name])).astype(np.float32)
+    options = {}
+    if name.startswith("clevr_xai"):
+        x = {"image": x, "question": np.array([[3, 5, 7, 9], [4, 2, 6, 8]], np.int32)}
+        options["explain_input"] = "image"
+    model = attribution.load_model(ROOT / "saved_models" / name)
+    for library in ("tf_keras_vis", "tf_explain"):
+        theirs = attribution.explain(f"{library}.gradient", model, x, **options)
+        ours = attribution.explain("gradient", model, x, like=library, **options)
+        assert np.abs(theirs).max() > 0
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * np.abs(theirs).max())
+    assert attribution.explain("tf_keras_vis.grad_cam", model, x, **options).max() > 0
+
+
+def test_a_file_beside_a_saved_model_of_others_names_no_code(with_live, tmp_path):
+    shutil.copytree(with_live.path, tmp_path / "saved_models/bim/obj")
+    shutil.copy(ROOT / "saved_models/live_networks.json", tmp_path / "saved_models")
+    with pytest.raises(BadInput, match="needs the live Keras network"):
+        attribution.explain("tf_explain.gradient", attribution.load_model(tmp_path / "saved_models/bim/obj"), EIGHT)
+
+
+def test_signals_are_explained_but_by_methods_that_need_images(live, inputs):
+    model = attribution.load_model(live["signal"], score="probabilities")
     assert attribution.explain("tf_keras_vis.grad_cam", model, inputs["signal"]).shape == (7, 20)
-    with pytest.raises(BadInput, match="tf-explain explains images alone"):
-        attribution.explain("tf_explain.gradient", model, inputs["signal"])
+    assert attribution.explain("tf_explain.gradient", model, inputs["signal"]).shape == (7, 20)
+    with pytest.raises(BadInput, match="explains images alone"):
+        attribution.explain("tf_explain.occlusion", model, inputs["signal"])
 
 
-def tf_keras_vis_saliency(passes):
+def test_guided_backprop_of_a_network_inside_a_network_is_refused():
+    """tf-keras-vis would leave its ReLUs as they are without a word."""
+    inner = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3, activation="relu", name="inside")])
+    layers = [inner, keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3)]
+    model = attribution.load_model(keras.Sequential([keras.Input((16, 16, 3)), *layers]))
+    with pytest.raises(BadInput, match="does not change the ReLU of 'inside', which is inside another layer"):
+        attribution.explain("tf_keras_vis.guided_backprop", model, EIGHT)
+
+
+def test_a_class_of_a_library_wrapped_in_five_lines_is_a_method(with_live):
     """What docs/own_models.md shows."""
-    from tf_keras_vis.saliency import Saliency
-    from tf_keras_vis.utils.scores import CategoricalScore
 
-    score = CategoricalScore(passes.targets.tolist())
-    return Saliency(passes.keras_model)(score, passes.inputs, normalize_map=False)
+    def saliency(queries):
+        from tf_keras_vis.saliency import Saliency
+        from tf_keras_vis.utils.scores import CategoricalScore
 
+        score = CategoricalScore(queries.targets.tolist())
+        return Saliency(queries.keras_model)(score, queries.inputs, normalize_map=False)
 
-def tf_explain_grad_cam(passes):
-    """What docs/own_models.md shows."""
-    from tf_explain.core.grad_cam import GradCAM
-
-    rows = [(passes.inputs[row : row + 1], int(target)) for row, target in enumerate(passes.targets)]
-    layer = passes.keras_model.layers[-3].name
-    maps = [GradCAM.get_gradients_and_filters(passes.keras_model, x, layer, target, False) for x, target in rows]
-    return np.concatenate([GradCAM.generate_ponderated_output(*map_) for map_ in maps])
-
-
-@pytest.fixture
-def network_file(with_live, tmp_path):
-    with_live.live.save(tmp_path / "network.keras")
-    return tmp_path / "network.keras"
-
-
-def test_a_class_of_a_library_wrapped_in_five_lines_is_a_method(with_live, network_file):
-    model = attribution.load_model(with_live.path, keras_model=network_file)
-    assert model.live is None  # nothing is built before a method asks
-    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
-    expected = np.abs(attribution.explain("gradient", model, EIGHT, TARGETS)).max(axis=-1)
+    maps = attribution.explain(saliency, with_live, EIGHT, TARGETS)
+    expected = np.abs(attribution.explain("gradient", with_live, EIGHT, TARGETS)).max(axis=-1)
     np.testing.assert_allclose(maps, expected, atol=1e-6)
-    coarse = attribution.explain(tf_explain_grad_cam, model, EIGHT, TARGETS)
-    assert coarse.shape == (8, 16, 16) and np.abs(coarse).max() > 0
-
-
-@pytest.mark.parametrize("kind", ["network", "builder", "file:builder"])
-def test_the_network_comes_as_a_network_a_builder_or_by_name(kind, with_live, tmp_path):
-    (tmp_path / "architecture.py").write_text("import keras\ndef build():\n    return keras.Sequential()\n")
-    given = {"network": build(), "builder": build, "file:builder": f"{tmp_path / 'architecture.py'}:build"}[kind]
-    model = attribution.load_model(with_live.path, keras_model=given)
-    if kind == "file:builder":  # found, and another network
-        with pytest.raises(BadInput, match="was not exported from this network"):
-            attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
-        return
-    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
-    assert np.abs(maps).max() > 0
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("no/such.keras", "is not a Keras network; expected module:function, file.py:function or a .keras file"),
-        (3, "keras_model is of type int; give a keras.Model or a function that builds it"),
-        ("no_such_module:build", "network 'no_such_module:build': cannot import"),
-    ],
-)
-def test_a_network_that_does_not_exist_is_refused_at_once(given, message, with_live):
-    with pytest.raises(BadInput, match=message):
-        attribution.load_model(with_live.path, keras_model=given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [(dict, "the Keras network is of type dict"), ([].pop, "could not be built: IndexError: pop from empty list")],
-)
-def test_a_function_that_builds_no_network_is_refused_when_one_is_needed(given, message, with_live):
-    model = attribution.load_model(with_live.path, keras_model=given)
-    with pytest.raises(BadInput, match=message):
-        attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)

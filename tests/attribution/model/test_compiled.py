@@ -13,7 +13,6 @@ import tensorflow as tf
 import attribution
 from attribution.graph import view
 from attribution.lrp.composite import Composite, Rule
-from attribution.model import compiled
 
 
 @pytest.fixture(params=[1, 1 << 40], ids=["all beside", "all inside"])
@@ -144,21 +143,6 @@ def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(model.scores(x), x @ kernel * scale + scale, rtol=1e-6)
     np.testing.assert_allclose(model.gradients(x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6)
-
-
-def test_old_functions_are_forgotten(exported, inputs, monkeypatch):
-    """A new one is compiled for each stabiliser, so that a search for the best one would fill the memory."""
-    monkeypatch.setattr(compiled, "KEPT", 5)
-    model = attribution.load_model(exported["signal"])
-    for number in range(compiled.KEPT + 3):
-        model.backward(
-            {"x": inputs["signal"]}, np.zeros(7, np.int32), model.explained_input(), rules={"none": str(number)}
-        )
-    assert len(model._compiled._functions) == compiled.KEPT
-    first = model._compiled.forward()
-    for number in range(compiled.KEPT - 1):
-        model._compiled.backward(model.explained_input(), (), True, ((f"rule {number}", "none"),))
-        assert model._compiled.forward() is first  # what is used stays
 
 
 METHODS = ["gradient", "guided_backprop", "deeplift", "lrp_epsilon"]

@@ -13,7 +13,7 @@ import time
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.beam import pipeline, work
+from attribution_benchmarks.beam import pipeline
 from attribution_benchmarks.beam.precompute import MANIFEST
 from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
@@ -55,11 +55,6 @@ def test_the_same_bytes_in_this_process_and_in_others(run, alone, contents_of, t
         assert (kept["blocks"], kept["inputs"], kept["passes"], kept["failed"], kept["retries"]) == (5, 20, 20, 0, 0)
     processes = {line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()}
     assert len(processes) == 3 and str(os.getpid()) in processes  # and two workers
-
-
-def test_a_run_without_a_store_prints_the_same(run, alone, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
-    assert run(*BEAM)[:2] == (0, alone[0])
 
 
 def test_what_the_store_holds_is_not_computed_again(run, alone, contents_of, tmp_path):
@@ -115,23 +110,6 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
     monkeypatch.setenv("SQUARES_ROOM", "0")
     code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'none'}")
     assert code == 2 and "RuntimeError: what failed" in error
-
-
-def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
-    """Every block is in the plan twice, in two processes."""
-    run_once = pipeline.run
-
-    def twice(job, blocks, workers, options):
-        lines = work.read(job.plan).splitlines(keepends=True)
-        work.write(job.plan, b"".join(2 * line for line in lines))
-        run_once(job, 2 * blocks, workers, options)
-
-    monkeypatch.setattr(pipeline, "run", twice)
-    monkeypatch.setenv("SQUARES_SECONDS", "0.3")  # long enough for the other one to begin
-    store = tmp_path / "store"
-    assert run(*BEAM, f"--scores_dir={store}", "--workers=2", "--count=20")[:2] == (0, alone[0])
-    assert contents_of(store) == alone[1] and len(blocks(store)) == 5
-    assert max(explained(tmp_path).values()) > 1
 
 
 def test_two_processes_of_dask_give_the_same_bytes(run, alone, contents_of, tmp_path, monkeypatch):

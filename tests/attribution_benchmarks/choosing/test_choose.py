@@ -115,56 +115,24 @@ def test_the_page_answers_first_and_shows_every_map(chosen):
     assert saved["best"] == "gradient_x_input" and len(saved["methods"]) == 3 == len(found.verdict.standings)
 
 
-def test_a_second_run_computes_nothing_again_and_writes_the_same(chosen, network, pictures, monkeypatch):
-    _, directory = chosen
-    before = (directory / "choice.json").read_bytes()
-    masks = np.zeros((INPUTS, 6, 6), bool)
-    masks[:, :3] = True
-    model = attribution.load_model(network)
-    explained = []
-    monkeypatch.setattr(
-        scoring.ExampleEvaluation, "explainer", _counted(scoring.ExampleEvaluation.explainer, explained)
-    )
-    attribution_benchmarks.choose(
-        model, pictures, masks=masks, methods=["gradient_x_input", "gradient"], output_dir=directory
-    )
-    assert explained and not any(explained)  # methods of this file may change, so that theirs are not stored
-    assert json.loads(before)["methods"][0] == json.loads((directory / "choice.json").read_bytes())["methods"][0]
+@pytest.mark.parametrize(("option", "values"), [("target", (0, 2)), ("score", ("logits", "probabilities"))])
+def test_a_run_has_its_own_scores_and_maps_whatever_ran_in_its_directory_before(option, values, pictures, tmp_path):
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Flatten(), keras.layers.Dense(3), keras.layers.Softmax()]
+    keras.Sequential([keras.Input((6, 6, 1)), *layers]).export(tmp_path / "network", verbose=False)
 
+    def choose(value, directory):
+        model = attribution.load_model(tmp_path / "network", score=value if option == "score" else None)
+        targets = value if option == "target" else 1
+        found = attribution_benchmarks.choose(model, pictures, targets, methods=["gradient"], output_dir=directory)
+        return found.read_maps("gradient", range(INPUTS)), found.verdict.standings[0].agreement.value
 
-def test_a_run_that_was_stopped_within_a_round_ends_with_the_same_bytes(network, pictures, tmp_path):
-    def choose(directory, stop=None):
-        steps = []
-
-        def progress(step):
-            steps.append(step)
-            if len(steps) == stop:
-                raise KeyboardInterrupt
-
-        options = {"methods": ["gradient", "smoothgrad"], "batch_size": 4, "progress": progress}
-        attribution_benchmarks.choose(network, pictures, output_dir=directory, **options)
-        files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name != "scores")
-        return len(steps), {path.relative_to(directory): path.read_bytes() for path in files}
-
-    total, whole = choose(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        choose(tmp_path / "stopped", total - 1)
-    (tmp_path / "stopped" / "maps" / "smoothgrad" / ".9.npy.0123456789ab.unfinished").touch()  # of a killed process
-    assert not (tmp_path / "stopped" / "index.html").exists()
-    assert choose(tmp_path / "stopped")[1] == whole and len(whole) == 2 * INPUTS + 3
-
-
-def _counted(original, explained):
-    """Return a function that counts what explainers explain."""
-
-    def explainer(*arguments, **options):
-        made = original(*arguments, **options)
-        maps = made.maps
-        made.maps = lambda sources, batch: explained.append(len(sources)) or maps(sources, batch)
-        explained.append(0)
-        return made
-
-    return explainer
+    first, second = values
+    for number, value in enumerate((first, second, first)):
+        found, expected = choose(value, tmp_path / "together"), choose(value, tmp_path / f"alone{number}")
+        np.testing.assert_array_equal(found[0], expected[0])
+        assert found[1] == expected[1]
+    assert not (tmp_path / "together" / "scores").exists()
 
 
 def test_rounds_have_more_and_more_inputs_and_costly_methods_follow(network, pictures):
@@ -293,66 +261,13 @@ def test_occlusion_of_few_features_is_best_by_definition():
     assert "by definition" not in str(more) and "when features are removed" in str(more)
 
 
-def _of(found, **agreements):
-    """Return a choice of a verdict with these agreements, all above their references, the first one the best."""
-    one = found.verdict.standings[0]
-    standings = [
-        dataclasses.replace(
-            one, method=name, agreement=one.agreement._replace(value=value), recommended=True, as_good=not place
-        )
-        for place, (name, value) in enumerate(agreements.items())
-    ]
-    verdict = dataclasses.replace(found.verdict, standings=standings)
-    return dataclasses.replace(
-        found, verdict=verdict, missed=dict.fromkeys(agreements, 0.0), passes=dict.fromkeys(agreements, 1)
-    )
-
-
-@pytest.fixture
-def three(chosen, monkeypatch):
-    """A choice of three methods, whose maps differ."""
-    found = _of(chosen[0], occlusion=0.991, lime=0.985, deeplift=0.9, lrp_epsilon=0.88)
-    monkeypatch.setattr(Choice, "groups", [["occlusion"], ["lime"], ["deeplift", "lrp_epsilon"]])
-    return found
-
-
-def test_small_differences_are_named_with_the_cheapest(three):
-    text = str(dataclasses.replace(three, passes={"occlusion": 31, "lime": 9, "deeplift": 2, "lrp_epsilon": 1}))
-    assert "Below Occlusion by less than 0.02, which is significant but small: LIME." in text
-    assert "The cheapest of them is LIME, in passes of an input 9 to 31." in text
-    assert "It removes positions itself" in text and "that do not, DeepLIFT (rescale) agrees best: 0.90" in text
-
-
-def test_a_sum_that_the_best_misses_names_the_best_that_does_not(three):
-    text = str(
-        dataclasses.replace(three, missed={"occlusion": 0.07, "lime": np.nan, "deeplift": 0.01, "lrp_epsilon": 0})
-    )
-    assert "Of those that miss it by less, DeepLIFT (rescale) agrees best: 0.90" in text
-
-
-def test_methods_that_no_test_shows_are_counted(three):
-    standings = [dataclasses.replace(one, recommended=not place) for place, one in enumerate(three.verdict.standings)]
-    few = dataclasses.replace(three, verdict=dataclasses.replace(three.verdict, standings=standings))
-    assert "Above each reference alone, but not after correction for the number of methods: LIME, DeepLIFT" in str(few)
-    six = _of(three, **dict.fromkeys(("occlusion", "lime", "deeplift", "lrp_gamma", "gradient", "rise"), 0.9))
-    best, *others = six.verdict.standings
-    standings = [best, *(dataclasses.replace(one, references={"random_weights": (0.0, 0.5)}) for one in others)]
-    six = dataclasses.replace(six, verdict=dataclasses.replace(six.verdict, standings=standings))
-    assert "LIME, DeepLIFT (rescale), LRP-γ and 2 others (5 methods)." in str(six)
-
-
 def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
     found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
     assert "no attention" in found.refused["attention_rollout"]
-    assert page.write(found, tmp_path)
+    page.write(found, tmp_path)
     assert "no attention" in (tmp_path / "index.html").read_text(encoding="utf-8")
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
-
-
-def test_methods_of_one_reason_are_one_line():
-    both = {"guided_backprop": "guided_backprop needs ReLU", "guided_grad_cam": "guided_backprop needs ReLU"}
-    assert page._refused(both) == [("guided_backprop, guided_grad_cam", "it needs ReLU")]
 
 
 def _tokens():
@@ -469,29 +384,6 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     )  # fmt: skip
     assert code == 0 and said.out.startswith("Take Gradient x Input: ")
     assert (tmp_path / "choice" / "index.html").exists() and "4 of 12 inputs" in said.err
-
-
-def test_a_finished_page_is_kept_while_the_command_runs_again(network, pictures, tmp_path, capsys, monkeypatch):
-    np.save(tmp_path / "inputs.npy", pictures)
-    given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", f"--output_dir={tmp_path}/choice"]
-    methods = "--methods=gradient,kernel_shap"
-    _, said = run(capsys, *given, methods)
-    notes = [line for line in said.err.splitlines() if "inputs" in line and line.startswith("note: ")]
-    assert [line.partition(" has ")[2] for line in notes] == ["4 of 12 inputs and 1 of 2 methods", "4 of 12 inputs"]
-    before, pages = (tmp_path / "choice" / "index.html").read_bytes(), []
-    all_rounds = scoring.rounds
-
-    def rounds(*arguments, **options):
-        for found in all_rounds(*arguments, **options):
-            yield found
-            pages.append((tmp_path / "choice" / "index.html").read_bytes())
-
-    monkeypatch.setattr(scoring, "rounds", rounds)
-    _, said = run(capsys, *given, methods)
-    assert pages == [before] * 3 and "has 4 of" not in said.err
-    pages.clear()
-    run(capsys, *given, methods, "--target=1")
-    assert pages[0] != before  # another run
 
 
 @pytest.mark.parametrize(

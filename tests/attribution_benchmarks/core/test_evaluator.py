@@ -164,25 +164,31 @@ def test_other_code_of_a_benchmark_finds_no_old_number(model, tmp_path, monkeypa
     """Inputs of the same names and numbers, but prepared, chosen or computed in another way."""
 
     def count(second):
-        answers = PredictionFilter("answers", query=lambda batch: [0] * len(batch), judge=judge)
+        answers = PredictionFilter("answers", query=query, judge=judge)
         if part == "code":
             options = {"code": [(prepare, prepare_else)[second]]}
-        elif part == "query":
-            other = dataclasses.replace(answers, query=lambda batch: [0 + 0] * 1 * len(batch))
-            options = {"prediction_filter": (answers, other)[second]}
-        elif part == "judge":
-            other = dataclasses.replace(answers, judge=lambda answers, part: judge(answers, part))
-            options = {"prediction_filter": (answers, other)[second]}
-        else:
+        elif part == "library":
             options = {}
             if second:
                 monkeypatch.setattr(manifest, "versions", lambda: {"numpy": "0"})
+        else:
+            other = dataclasses.replace(answers, **{part: {"query": other_query, "judge": other_judge}[part]})
+            options = {"prediction_filter": (answers, other)[second]}
         counting = Counting()
         scored(model, counting, ScoreStore(tmp_path), **options)
         return counting.explained
 
+    def query(batch):
+        return [0] * len(batch)
+
+    def other_query(batch):
+        return [0 + 0] * len(batch)
+
     def judge(answers, part):
         return np.ones(len(answers), bool), np.zeros(len(answers), np.int64)
+
+    def other_judge(answers, part):
+        return judge(answers, part)
 
     assert [count(0), count(0), count(1)] == [30, 0, 30]
 

@@ -11,25 +11,30 @@ from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import MapsDirectory, SavedMaps, read_map, saved_methods
 from attribution_benchmarks.core.metric import PerSampleMetric
 
+KEY = ("method", "input")
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 
 
 def test_whole_maps_and_reduced_ones(tmp_path):
     whole = MapsDirectory(str(tmp_path / "whole"), {})
-    assert not whole.has("my.py:sharpened", "17")
-    whole.save("my.py:sharpened", "17", MAP.astype(np.float64))
-    assert whole.has("my.py:sharpened", "17")
+    assert not whole.has("my.py:sharpened", "17", KEY)
+    whole.save("my.py:sharpened", "17", MAP.astype(np.float64), KEY)
+    assert whole.has("my.py:sharpened", "17", KEY)
+    again = MapsDirectory(str(tmp_path / "whole"), {})
+    assert again.has("my.py:sharpened", "17", KEY)
+    for other in (("other", "input"), ("method", "other")):
+        assert not again.has("my.py:sharpened", "17", other)
     found = np.load(tmp_path / "whole" / "sharpened" / "17.npy", allow_pickle=False)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, MAP)
     reduced = MapsDirectory(str(tmp_path / "reduced"), {}, lambda one: np.square(one).sum(axis=2))
-    reduced.save("gradient", "scene/3", MAP)
+    reduced.save("gradient", "scene/3", MAP, KEY)
     found = np.load(tmp_path / "reduced" / "gradient" / "scene" / "3.npy", allow_pickle=False)
     np.testing.assert_allclose(found, np.square(MAP).sum(axis=2), rtol=1e-6)
 
 
 def test_a_directory_keeps_maps_of_one_origin(tmp_path):
-    MapsDirectory(str(tmp_path), {"model": "a", "seed": 0}).save("gradient", "0", MAP)
+    MapsDirectory(str(tmp_path), {"model": "a", "seed": 0}).save("gradient", "0", MAP, KEY)
     MapsDirectory(str(tmp_path), {"seed": 0, "model": "a"})
     for other in ({"model": "b", "seed": 0}, {"model": "a"}):
         with pytest.raises(BadInput, match="holds maps of another network, seed or setting"):
@@ -41,7 +46,7 @@ def test_maps_too_large_for_single_precision_are_not_saved(reduced, tmp_path):
     large = np.full((4, 4, 2), 1e300 if reduced is None else 3e38)
     maps = MapsDirectory(str(tmp_path), {"seed": 0}, reduced)
     with pytest.raises(BadInput, match="method 'own': the map of input 17 has NaN, infinite or too large values"):
-        maps.save("own", "17", large)
+        maps.save("own", "17", large, KEY)
     assert not list(tmp_path.rglob("*.npy"))
 
 

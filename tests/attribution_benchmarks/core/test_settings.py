@@ -22,9 +22,8 @@ from attribution_benchmarks.core.settings import (
     setting,
 )
 from bim.settings import TcavSettings
-from clevr_xai.training.settings import TrainingSettings
 
-ALL = (ExampleSettings, svea.Settings, bim.Settings, clevr_xai.Settings, TcavSettings, TrainingSettings)
+ALL = (ExampleSettings, svea.Settings, bim.Settings, clevr_xai.Settings, TcavSettings)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

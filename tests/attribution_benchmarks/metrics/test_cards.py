@@ -54,6 +54,3 @@ def test_the_card_of_a_name():
     assert cards.card_of("deletion") is CARD
     assert cards.card_of("mass") is None and cards.card_of("mass", "clevr_xai").masks
     assert cards.card_of("deletion", "bim") is None  # a benchmark's own metric of the name of a shared one
-    pixels = cards.card_of("quantus:PixelFlipping")
-    assert pixels is not None and cards.card_of("quantus:PixelFlipping?features_in_step=256") is pixels
-    assert cards.card_of("quantus:PixelFlipping?abs=True") is None

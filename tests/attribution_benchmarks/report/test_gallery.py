@@ -2,13 +2,10 @@
 
 import base64
 import copy
-import io
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
@@ -136,27 +133,6 @@ def test_maps_of_a_sheet_are_where_the_page_looks_for_them():
         np.testing.assert_array_equal(sheet[row : row + 4, column : column + 6], maps[number])
 
 
-def test_an_outline_is_the_edge_of_the_mask():
-    mask = np.zeros((5, 7), bool)
-    mask[1:4, 2:6] = True
-    assert sorted(images.outline(mask).replace("M", " M").split(" M")[1:]) == ["2 1h4", "2 1v3", "2 4h4", "6 1v3"]
-    assert images.outline(np.zeros((3, 3), bool)) == ""
-
-
-def test_where_a_map_is_zero_the_picture_shows_and_where_it_is_most_its_colour():
-    picture = np.full((4, 4, 3), 100, np.uint8)
-    over = images.overlay(picture, np.repeat([[0, 0, 255, 255]], 4, axis=0).astype(np.uint8), strength=1.0)
-    assert (over[:, 0] == 115).all()
-    np.testing.assert_array_equal(over[0, 3], images.coloured(np.array([255]))[0].astype(np.uint8))
-    with Image.open(io.BytesIO(base64.b64decode(images.webp(over).partition(",")[2]))) as opened:
-        assert opened.size == (4, 4)
-
-
-def test_the_ramp_of_colours_grows_lighter_all_the_way():
-    linear = (images.coloured(np.arange(256)) / 255) ** 2.2
-    assert (np.diff(linear @ [0.2126, 0.7152, 0.0722]) > -1e-9).all()
-
-
 def test_inputs_are_chosen_where_methods_are_at_their_ends():
     values = {"a": np.zeros(30), "b": np.zeros(30), "c": np.zeros(30)}
     values["a"][4], values["b"][11], values["own.py:x"] = 9.0, -9.0, np.zeros(30)
@@ -181,47 +157,6 @@ def test_signed_maps_keep_their_zero_and_their_sign():
     found = report_examples.signed(np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0]]))
     assert found.tolist() == [[127, 254, 64], [127, 127, 127]]
     assert report_examples.unsigned(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 255, 255, 0]
-
-
-def test_a_card_says_what_the_tests_found(built, judged, results, groups):
-    named = Names({"best": "The Best"}, ["twin"])
-    found = gallery.cards(built, judged, gallery.examples(built, results, groups), named, {"bim": "BIM"})
-    assert found[0]["name"] == "twin"  # the user's own first
-    best = next(one for one in found if one["name"] == "best")
-    assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
-    assert best["sentences"] == [
-        "Beats every baseline (✓) on 3 of 4 metrics; not on SVEA Drop % (“random”).",
-        "Significantly better than all others on SVEA ROE test %, SVEA Drop %, BIM MCS and CLEVR-XAI mass, simple.",
-    ]
-    bad = next(one for one in found if one["name"] == "bad")
-    assert bad["sentences"][0].startswith(
-        "Does not beat every baseline (✓) on any of 4 metrics; not on SVEA ROE test % (“random”), "
-    )
-    assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
-    for one, end in itertools.product(found, ("best", "worst")):
-        assert one[end] is None or (one[end]["share"] >= 50) == (end == "best")
-
-
-def test_a_family_may_have_the_name_of_a_method(built, judged, results, groups):
-    named = Names({}, [], {"good": "good", "best": "good"})
-    shown = {
-        one["name"]: one["family"]
-        for one in gallery.cards(built, judged, gallery.examples(built, results, groups), named, {})
-    }
-    lines = {one["name"]: one["family"] for one in sections.matrix_lines(built, judged, named)}
-    assert (shown["good"], shown["best"], shown["bad"]) == ("good", "good", "")
-    assert (lines["good"], lines["best"], lines["bad"]) == ("good", "good", "others")
-
-
-def test_the_headline_is_of_ones_own_method_and_else_of_the_baselines(built, judged):
-    named = Names({"best": "The Best"}, [])
-    text, more = summary.headline(built, judged, named, [])
-    assert text == "The Best and good beat every baseline (✓) on 3 of 4 metrics"
-    assert more == "No method passes on more metrics."
-    said, places = summary.headline(built, judged, named, ["bad"])
-    assert said == "bad does not beat every baseline (✓) on any of 4 metrics"
-    assert places.startswith("Best rank: ")
-    assert summary.headline(built, {}, named, [])[0].startswith("A first look")
 
 
 def with_controls(groups, under):

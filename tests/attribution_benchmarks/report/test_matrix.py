@@ -189,43 +189,6 @@ def scored_on_networks(share, networks, methods=16, spread=0.02, inputs=60, **fu
     return built, significance.compare_columns(built, {"mine": [group]})
 
 
-def test_the_summary_says_that_networks_are_too_few():
-    names = Names({}, [])
-    built, tests = scored_on_networks(0.2, 5)
-    said = "No verdict on baselines: 5 networks are too few, from 7 networks on a method can pass (✓)"
-    assert summary.headline(built, tests, names, []) == (said, "")
-    custom, ranks = summary.headline(built, tests, names, ["m0"])
-    assert custom == f"m0: n{said[1:]}" and ranks.startswith("Best rank: ")
-    assert summary.advice(built, tests, names) == []
-    (line,) = summary.choices(built, tests, names)
-    assert line["caveat"] == "5 networks are too few to claim that it beats the baselines" and line["mark"] == ""
-    ((heading, paragraphs), *_) = summary.summary(built, matrix.agreement(built), tests, names)
-    assert (heading, paragraphs[0].split(". ")[0]) == (
-        "Against the baselines", "Mine M: 5 networks are too few for a verdict, 7 are needed"
-    )  # fmt: skip
-    assert paragraphs[0].endswith("For 16 of 16 methods every baseline reaches less than the margin as measured.")
-    (open_question,) = [text for text in summary.undecided(built, matrix.agreement(built), tests, (), names)
-                        if "beat the baselines" in text]  # fmt: skip
-    assert open_question == (
-        "Which methods beat the baselines on Mine M: that takes 7 networks (--networks, where the benchmark has as "
-        "many)."
-    )
-    details = sections.cell_details(built, tests, names)["m0"][0]
-    assert "5 networks are too few to claim that it beats a baseline" in details
-    several = scored_on_networks(0.2, 10)
-    assert summary.headline(*several, names, [])[0].startswith("16 methods beat every baseline (✓) on the one metric")
-    both = {**several[1], "few": next(iter(tests.values()))}
-    assert summary.headline(several[0], both, names, [])[1] == (
-        "1 further metric: too few networks or inputs for a verdict."
-    )
-
-
-def test_tied_methods_with_one_caveat_have_it_once():
-    names = Names({}, [])
-    assert summary._of_ties({"a": "few", "b": "few"}, names) == "few"
-    assert summary._of_ties({"a": "few", "b": "no", "c": "few", "d": ""}, names) == "a and c: few; b: no"
-
-
 def test_a_few_networks_give_no_mark_and_say_so():
     """One network more, on which the baseline is as good, leaves t = 0.8 K - 0.2 at the most, with K degrees."""
     for networks in (3, 5, 6):

@@ -12,14 +12,12 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
-from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.metrics.cards import card_of
 from attribution_benchmarks.report import images, matrix, publish, significance, summary
 from attribution_benchmarks.report.formatting import Names, cell_score
 from attribution_benchmarks.report.page import PAGES
 from attribution_benchmarks.report.page import pages as render_pages
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.stats.correlation import Concordance
 
 SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
 TITLES = {"best": "The Best", "random": "Random map", "template_position": "The truth"}
@@ -156,29 +154,6 @@ def said(built, judged, titles=TITLES):
     return dict(summary.summary(built, matrix.agreement(built), judged, Names(titles)))
 
 
-def test_the_first_page_says_what_each_metric_measures_and_which_run_decides_more(
-    built, judged, results, definitions, groups, monkeypatch
-):
-    monkeypatch.setitem(SETTINGS, "more", "masks of RISE")
-    monkeypatch.setitem(SETTINGS, "next", "python scripts/reproduce_tables.py --output_dir='a <b>'")
-    about = ReportText("About.", more_metrics={"roe_test": "The share of <signals>. More is better.", "drop": ""})
-    definitions = [replace(one, report=about) for one in definitions]
-    found = rendered(built, judged, results, definitions, scores=groups)["index.html"]
-    assert found.count('<small class="soft">The share of &lt;signals&gt;.</small>') == 1 and "More is" not in found
-    more = "A full run has more masks of RISE: <code>"
-    assert f"{more}python scripts/reproduce_tables.py --output_dir=&#39;a &lt;b&gt;&#39;</code>" in found
-
-
-def test_choices_name_the_best_what_is_as_good_and_what_speaks_against_it(built, judged):
-    roe, drop, *_ = summary.choices(built, judged, Names(TITLES))
-    assert roe == {
-        "metric": "SVEA ROE test %", "about": "", "key": "svea-roe-test", "mark": "✓", "named": True,
-        "best": f"The Best {built.cells['best', 'svea roe_test']['value']:.1f} ✓", "like": "none", "caveat": "",
-    }  # fmt: skip
-    assert drop["best"].startswith("The Best -") and drop["mark"] == ""
-    assert drop["caveat"].startswith("“Random map” ")
-
-
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("tied", [("good", "bad"), ("good", "bad", "twin"), ("twin",)])
 def test_methods_that_tie_are_all_named(documents, groups, columns, tied, few):
@@ -232,21 +207,6 @@ def test_the_matrix_counts_the_metrics_that_headline_and_card_count(documents, g
         assert wanted in said
 
 
-def test_a_method_that_was_compared_on_no_metric_has_no_count_and_comes_last(
-    documents, groups, columns, results, definitions
-):
-    group = groups["svea"][0]
-    controlled = {f"{name}/wrong_class": 0.1 * group.values[name] for name in ("good", "twin", "bad")}
-    scores = {"svea": [replace(group, values={**group.values, **controlled})]}
-    judged = significance.compare_columns(built := matrix.build(documents, columns), scores)
-    page = rendered(built, judged, results, definitions, scores=scores)["index.html"]
-    body = page[page.index('id="matrix-table"') :]
-    assert re.findall(r'data-value="(\d*)">(?:(\d)<span class="rank"> of (\d)</span>|–)</td>', body) == [
-        ("1", "1", "1"), ("1", "1", "1"), ("0", "0", "1"), ("", "", "")
-    ]  # fmt: skip
-    assert re.findall(r'<th scope="row">([^<]+)</th>\n<td class="plain"', body)[-1] == "The Best"
-
-
 @pytest.mark.parametrize("kept", [["svea"], ["bim", "clevr_xai"], ["svea", "bim", "clevr_xai"]])
 def test_a_preliminary_page_counts_the_benchmarks_of_its_matrix(documents, columns, groups, results, definitions, kept):
     """A benchmark may have a table, such as one without a column, before it has a row of the matrix."""
@@ -257,24 +217,6 @@ def test_a_preliminary_page_counts_the_benchmarks_of_its_matrix(documents, colum
     assert kicker == "Attribution methods on " + " and ".join(", ".join(titles).rsplit(", ", 1))
     assert f"<b>{len(kept)}</b>benchmark" in index
     assert re.findall(r'<th scope="colgroup" colspan="\d+" data-group="(.*?)"', index) == titles
-
-
-def test_equal_methods_are_as_good_as_the_best_and_named_under_what_is_open(built, groups):
-    same = {**groups["svea"][0].values, "good": groups["svea"][0].values["best"]}
-    scores = {"svea": [significance.InputScores({"metric": "roe_test"}, groups["svea"][0].inputs, same)]}
-    judged = significance.compare_columns(built, scores)
-    (roe, *_) = summary.choices(built, judged, Names(TITLES))
-    assert roe["like"] in ("good ✓", "The Best ✓")
-    first, *_ = summary.undecided(built, matrix.agreement(built), judged, [], Names(TITLES))
-    assert first.startswith("On 1 of 1 metric no single method is best: ")
-    assert first.endswith(" not significantly different from the best one.")
-
-
-def test_summary_says_how_many_methods_pass_and_what_stops_the_others(built, judged):
-    first, *_ = said(built, judged)["Against the baselines"]
-    assert first.startswith(
-        "SVEA ROE test %: 3 of 4 methods pass; for 1 the baseline that is hardest to beat is “Random map”. Leads below"
-    )
 
 
 def test_advice_names_methods_that_pass_most_and_what_it_leaves_open(built, judged):
@@ -340,19 +282,6 @@ def test_an_interval_as_wide_as_the_papers_figures_is_no_agreement(documents, co
         "3 of the paper's 3 scores" in line
         and "3 of these intervals are wider than half the range of the paper's scores" in line
     )
-
-
-def test_kendalls_w_is_printed_with_its_interval_and_what_chance_gives():
-    said = summary.describe(Concordance(0.373, 0.6, 3, 15, 0.0, 0.964, 5))
-    assert said == "95 % 0.00 to 0.96, 0.33 expected by chance, p = 0.600"
-
-
-def test_agreement_names_taus_chance_and_power(built):
-    found = summary.summary(built, matrix.agreement(built), {}, Names({}))
-    taus, w, *_ = dict(found)["Do the benchmarks agree?"]
-    assert "SVEA and BIM 1.00 (-1.00 to 1.00)" in taus and "Unrelated rankings of 3 families stay within ±1.00" in taus
-    assert w.startswith("Kendall's W of the 3 benchmarks is 1.00 (0.33 expected by chance, p =")
-    assert " % of the cases." in w
 
 
 @pytest.mark.parametrize(

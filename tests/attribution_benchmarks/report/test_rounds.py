@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from attribution_benchmarks.core.progress import Step
 from attribution_benchmarks.report import rounds
 from attribution_benchmarks.report.rounds import Progress
 
@@ -72,31 +71,6 @@ def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
         assert rounds.default_jobs(units) == jobs
 
 
-def test_lines_of_concurrent_tasks_have_their_name_and_steps_are_shown_on_terminals_only(capsys):
-    progress = Progress([10.0, 20.0, 30.0], 2)
-    progress.start("svea", "SVEA", 10.0)
-    progress.on_event("svea", Step("signals", "signal", 500, 5000))
-    progress.start("bim", "BIM", 20.0)
-    progress.on_event("svea", Step("signals", "signal", 5000, 5000))
-    progress.on_event("svea", "figure: a.png")
-    progress.on_event("bim", "waiting for another process")
-    progress.finish("svea", "SVEA", "done")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:4] == ["[1/3] SVEA", "[2/3] BIM", "svea: figure: a.png", "bim: waiting for another process"]
-    assert lines[4].startswith("  SVEA done after ") and lines[4].endswith(" s to go") and len(lines) == 5
-
-
-def test_a_single_job_shows_bars_and_lines_without_a_name(capsys):
-    progress = Progress([10.0], 1)
-    progress.start("svea", "SVEA", 10.0)
-    for done in (0, 500, 5000):
-        progress.on_event("svea", Step("signals", "signal", done, 5000))
-    progress.on_event("svea", "figure: a.png")
-    progress.finish("svea", "SVEA", "done")
-    said = capsys.readouterr().err
-    assert said.startswith("[1/1] SVEA\n") and "signals: 100%" in said and "figure: a.png\n" in said
-
-
 def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
     now = 0.0
     monkeypatch.setattr(rounds.time, "monotonic", lambda: now)
@@ -111,16 +85,3 @@ def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
     assert progress.to_go().endswith("minutes to go")
     progress.finish("second", "Second", "done")
     assert progress.to_go() == "0 s to go"
-
-
-def test_a_status_line_on_a_terminal_shows_the_progress_of_all_tasks(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = Progress([50.0, 50.0], 2)
-    progress._status.mininterval = 0
-    progress.start("svea", "SVEA", 50.0)
-    progress.start("bim", "BIM", 50.0)
-    progress.on_event("bim", Step("images", "image", 4, 10))
-    assert capsys.readouterr().err.endswith("\rsvea, bim 40 %, 50 s to go")
-    progress.finish("svea", "SVEA", "done")
-    assert "  SVEA done" in capsys.readouterr().err
-    progress.close()

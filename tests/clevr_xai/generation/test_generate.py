@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import importlib.util
 import io
-import json
 import os
 import pathlib
 import shutil
@@ -143,21 +142,6 @@ def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp
     monkeypatch.undo()
     generate.generate(tmp_path, TINY)
     assert content(tmp_path) == content(made)
-
-
-def test_beam_makes_the_same_bytes(made, tmp_path, capsys):
-    pytest.importorskip("apache_beam")
-    given = ["--seed=4", "--num_images=3", "--image_size=48x32", "--samples=1", f"--output_dir={tmp_path / 'data'}"]
-    beam = ["--runner=beam", "--block_size=2", f"--blocks_dir={tmp_path / 'blocks'}"]
-    script = script_module()
-    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam]) == 0
-    assert content(tmp_path / "data") == content(made)
-    told = [json.loads(path.read_text()) for path in (tmp_path / "blocks").rglob("manifest.json")]
-    assert sorted(one["inputs"] for one in told) == [1, 1, 1, 1, 3]  # images, and a block of questions each
-    assert sorted(one["blocks"] for one in told) == [1, 1, 1, 1, 2]
-    capsys.readouterr()
-    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam, "--num_workers=2"]) == 2
-    assert "--num_workers: only with --runner=local; use --workers with --runner=beam" in capsys.readouterr().err
 
 
 def test_stored_images_are_the_resized_renders(made, tmp_path):

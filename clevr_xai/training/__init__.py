@@ -1,1 +1,0 @@
-"""Training of CLEVR-XAI's Relation Network; ``stages.train`` runs all of it."""
