@@ -31,14 +31,13 @@ _LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second nu
 
 def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
     """Return the result of an operation on numbers that count; ``None`` if it is none, or must be computed later."""
-    items = [[one.full()] if one.items is None and _is_number(one) else one.items for one in operands]
+    items = [
+        [one.full()] if one.items is None and one.rank == 0 and one.type.dtype.is_integer else one.items
+        for one in operands
+    ]
     if operation.name not in _COUNTING or not items or None in items:
         return None
     return _COUNTING[operation.name](operation, items)
-
-
-def _is_number(value: Value) -> bool:
-    return value.rank == 0 and bool(value.type.dtype.is_integer)
 
 
 def combined(kind: str, a: Any, b: Any) -> Any:

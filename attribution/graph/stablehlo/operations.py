@@ -203,23 +203,21 @@ def _slice(operation: Operation, operands: list[Value]) -> Value:
     return _cut(operation.types[0], operands[0], operation.slices)
 
 
-def _cut(kind: Type, operand: Value, parts: list[slice]) -> Value:
-    """Return a part of a value; a step that was written as a whole is returned as it is."""
+def _cut(kind: Type, operand: Value, parts: list[slice], taken: Sequence[Any] = ()) -> Value:
+    """Return a part of a value, ``taken`` its sizes; a step that was written as a whole is returned as it is."""
     if operand.pieces is not None and operand.array is None:
         axis, pieces = operand.pieces
         piece = pieces.get(parts[axis].start or 0)
         if piece is not None and piece.type == kind:
             return piece
-    known = zip(parts, kind.sizes, operand.sizes, strict=True)
+    known = zip(parts, taken or kind.sizes, operand.sizes, strict=True)
     sizes = [whole if part == slice(None) else size for part, size, whole in known]
     return Value(kind, run(lambda x: x[tuple(parts)], operand.full()), sizes=sizes)
 
 
 def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     """Return a slice whose bounds are values."""
-    bounds = [bound.items for bound in operands[1:]]
-    if None in bounds:
-        raise Untranslatable("stablehlo.real_dynamic_slice between bounds that are computed")
+    bounds = [bound.items or tf.unstack(bound.full()) for bound in operands[1:]]
     parts = [slice(*three) for three in zip(*bounds, strict=True)]
     for axis, part in enumerate(parts):
         size = operands[0].sizes[axis]
@@ -241,22 +239,17 @@ def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: T
 
     Places by axis are moved to where the part fits.
     """
-    parts, fixed = [], []
+    parts, fixed = [], list(kind.sizes)
     for axis, size in enumerate(taken):
         is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
         last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
         start = counting.clamped(0, places.get(axis, 0), last)
         parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
-        fixed.append(table.type.sizes[axis] if is_whole else size if isinstance(size, int) else None)
-    part = _cut(Type(tuple(fixed), kind.dtype), table, parts)
-    part.sizes = [
-        known if cut == slice(None) else size for known, size, cut in zip(part.sizes, taken, parts, strict=True)
-    ]
-    if not left:
-        return part
-    is_open = kind.sizes.count(None) > 1
-    rest = [part.size(axis) if is_open else part.sizes[axis] for axis in range(table.rank) if axis not in left]
-    return reshaped(kind, part, [Value(Type((len(rest),), tf.int32), items=rest)])
+        if axis in left:
+            fixed.insert(axis, 1)
+    part = _cut(Type(tuple(fixed), kind.dtype), table, parts, taken)
+    rest = [part.size(axis) for axis in range(table.rank) if axis not in left]
+    return reshaped(kind, part, [Value(Type((len(rest),), tf.int32), items=rest)]) if left else part
 
 
 def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
@@ -416,11 +409,8 @@ def _product(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -
     if list(ranks) == [2, 2] and len(contracting[0]) == 1 and not batching[0]:
         across, along = contracting[0][0] == 0, contracting[1][0] == 1
         return functools.partial(tf.matmul, transpose_a=across, transpose_b=along)
-    return functools.partial(_einsum, _equation(ranks, batching, contracting, kept))
-
-
-def _einsum(equation: str, left: Any, right: Any) -> Any:
-    return tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
+    equation = _equation(ranks, batching, contracting, kept)
+    return lambda left, right: tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
 
 
 def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> str:
@@ -452,10 +442,11 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     is_known = all(isinstance(taken[axis], int) for axis in chosen) and all(taken[a] == table.sizes[a] for a in whole)
     if last < indices.rank - 1 or not (is_known and {*collapsed} <= {*chosen}):
         raise Untranslatable("stablehlo.gather of other things than rows and windows")
-    rows, along = range(last), operation.integers("start_indices_batching_dims")
-    order = [*along, *(axis for axis in rows if axis not in along)]
-    places = ordered(_numbers(indices, last, [axes.index(axis) for axis in chosen]), [*rows, last], [*order, last])
-    places = _within(places, [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen])
+    bounds = [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
+    along = operation.integers("start_indices_batching_dims")
+    order = [*along, *(axis for axis in range(last) if axis not in along)]
+    places = _places(indices, last, [axes.index(axis) for axis in chosen], bounds)
+    places = ordered(places, range(last + 1), [*order, last])
     if windows:
         places = _in_windows(places, windows, chosen)
     found = run(_rows, ordered(table.full(), range(table.rank), [*batch, *chosen, *whole]), places, len(batch))
@@ -482,16 +473,13 @@ def _in_windows(places: Any, sizes: Mapping[int, int], axes: Sequence[int]) -> A
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
-def _numbers(indices: Value, axis: int, chosen: list[int]) -> Any:
-    """Return the chosen ones of the indices along an axis, the last or missing, with a sign as TensorFlow needs it."""
+def _places(indices: Value, axis: int, chosen: list[int], last: Sequence[Any]) -> Any:
+    """Return the chosen ones of the indices along the last axis, moved to where a table has rows, as XLA does."""
     places = indices.full() if axis < indices.rank else run(tf.expand_dims, indices.full(), -1)
-    if tf.as_dtype(places.dtype).is_unsigned:
+    if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
         places = run(tf.cast, places, tf.int64)
-    return places if chosen == [*range(places.shape[-1])] else run(lambda at: tf.gather(at, chosen, axis=-1), places)
-
-
-def _within(places: Any, last: Sequence[Any]) -> Any:
-    """Return places moved to where a table has rows, as XLA does."""
+    if chosen != [*range(places.shape[-1])]:
+        places = run(lambda at: tf.gather(at, chosen, axis=-1), places)
     bound = run(tf.cast, vector(last), places.dtype)
     return run(lambda at: tf.minimum(tf.maximum(at, tf.zeros_like(bound)), bound), places)
 
@@ -512,10 +500,8 @@ def _normalized(operation: Operation, operands: list[Value]) -> Value:
     shape = [1] * x.rank
     shape[operation.integers("feature_index")[0]] = -1
     scale, offset, mean, variance = (run(tf.reshape, vector_.full(), shape) for vector_ in vectors)
-    epsilon = _epsilon(operation)
-    factor = run(lambda a, b: tf.math.rsqrt(a + epsilon) * b, variance, scale)
-    summand = run(lambda a, b, c: a - b * c, offset, mean, factor)
-    return Value(operation.types[0], run(lambda a, b, c: a * b + c, x.full(), factor, summand), sizes=list(x.sizes))
+    result = tf.nn.batch_normalization(x.full(), mean, variance, offset, scale, _epsilon(operation))
+    return Value(operation.types[0], result, sizes=list(x.sizes))
 
 
 def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value]:
