@@ -193,9 +193,8 @@ def _concatenate(operation: Operation, operands: list[Value]) -> Value:
     axis, kind = operation.integers("dim")[0], operation.types[0]
     sizes = sizes_like(kind, operands)
     if kind.sizes[axis] is None:
-        sizes[axis] = functools.reduce(
-            functools.partial(counting.combined, "add"), [one.size(axis) for one in operands]
-        )
+        lengths = [one.size(axis) for one in operands]
+        sizes[axis] = functools.reduce(functools.partial(counting.combined, "add"), lengths)
     return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
 
 
@@ -334,10 +333,6 @@ def _iota(operation: Operation, operands: list[Value]) -> Value:
 def _reverse(operation: Operation, operands: list[Value]) -> Value:
     result = run(tf.reverse, operands[0].full(), list(operation.integers("dims")))
     return Value(operation.types[0], result, sizes=list(operands[0].sizes))
-
-
-def _same(_: Operation, operands: list[Value]) -> list[Value]:
-    return operands
 
 
 # Sums and products
@@ -532,5 +527,5 @@ TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
     "batch_norm_inference": _normalized, "batch_norm_training": _normalized_alone, "reverse": _reverse,
     "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "dynamic_gather": _gather,
-    "optimization_barrier": _same,
+    "optimization_barrier": lambda _, operands: operands,
 }  # fmt: skip
