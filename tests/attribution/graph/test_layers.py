@@ -53,7 +53,10 @@ def each_alone(x):
 
 @pytest.mark.parametrize(
     ("scores", "shape", "words"),
-    [(lambda x: tf.matmul(x, tf.ones((3, 2))), (3,), "no convolution"), (each_alone, (8, 8, 2), "inside a loop")],
+    [
+        (lambda x: tf.matmul(x, tf.ones((3, 2))), (3,), "no convolution"),
+        (each_alone, (8, 8, 2), "no convolution outside of a loop"),
+    ],
 )
 def test_a_model_without_convolution_has_no_default_layer(scores, shape, words, from_function):
     with pytest.raises(BadInput, match=words):

@@ -565,19 +565,6 @@ def test_normalization_of_layers_and_groups_as_pytorch_writes_it(inner, reshapes
     assert kinds.count("Reshape") == reshapes + 2  # and those of mean and variance
 
 
-def test_a_row_of_what_a_loop_wrote_for_a_batch_of_any_size():
-    body = """%n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<5x?x4xf32>) -> tensor<i32>
-      %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
-      %o = stablehlo.constant dense<1> : tensor<1xi32>
-      %f = stablehlo.constant dense<4> : tensor<1xi32>
-      %s = stablehlo.concatenate %o, %r, %f, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>
-      %i = stablehlo.constant dense<4> : tensor<1xi32>
-      %y = "stablehlo.dynamic_gather"(%x, %i, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1],
-        collapsed_slice_dims = [0], start_index_map = [0]>}>
-        : (tensor<5x?x4xf32>, tensor<1xi32>, tensor<3xi32>) -> tensor<?x4xf32>"""
-    assert "GatherV2" not in compare({"x": "5x?x4xf32"}, ["?x4xf32"], body)
-
-
 def test_a_crop_of_two_open_axes_at_a_place_that_is_computed():
     body = """%b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?x1x4xf32>) -> tensor<i32>
       %t = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?x1x4xf32>) -> tensor<i32>
