@@ -454,9 +454,7 @@ def _refuse_random(path: Any, random: str, settling: Mapping[str, Any]) -> None:
     """Raise ``BadInput`` for a file that is random, but for these values of inputs, if there are any."""
     condition, remedy = "", "export it for inference, with dropout and augmentation off"
     if random.endswith(_gradient_support.CHANGED):
-        remedy = (
-            "export it so that no call changes what the next one reads, as recurrent layers do without stateful=True"
-        )
+        remedy += ", and recurrent layers without stateful=True"
     if settling:
         others = [
             f"'{name}' is {str(not value).lower() if isinstance(value, bool) else f'not {value}'}"
