@@ -103,4 +103,6 @@ def _way_to_export(path: pathlib.Path) -> str:
         return f": name '{path.parent}'"
     if suffix == ".pb":
         return "; how to write one of a frozen graph is in docs/own_models.md, under 'Frozen graphs'"
+    if suffix == ".tflite":
+        return ", and a file of TensorFlow Lite has no gradients: name the SavedModel that it was converted from"
     return ", which keras.Model.export or tf.saved_model.save writes"

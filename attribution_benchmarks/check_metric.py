@@ -65,7 +65,8 @@ def _checked(name: str, metric: Metric, allow: Sequence[str]) -> Card | None:
 def _show(name: str, card: Card) -> None:
     """Print a card."""
     passes = ", ".join(f"{count:g} on {inputs}" for inputs, count in card.passes.items())
-    print_line(f"\n{name}, {card.better} is better: {card.phrase}")
+    print_line()
+    print_line(f"{name}, {card.better} is better: {card.phrase}")
     facts = {CHANGES[change][0]: effect for change, effect in card.changes.items()}
     facts["equal values"] = card.ties
     facts["removed positions get"] = (card.removed or "none removed") + ("; another value matters" * card.baseline)

@@ -100,7 +100,7 @@ def export(
     def write(directory: pathlib.Path) -> tuple[Model, str]:
         """Write a file; return the model, of which each file needs one of its own, and the name of its input."""
         model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-        name = model.explained_input(explain_input)
+        name = _explained_input(model, explain_input)
         if TARGETS in model.inputs:
             raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
         if layer is not None:
@@ -123,6 +123,18 @@ def export(
                 shutil.rmtree(child) if child.is_dir() else child.unlink()
             write(unfinished)
     return differences
+
+
+def _explained_input(model: Model, name: str | None) -> str:
+    """Return the name of the input to explain, a tensor that a request carries."""
+    kinds = {one: spec.dtype for one, spec in model.inputs.items() if name in (None, one)}
+    if kinds and not any(kind.is_floating for kind in kinds.values()):
+        raise BadInput(
+            f"'{model.path}' cannot be exported: a request carries {listed(kinds)}, of type "
+            f"{next(iter(kinds.values())).name} without a gradient; give the network an input of float32, or explain "
+            "the file itself with attribution.explain"
+        )
+    return model.explained_input(name)
 
 
 @contextlib.contextmanager

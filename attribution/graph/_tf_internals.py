@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,8 +22,8 @@ from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, pat
 
 __all__ = [
     "UnliftableError", "convert_to_constants", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
-    "load_message", "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
-    "unoptimized", "with_captures", "without_collection",
+    "load_message", "loaded_gradient", "newer_stablehlo", "operation_definition", "registered_gradient",
+    "stablehlo_text", "unoptimized", "with_captures", "without_collection",
 ]  # fmt: skip
 
 
@@ -121,6 +122,14 @@ def stablehlo_text(module: bytes, inlined: bool = False) -> str | None:
         )
     except Exception:  # of C++, in several types
         return None
+
+
+def newer_stablehlo(module: bytes) -> str:
+    """Return the version of a serialized StableHLO module if it is newer than TensorFlow reads, and TensorFlow's."""
+    version = re.search(rb"StableHLO_v(\d+\.\d+\.\d+)", module[:40])  # at its beginning
+    written, known = (version[1].decode() if version else "0"), stablehlo.get_current_version()
+    is_newer = [int(part) for part in written.split(".")] > [int(part) for part in known.split(".")]
+    return f"{written}, newer than {known}" if is_newer and stablehlo_text(module) is None else ""
 
 
 def is_known_and_stateless(kind: str) -> bool:

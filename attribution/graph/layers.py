@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView, node_of
+from attribution.graph.view import ACTIVATIONS, CONVOLUTIONS, SHAPES, GraphView, functions_of, node_of
 
 LAST_CONVOLUTION = "last convolution"
 _CONVOLUTIONS = (*CONVOLUTIONS, "Conv2DBackpropInput", "Conv3DBackpropInputV2")
@@ -230,7 +230,12 @@ class Layers:
     def _default(self) -> str:
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
-            raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")
+            run = {function.name for name in self._path for function in functions_of(self._graph.nodes[name])}
+            bodies = [one.node_def for one in self._graph.graph_def.library.function if one.signature.name in run]
+            reason = "no convolution and no attention"
+            if any(node.op in _CONVOLUTIONS for body in bodies for node in body):
+                reason = "no convolution outside of a loop and no attention"
+            raise BadInput(f"the model has {reason} between input and score; {self._hint()}")
         ahead = self._graph.below(mixing) - self._head()
         candidates = [name for name in reversed(self._path) if name in ahead]
         for inside in (False, True):

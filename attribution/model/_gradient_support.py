@@ -17,6 +17,7 @@ from attribution.graph import _tf_internals
 from attribution.graph._tf_internals import loaded_gradient
 from attribution.graph.view import CALLS, MODULE, GraphView, functions_of, node_of
 
+CHANGED = ", which reads what each call changes"
 _ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
 _RESTORED = "AttributionCustomGradient"
@@ -265,7 +266,7 @@ def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> st
     """
     for node in _all_nodes(graph_def):
         if node.name in state:
-            return f"'{node.name}', which reads what each call changes"
+            return f"'{node.name}'{CHANGED}"
         if not _is_deterministic(node):
             return f"the operation {node.op} ('{node.name}')"
     return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import tempfile
@@ -27,7 +28,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from attribution.errors import BadInput, listed
 from attribution.graph import _tf_internals
-from attribution.graph.view import node_of
+from attribution.graph.view import MODULE, node_of
 from attribution.model import _used_parts, op_allowlist
 from attribution.reading import opened
 
@@ -173,6 +174,7 @@ class SavedFile:
         if len(library) < len(used.graph_def.library.function):
             raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: two of its functions have one name")
         bodies = {_used_parts.in_function(name): nodes for name, nodes in library.items()}
+        _refuse_by_name(self.directory, itertools.chain(used.graph_def.node, *library.values()))
         op_allowlist.check(self.directory, {_used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
         for path in self.directory.glob("variables/variables*"):
             if not path.is_dir():
@@ -185,6 +187,18 @@ class SavedFile:
                 "functions"
             )
         return loaded
+
+
+def _refuse_by_name(directory: pathlib.Path, nodes: Iterable[Any]) -> None:
+    """Raise ``BadInput`` for what TensorFlow cannot run here, whoever is trusted."""
+    for node in nodes:
+        if node.op.startswith("TRTEngine"):
+            raise BadInput(f"'{directory}' was converted by TF-TRT; name the SavedModel that it was converted from")
+        if node.op == MODULE and (newer := _tf_internals.newer_stablehlo(node.attr["module"].s)):
+            raise BadInput(
+                f"'{directory}' has a module of StableHLO {newer}, the newest that TensorFlow {tf.__version__} reads; "
+                "load it with a newer TensorFlow, or write it with an older JAX or PyTorch"
+            )
 
 
 def _unused(nodes: Mapping[str, Any]) -> list[str]:

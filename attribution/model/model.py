@@ -797,7 +797,24 @@ class Model:
             if isinstance(error, tf.errors.InvalidArgumentError) and function is not self._compiled.forward():
                 # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
                 self.forward(dict(zip(self.inputs, arrays[-len(self.inputs) :], strict=True)))
+            if self._takes_single_rows(arrays[-len(self.inputs) :]):
+                raise BadInput(
+                    "the model computes one input at a time; choose batch_size=1 (--batch_size=1), or export a "
+                    "function of a batch"
+                ) from error
             raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
+
+    def _takes_single_rows(self, arrays: Sequence[Any]) -> bool:
+        """Return whether the first row of a feed alone has scores, and copies of it have none."""
+        worked = []
+        for rows in (1, max(np.shape(array)[0] for array in arrays if np.ndim(array))):
+            try:
+                self._compiled.forward()(*(np.repeat(one[:1], rows, 0) if np.ndim(one) else one for one in arrays))
+            except (tf.errors.OpError, ValueError):
+                worked.append(False)
+            else:
+                worked.append(True)
+        return worked == [True, False]
 
     def _fixed_batch(self) -> int | None:
         sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]

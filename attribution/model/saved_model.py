@@ -18,7 +18,12 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed, shortened
 from attribution.graph import view as graph_view
-from attribution.graph._tf_internals import UnliftableError, convert_to_constants, without_collection
+from attribution.graph._tf_internals import (
+    UnliftableError,
+    convert_to_constants,
+    operation_definition,
+    without_collection,
+)
 from attribution.graph.view import (
     MODULE,
     GraphView,
@@ -429,15 +434,27 @@ def _first_random(
             f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
             "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
+    if writer := next((node for node in graph_def.node if _writes_to_reference(node)), None):
+        raise BadInput(
+            f"'{path}' changes a reference variable of TensorFlow 1 where it computes ('{writer.name}'); export it for "
+            "inference, without that change"
+        )
     random = _gradient_support.first_random(graph_def, state)
     if random and not _gradient_support.first_random(graph_def, ()) and leaves_state():
         return None
     return random
 
 
+def _writes_to_reference(node: Any) -> bool:
+    definition = operation_definition(node.op)
+    return definition is not None and any(argument.is_ref for argument in definition.input_arg)
+
+
 def _refuse_random(path: Any, random: str, settling: Mapping[str, Any]) -> None:
     """Raise ``BadInput`` for a file that is random, but for these values of inputs, if there are any."""
     condition, remedy = "", "export it for inference, with dropout and augmentation off"
+    if random.endswith(_gradient_support.CHANGED):
+        remedy += ", and recurrent layers without stateful=True"
     if settling:
         others = [
             f"'{name}' is {str(not value).lower() if isinstance(value, bool) else f'not {value}'}"

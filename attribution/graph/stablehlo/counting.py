@@ -31,7 +31,10 @@ _LEAVES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}  # the second nu
 
 def counted(operation: Operation, operands: list[Value]) -> list[Any] | None:
     """Return the result of an operation on numbers that count; ``None`` if it is none, or must be computed later."""
-    items = [operand.items for operand in operands]
+    items = [
+        [one.full()] if one.items is None and one.rank == 0 and one.type.dtype.is_integer else one.items
+        for one in operands
+    ]
     if operation.name not in _COUNTING or not items or None in items:
         return None
     return _COUNTING[operation.name](operation, items)
@@ -56,8 +59,8 @@ def _of_known(function: Callable[[Any, Any], Any], a: int, b: int) -> int:
 
 
 def clamped(low: Any, item: Any, high: Any) -> Any:
-    """Return a number between two others."""
-    if isinstance(high, int) and high == low:
+    """Return a number between two others, of which the second is not less than the first."""
+    if low == high or (isinstance(low, int) and isinstance(item, int) and item <= low):
         return low
     return combined("minimum", combined("maximum", item, low), high)
 

@@ -193,9 +193,8 @@ def _concatenate(operation: Operation, operands: list[Value]) -> Value:
     axis, kind = operation.integers("dim")[0], operation.types[0]
     sizes = sizes_like(kind, operands)
     if kind.sizes[axis] is None:
-        sizes[axis] = functools.reduce(
-            functools.partial(counting.combined, "add"), [one.size(axis) for one in operands]
-        )
+        lengths = [one.size(axis) for one in operands]
+        sizes[axis] = functools.reduce(functools.partial(counting.combined, "add"), lengths)
     return Value(kind, run(tf.concat, [operand.full() for operand in operands], axis), sizes=sizes)
 
 
@@ -203,23 +202,21 @@ def _slice(operation: Operation, operands: list[Value]) -> Value:
     return _cut(operation.types[0], operands[0], operation.slices)
 
 
-def _cut(kind: Type, operand: Value, parts: list[slice]) -> Value:
-    """Return a part of a value; a step that was written as a whole is returned as it is."""
+def _cut(kind: Type, operand: Value, parts: list[slice], taken: Sequence[Any] = ()) -> Value:
+    """Return a part of a value, ``taken`` its sizes; a step that was written as a whole is returned as it is."""
     if operand.pieces is not None and operand.array is None:
         axis, pieces = operand.pieces
         piece = pieces.get(parts[axis].start or 0)
         if piece is not None and piece.type == kind:
             return piece
-    known = zip(parts, kind.sizes, operand.sizes, strict=True)
+    known = zip(parts, taken or kind.sizes, operand.sizes, strict=True)
     sizes = [whole if part == slice(None) else size for part, size, whole in known]
     return Value(kind, run(lambda x: x[tuple(parts)], operand.full()), sizes=sizes)
 
 
 def _real_dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     """Return a slice whose bounds are values."""
-    bounds = [bound.items for bound in operands[1:]]
-    if None in bounds:
-        raise Untranslatable("stablehlo.real_dynamic_slice between bounds that are computed")
+    bounds = [bound.items or tf.unstack(bound.full()) for bound in operands[1:]]
     parts = [slice(*three) for three in zip(*bounds, strict=True)]
     for axis, part in enumerate(parts):
         size = operands[0].sizes[axis]
@@ -236,17 +233,22 @@ def _dynamic_slice(operation: Operation, operands: list[Value]) -> Value:
     return _part(operands[0], dict(enumerate(starts)), operation.integers("sizes"), operation.types[0])
 
 
-def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type) -> Value:
-    """Return one part of an array, such as a loop's last step; places by axis are moved to where the part fits."""
-    parts, sizes = [], []
+def _part(table: Value, places: Mapping[int, Any], taken: Sequence[Any], kind: Type, left: Sequence[int] = ()) -> Value:
+    """Return one part of an array, such as a loop's last step, without the axes ``left`` out, of one place each.
+
+    Places by axis are moved to where the part fits.
+    """
+    parts, fixed = [], list(kind.sizes)
     for axis, size in enumerate(taken):
         is_whole = size is table.sizes[axis] or size == table.type.sizes[axis]
         last = 0 if is_whole else counting.combined("subtract", table.size(axis), size)
         start = counting.clamped(0, places.get(axis, 0), last)
         parts.append(slice(None) if is_whole else slice(start, counting.combined("add", start, size)))
-        sizes.append(table.type.sizes[axis] if is_whole else size)
-    part = _cut(Type(tuple(sizes), kind.dtype), table, parts)
-    return part if part.type == kind else reshaped(kind, part)
+        if axis in left:
+            fixed.insert(axis, 1)
+    part = _cut(Type(tuple(fixed), kind.dtype), table, parts, taken)
+    rest = [part.size(axis) for axis in range(table.rank) if axis not in left]
+    return reshaped(kind, part, [Value(Type((len(rest),), tf.int32), items=rest)]) if left else part
 
 
 def _dynamic_update_slice(operation: Operation, operands: list[Value]) -> Value:
@@ -333,10 +335,6 @@ def _reverse(operation: Operation, operands: list[Value]) -> Value:
     return Value(operation.types[0], result, sizes=list(operands[0].sizes))
 
 
-def _same(_: Operation, operands: list[Value]) -> list[Value]:
-    return operands
-
-
 # Sums and products
 
 # By the operation that joins two values: TensorFlow's, and the value that changes nothing.
@@ -406,11 +404,8 @@ def _product(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -
     if list(ranks) == [2, 2] and len(contracting[0]) == 1 and not batching[0]:
         across, along = contracting[0][0] == 0, contracting[1][0] == 1
         return functools.partial(tf.matmul, transpose_a=across, transpose_b=along)
-    return functools.partial(_einsum, _equation(ranks, batching, contracting, kept))
-
-
-def _einsum(equation: str, left: Any, right: Any) -> Any:
-    return tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
+    equation = _equation(ranks, batching, contracting, kept)
+    return lambda left, right: tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
 
 
 def _equation(ranks: Sequence[int], batching: Any, contracting: Any, kept: Any) -> str:
@@ -432,56 +427,62 @@ def _gather(operation: Operation, operands: list[Value]) -> Value:
     table, indices, kind = operands[0], operands[1], operation.types[0]
     axes, last = operation.integers("start_index_map"), operation.integers("index_vector_dim", (0,))[0]
     taken = operation.integers("slice_sizes") if len(operands) == 2 else operands[2].items or [None] * table.rank
-    if indices.items is not None and (indices.rank, last) == (1, 0) and None not in taken:
-        return _part(table, dict(zip(axes, indices.items, strict=True)), taken, kind)
-    _check_gather(operation, table, taken, axes, last in (indices.rank - 1, indices.rank))
-    windows = sorted({*axes}.difference(operation.integers("collapsed_slice_dims")))
-    whole = [axis for axis in range(table.rank) if axis not in axes]
-    places = _within(indices, last, [table.type.sizes[axis] - taken[axis] for axis in axes])
+    collapsed, batch = operation.integers("collapsed_slice_dims"), operation.integers("operand_batching_dims")
+    if (indices.rank, last) == (1, 0) and None not in taken:
+        starts = indices.items or tf.unstack(indices.full())
+        return _part(table, dict(zip(axes, starts, strict=True)), taken, kind, collapsed)
+    chosen = sorted(axis for axis in axes if axis in collapsed or taken[axis] != table.sizes[axis]) or axes[:1]
+    whole = [axis for axis in range(table.rank) if axis not in (*chosen, *batch)]
+    windows = {axis: taken[axis] for axis in chosen if axis not in collapsed}
+    is_known = all(isinstance(taken[axis], int) for axis in chosen) and all(taken[a] == table.sizes[a] for a in whole)
+    if last < indices.rank - 1 or not (is_known and {*collapsed} <= {*chosen}):
+        raise Untranslatable("stablehlo.gather of other things than rows and windows")
+    bounds = [counting.combined("subtract", table.size(axis), taken[axis]) for axis in chosen]
+    along = operation.integers("start_indices_batching_dims")
+    order = [*along, *(axis for axis in range(last) if axis not in along)]
+    places = _places(indices, last, [axes.index(axis) for axis in chosen], bounds)
+    places = ordered(places, range(last + 1), [*order, last])
     if windows:
-        places = _in_windows(places, [taken[axis] if axis in windows else 1 for axis in axes], len(windows))
-    found = run(_rows, ordered(table.full(), range(table.rank), [*axes, *whole]), places)
-    return _gathered(kind, found, indices.sizes[:last] + indices.sizes[last + 1 :], windows + whole, operation)
+        places = _in_windows(places, windows, chosen)
+    found = run(_rows, ordered(table.full(), range(table.rank), [*batch, *chosen, *whole]), places, len(batch))
+    return _gathered(kind, found, indices.sizes[:last], order, [*windows, *whole], operation.integers("offset_dims"))
 
 
-def _gathered(kind: Type, found: Any, before: Sequence[Any], sliced: Sequence[int], operation: Operation) -> Value:
-    """Return what was found, which has axes of the sizes ``before``, then those ``sliced``, with its axes in order."""
-    offsets = operation.integers("offset_dims")
-    batch = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
-    known, place_of = dict(zip(batch, before, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
+def _gathered(
+    kind: Type, found: Any, rows: Sequence[Any], order: Sequence[int], sliced: Sequence[int], offsets: Sequence[int]
+) -> Value:
+    """Return what was found with its axes in order: it has those of ``rows`` in another, then those ``sliced``."""
+    before = [axis for axis in range(len(kind.sizes)) if axis not in offsets]
+    known, place_of = dict(zip(before, rows, strict=True)), dict(zip(sorted(sliced), offsets, strict=True))
     sizes = [known.get(axis, size) for axis, size in enumerate(kind.sizes)]
-    return Value(kind, ordered(found, [*batch, *map(place_of.get, sliced)], range(len(sizes))), sizes=sizes)
+    given = [*(before[axis] for axis in order), *map(place_of.get, sliced)]
+    return Value(kind, ordered(found, given, range(len(sizes))), sizes=sizes)
 
 
-def _in_windows(places: Any, sizes: Sequence[int], count: int) -> Any:
-    """Return all places ``(..., sizes longer than 1, axes)`` of windows that start at places ``(..., axes)``."""
-    steps = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)
-    steps = steps.reshape([size for size in sizes if size > 1] + [len(sizes)])
-    for _ in range(count):
+def _in_windows(places: Any, sizes: Mapping[int, int], axes: Sequence[int]) -> Any:
+    """Return all places ``(..., sizes, axes)`` of windows of sizes by axis that start at places ``(..., axes)``."""
+    steps = np.stack(np.meshgrid(*(np.arange(sizes.get(axis, 1)) for axis in axes), indexing="ij"), -1)
+    steps = steps.reshape([*sizes.values(), len(axes)])
+    for _ in sizes:
         places = run(tf.expand_dims, places, -2)
     return run(lambda at: at + tf.cast(steps, at.dtype), places)
 
 
-def _within(indices: Value, axis: int, last: Sequence[int]) -> Any:
-    """Return indices along an axis, which becomes the last, moved to where a table has rows, as XLA does."""
+def _places(indices: Value, axis: int, chosen: list[int], last: Sequence[Any]) -> Any:
+    """Return the chosen ones of the indices along the last axis, moved to where a table has rows, as XLA does."""
     places = indices.full() if axis < indices.rank else run(tf.expand_dims, indices.full(), -1)
     if tf.as_dtype(places.dtype).is_unsigned:  # TensorFlow looks up by numbers that have a sign
         places = run(tf.cast, places, tf.int64)
-    bound = np.array(last, tf.as_dtype(places.dtype).as_numpy_dtype)
-    return run(lambda at: tf.minimum(tf.maximum(at, np.zeros_like(bound)), bound), places)
+    if chosen != [*range(places.shape[-1])]:
+        places = run(lambda at: tf.gather(at, chosen, axis=-1), places)
+    bound = run(tf.cast, vector(last), places.dtype)
+    return run(lambda at: tf.minimum(tf.maximum(at, tf.zeros_like(bound)), bound), places)
 
 
-def _rows(table: Any, places: Any) -> Any:
-    return tf.gather(table, places[..., 0]) if places.shape[-1] == 1 else tf.gather_nd(table, places)
-
-
-def _check_gather(operation: Operation, table: Value, taken: Sequence[Any], axes: Sequence[int], last: bool) -> None:
-    """Refuse what is neither rows nor windows."""
-    is_known = all(isinstance(size, int) for axis in axes for size in (taken[axis], table.type.sizes[axis]))
-    is_whole = all(axis in axes or taken[axis] == table.sizes[axis] for axis in range(table.rank))
-    is_inside = {*operation.integers("collapsed_slice_dims")} <= {*axes}
-    if "batching" in operation.text or not (last and is_known and is_whole and is_inside):
-        raise Untranslatable("stablehlo.gather of other things than rows and windows")
+def _rows(table: Any, places: Any, batch: int) -> Any:
+    if places.shape[-1] == 1:
+        return tf.gather(table, places[..., 0], axis=batch, batch_dims=batch)
+    return tf.gather_nd(table, places, batch)
 
 
 def _epsilon(operation: Operation) -> float:
@@ -494,10 +495,8 @@ def _normalized(operation: Operation, operands: list[Value]) -> Value:
     shape = [1] * x.rank
     shape[operation.integers("feature_index")[0]] = -1
     scale, offset, mean, variance = (run(tf.reshape, vector_.full(), shape) for vector_ in vectors)
-    epsilon = _epsilon(operation)
-    factor = run(lambda a, b: tf.math.rsqrt(a + epsilon) * b, variance, scale)
-    summand = run(lambda a, b, c: a - b * c, offset, mean, factor)
-    return Value(operation.types[0], run(lambda a, b, c: a * b + c, x.full(), factor, summand), sizes=list(x.sizes))
+    result = tf.nn.batch_normalization(x.full(), mean, variance, offset, scale, _epsilon(operation))
+    return Value(operation.types[0], result, sizes=list(x.sizes))
 
 
 def _normalized_alone(operation: Operation, operands: list[Value]) -> list[Value]:
@@ -528,5 +527,5 @@ TRANSLATIONS: dict[str, Callable[[Operation, list[Value]], Any]] = {
     "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "iota": _iota, "dynamic_iota": _iota,
     "batch_norm_inference": _normalized, "batch_norm_training": _normalized_alone, "reverse": _reverse,
     "reduce": _reduce, "dot_general": _dot_general, "gather": _gather, "dynamic_gather": _gather,
-    "optimization_barrier": _same,
+    "optimization_barrier": lambda _, operands: operands,
 }  # fmt: skip

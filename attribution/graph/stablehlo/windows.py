@@ -96,7 +96,9 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     if not padding:
         x, padding = window.padded(x), "VALID"
     if count == 3:
-        return _convolved_3d(x, kernel, window, padding, groups)
+        if groups > 1 or set(dilations) != {1}:
+            raise Untranslatable("stablehlo.convolution over 3 axes with groups or gaps")
+        return tf.nn.conv3d(x, kernel, (1, *strides, 1), padding)
     is_depthwise = groups > 1 and groups == x.shape[-1] and _is_of_depthwise(window)
     if is_depthwise:
         kernel = run(tf.reshape, kernel, [*window.size, groups, kernel.shape[-1] // groups])
@@ -106,12 +108,6 @@ def _convolved(x: Any, kernel: Any, window: _Window, groups: int) -> Any:
     convolve = tf.nn.depthwise_conv2d if is_depthwise else tf.nn.conv2d
     found = convolve(x, kernel, (1, *strides, 1), padding, dilations=dilations)
     return tf.squeeze(found, 1) if count == 1 else found
-
-
-def _convolved_3d(x: Any, kernel: Any, window: _Window, padding: str, groups: int) -> Any:
-    if groups > 1 or set(window.dilation) != {1}:
-        raise Untranslatable("stablehlo.convolution over 3 axes with groups or gaps")
-    return tf.nn.conv3d(x, kernel, (1, *window.stride, 1), padding)
 
 
 def _is_of_depthwise(window: _Window) -> bool:

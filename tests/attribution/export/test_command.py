@@ -238,6 +238,13 @@ def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+def test_whole_numbers_are_refused_without_the_name_of_a_tensor_that_cannot_be_exported(from_function, tmp_path):
+    model = from_function(lambda x: tf.cast(x, tf.float32) @ tf.ones((3, 2)), 3, dtype=tf.uint8)
+    for name in (None, "x"):
+        with pytest.raises(BadInput, match="a request carries 'x', of type uint8 without a gradient"):
+            export.export(model.path, tmp_path / "served", ["gradient"], explain_input=name)
+
+
 def test_a_served_version_is_never_changed(exported, image_file):
     before = (image_file / "1" / "saved_model.pb").read_bytes()
     with pytest.raises(BadInput, match=r"exists.*write to '.*/2'"):

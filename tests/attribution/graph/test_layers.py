@@ -46,10 +46,21 @@ def test_a_missing_layer_is_answered_with_the_list(models):
         assert f"'{layer}'" in str(refusal.value)
 
 
-def test_a_model_without_convolution_has_no_default_layer(from_function):
-    model = from_function(lambda x: tf.matmul(x, tf.ones((3, 2))), 3)
-    with pytest.raises(BadInput, match="no convolution"):
-        attribution.explain("grad_cam", model, np.zeros((1, 3), np.float32))
+def each_alone(x):
+    kernel = tf.ones((3, 3, 2, 2))
+    return tf.reduce_mean(tf.map_fn(lambda image: tf.nn.conv2d(image[None], kernel, 1, "SAME")[0], x), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("scores", "shape", "words"),
+    [
+        (lambda x: tf.matmul(x, tf.ones((3, 2))), (3,), "no convolution"),
+        (each_alone, (8, 8, 2), "no convolution outside of a loop"),
+    ],
+)
+def test_a_model_without_convolution_has_no_default_layer(scores, shape, words, from_function):
+    with pytest.raises(BadInput, match=words):
+        attribution.explain("grad_cam", from_function(scores, *shape), np.zeros((1, *shape), np.float32))
 
 
 def test_a_network_is_searched_for_its_layers_once(from_function, monkeypatch):

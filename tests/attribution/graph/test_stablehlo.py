@@ -392,6 +392,15 @@ def test_rows_of_tables(table, indices, offsets, axes, last, sizes, result):
             "5x6x3xf32", "4x2xi32",
             "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0, 1]", "1, 2, 3", "4x2x3xf32",
         ),
+        ("5x6x3xf32", "4x2xi32", "offset_dims = [1, 2, 3], start_index_map = [1, 0]", "3, 1, 3", "4x3x1x3xf32"),
+        (
+            "?x5x4xf32", "?x2xi32",
+            "offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [0, 1]", "1, 1, 4", "?x4xf32",
+        ),
+        (
+            "?x5x6x4xf32", "2x?x2xi32", "offset_dims = [2, 3], collapsed_slice_dims = [3], operand_batching_dims = [0],"
+            "start_indices_batching_dims = [1], start_index_map = [3, 1]", "1, 3, 6, 1", "2x?x3x6xf32",
+        ),
     ],
 )  # fmt: skip
 def test_windows_of_tables(table, indices, numbers, sizes, result):
@@ -557,17 +566,21 @@ def test_normalization_of_layers_and_groups_as_pytorch_writes_it(inner, reshapes
     assert kinds.count("Reshape") == reshapes + 2  # and those of mean and variance
 
 
-def test_a_row_of_what_a_loop_wrote_for_a_batch_of_any_size():
-    body = """%n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<5x?x4xf32>) -> tensor<i32>
-      %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
-      %o = stablehlo.constant dense<1> : tensor<1xi32>
-      %f = stablehlo.constant dense<4> : tensor<1xi32>
-      %s = stablehlo.concatenate %o, %r, %f, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>
-      %i = stablehlo.constant dense<4> : tensor<1xi32>
-      %y = "stablehlo.dynamic_gather"(%x, %i, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1],
-        collapsed_slice_dims = [0], start_index_map = [0]>}>
-        : (tensor<5x?x4xf32>, tensor<1xi32>, tensor<3xi32>) -> tensor<?x4xf32>"""
-    assert "GatherV2" not in compare({"x": "5x?x4xf32"}, ["?x4xf32"], body)
+def test_a_crop_of_two_open_axes_at_a_place_that_is_computed():
+    body = """%b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?x1x4xf32>) -> tensor<i32>
+      %t = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?x1x4xf32>) -> tensor<i32>
+      %o = stablehlo.constant dense<[1, 4]> : tensor<2xi32>
+      %z = stablehlo.constant dense<2> : tensor<i32>
+      %e = stablehlo.compare GT, %t, %z, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %h = stablehlo.divide %t, %z : tensor<i32>
+      %p = stablehlo.select %e, %h, %t : tensor<i1>, tensor<i32>
+      %q = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+      %r = stablehlo.reshape %p : (tensor<i32>) -> tensor<1xi32>
+      %s = stablehlo.concatenate %q, %r, %o, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<2xi32>) -> tensor<4xi32>
+      %y = "stablehlo.dynamic_gather"(%x, %r, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1, 2],
+        collapsed_slice_dims = [2], start_index_map = [1]>}>
+        : (tensor<?x?x1x4xf32>, tensor<1xi32>, tensor<4xi32>) -> tensor<?x?x4xf32>"""
+    compare({"x": "?x?x1x4xf32"}, ["?x?x4xf32"], body)
 
 
 def test_rows_by_numbers_without_a_sign_and_a_maximum_from_the_least_number():

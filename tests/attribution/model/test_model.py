@@ -220,6 +220,14 @@ def test_a_switch_between_training_and_inference_is_off(tmp_path):
     np.testing.assert_allclose(model.scores(given), 100 * x @ kernel, rtol=1e-5)
 
 
+def test_a_network_of_one_input_at_a_time_asks_for_batches_of_one(from_function):
+    model = from_function(lambda x: tf.tanh(tf.reshape(x, (1, 4))) @ tf.eye(4, 2), 2, 2)
+    x = np.ones((3, 2, 2), np.float32)
+    with pytest.raises(BadInput, match="one input at a time; choose batch_size=1"):
+        attribution.explain("integrated_gradients", model, x)
+    assert attribution.explain("integrated_gradients", model, x, batch_size=1).shape == x.shape
+
+
 @pytest.mark.parametrize("method", ["gradient", "smoothgrad", "lrp_epsilon"])
 def test_an_operation_that_fails_is_named_in_one_line(method, from_function):
     def scores(x):

@@ -216,16 +216,28 @@ def test_modules_of_xla_that_only_compute_are_allowed(tmp_path, operation):
     saved_model.load(saved(tmp_path, lambda x: _module(operation)))
 
 
-def test_a_module_that_cannot_be_read_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "change", "words"),
+    [
+        ("XlaCallModule", lambda module: b"ML" + module[::-1], "'XlaCallModule'"),
+        (
+            "XlaCallModule",
+            lambda module: module[:-9].replace(b"HLO_v1.", b"HLO_v9."),
+            r"HLO 9\..*newer than 1\..*TensorFlow",
+        ),
+        ("TRTEngineOp", lambda module: module, "TF-TRT"),
+    ],
+)
+def test_a_module_that_cannot_be_read_is_refused(tmp_path, kind, change, words):
     path = saved(tmp_path, lambda x: _module("stablehlo.sine %x : tensor<f32>"))
     file = tmp_path / "saved_model.pb"
     message = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     for function in message.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:
             if node.op == "XlaCallModule":
-                node.attr["module"].s = b"ML" + node.attr["module"].s[::-1]
+                node.op, node.attr["module"].s = kind, change(node.attr["module"].s)
     file.write_bytes(message.SerializeToString())
-    with pytest.raises(BadInput, match="'XlaCallModule'"):
+    with pytest.raises(BadInput, match=words):
         saved_model.load(path)
 
 

@@ -11,6 +11,7 @@ from attribution import model_paths
 from attribution.errors import BadInput
 from attribution.model import saved_model
 
+v1 = tf.compat.v1
 TARGETS = np.array([0, 1, 2, 3, 3, 2, 1])
 TF1_NAMES = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}
 
@@ -137,29 +138,41 @@ def test_the_fingerprint_follows_the_weights(exported, tmp_path):
     assert model_paths.fingerprint(copy) != model_paths.fingerprint(exported["signal"])
 
 
-def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):
-    """It gives the same scores at every call; its steps are a circle in the graph."""
-    v1 = tf.compat.v1
+def _looped(x):
+    """Return scores that are the same at every call; their steps are a circle in the graph."""
+    return v1.while_loop(lambda i, _: i < 4, lambda i, y: (i + 1, tf.tanh(2 * y)), (0, x))[1]
+
+
+def _counted(x):
+    return x * v1.assign_add(v1.Variable(1.0, use_resource=False), 1)
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [(_looped, "a loop of TensorFlow 1's control flow"), (_counted, "a reference variable of TensorFlow 1")],
+)
+def test_what_only_tensorflow_1_writes_is_refused_for_what_it_is(network, words, tmp_path):
     v1.disable_control_flow_v2()
     try:
         with tf.Graph().as_default(), v1.Session() as session:
             x = v1.placeholder(tf.float32, (None, 3), name="x")
-            scores = v1.while_loop(lambda i, _: i < 4, lambda i, y: (i + 1, tf.tanh(2 * y)), (0, x))[1]
-            builder = v1.saved_model.Builder(str(tmp_path / "loop"))
-            signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": scores})
+            signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": network(x)})
+            session.run(v1.global_variables_initializer())
+            builder = v1.saved_model.Builder(str(tmp_path / "file"))
             builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
             builder.save()
     finally:
         v1.enable_control_flow_v2()
-    with pytest.raises(BadInput, match="has a loop of TensorFlow 1's control flow"):
-        attribution.load_model(tmp_path / "loop")
+    with pytest.raises(BadInput, match=words):
+        attribution.load_model(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
     "name, words",
     [
         ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
-        ("d.tflite", r"which keras.Model.export or tf.saved_model.save writes"),
+        ("d.tflite", r"TensorFlow Lite has no gradients: name the SavedModel that it was converted from"),
+        ("d.onnx", r"which keras.Model.export or tf.saved_model.save writes"),
     ],
 )
 def test_a_file_of_another_format_says_how_it_becomes_a_saved_model(name, words, tmp_path):
@@ -214,7 +227,6 @@ def test_a_batch_size_is_a_number(size, models):
     ids=["constants", "computed", "nested"],
 )
 def test_a_branch_that_is_a_constant_is_taken_only_if_it_is_chosen(version, half, double, tmp_path):
-    v1 = tf.compat.v1
     (v1.disable_control_flow_v2 if version == 1 else v1.enable_control_flow_v2)()
     try:
         with tf.Graph().as_default(), v1.Session() as session:
