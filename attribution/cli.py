@@ -6,10 +6,8 @@ A new shared flag is one entry of ``_SHARED``.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
-import importlib.util
 import io
 import json
 import math
@@ -40,7 +38,6 @@ _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EBADF,
 }  # fmt: skip
-_BACKENDS = ("tensorflow", "jax", "torch")  # of Keras
 _REMEDY = "make room, or name a place that can be used"
 
 
@@ -65,7 +62,7 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
         sys.exit(_report("error: standard output is closed; redirect it, for example to /dev/null", 2))
     quiet_tensorflow()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=_register_fallback())
+        sys.stdout.reconfigure(errors="replace")  # of characters that its encoding lacks
     try:
         code = execute(main, flag_values, description, sys.argv)
         if code == 130:  # another Ctrl-C at exit would only print a traceback
@@ -159,7 +156,6 @@ def _flag_lines(flag: flags.Flag) -> list[str]:
 def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
-    _check_backend()
     try:
         rest = flag_values(_with_runner_options(flag_values, argv))[1:]
     except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
@@ -189,14 +185,6 @@ def _handle(error: BaseException) -> int:
     if (message := _tensorflow_file_error(error)) is not None:
         return _report(f"error: {printable(message)}; {_REMEDY}", 2)
     raise error
-
-
-def _check_backend() -> None:
-    """Raise ``BadInput`` for a backend of Keras that is not installed, or cannot train."""
-    backend = os.environ.get("KERAS_BACKEND", "")
-    if backend and (backend not in _BACKENDS or importlib.util.find_spec(backend) is None):
-        installed = [name for name in _BACKENDS if importlib.util.find_spec(name)]
-        raise BadInput(f"KERAS_BACKEND={backend} cannot be used here; choose of {listed(installed)}")
 
 
 def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
@@ -253,19 +241,6 @@ def _report(line: str, code: int) -> int:
             bar.close()
     print(line, file=sys.stderr)
     return code
-
-
-def _register_fallback() -> str:
-    """Register an error handler that replaces characters missing in the output's encoding, and return its name."""
-    plain = {"–": "-", "−": "-", "×": "x", "±": "~", "α": "a", "β": "b", "ε": "e", "≥": ">", "≤": "<"}
-
-    def replace(error: UnicodeError) -> tuple[str, int]:
-        if not isinstance(error, UnicodeEncodeError):
-            raise error
-        return "".join(plain.get(c, "?") for c in error.object[error.start : error.end]), error.end
-
-    codecs.register_error("attribution.plain", replace)
-    return "attribution.plain"
 
 
 def _define_count(name: str, default: int | str, help: str, flag_values: flags.FlagValues) -> None:

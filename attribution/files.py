@@ -206,25 +206,15 @@ def cache_directory(name: str) -> pathlib.Path:
 def cache_at(path: str) -> Iterator[None]:
     """Use another cache during the block, also in child processes; no change if ``path`` is empty."""
     check_directory("cache_dir", path)
-    with environment(CACHE_VARIABLE, path and os.path.abspath(path)):
-        yield
-
-
-@contextlib.contextmanager
-def environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment during the block, also for child processes; no change if it is empty."""
-    if not value:
-        yield
-        return
-    before = os.environ.get(name)
-    os.environ[name] = value
+    before = os.environ.get(CACHE_VARIABLE)
+    if path:
+        os.environ[CACHE_VARIABLE] = os.path.abspath(path)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
+        os.environ.pop(CACHE_VARIABLE, None)
+        if before is not None:
+            os.environ[CACHE_VARIABLE] = before
 
 
 class _Stream(io.BufferedWriter):

@@ -171,18 +171,12 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 @contextlib.contextmanager
 def user_code() -> Iterator[None]:
     """Run a user's code; restore the working directory, so that paths of outputs stay valid, and ``sys.stdout``."""
-    output = sys.stdout
-    try:
-        before = os.open(".", os.O_RDONLY)
-    except OSError:  # deleted or not readable
-        before = None
+    output, before = sys.stdout, os.getcwd()
     try:
         yield
     finally:
         sys.stdout = output
-        if before is not None:
-            os.fchdir(before)
-            os.close(before)
+        os.chdir(before)
 
 
 def _where(error: BaseException) -> str:

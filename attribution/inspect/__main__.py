@@ -19,7 +19,7 @@ from absl import flags
 
 from attribution import cli, loading
 from attribution.cli import define_loading_flags, loading_options
-from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.errors import BadInput, print_line, print_text
 from attribution.files import origin
 from attribution.methods.registry import METHODS
 from attribution.model._loading_checks import random_feed
@@ -27,8 +27,6 @@ from attribution.model_paths import find_saved_model
 from attribution.trial import Trial, try_method
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from attribution.model.loader import SavedFile
     from attribution.model.model import Model
 
@@ -48,12 +46,8 @@ def main(flag_values: flags.FlagValues) -> None:
     file = SavedFile(directory)
     _print([f"{origin(directory)}  ({_size(directory)})", "", *_described_signatures(file)])
     options = loading_options(flag_values)
-    try:
-        model = loading.load_model(flag_values.model, **options)
-        explain_input = _explained(model, flag_values.explain_input)
-    except BadInput as error:
-        _print_ways_to_load(flag_values.model, file, options, error)
-        return
+    model = loading.load_model(flag_values.model, **options)
+    explain_input = _explained(model, flag_values.explain_input)
     _print(_described_model(model, explain_input))
     example = "integrated_gradients"
     if flag_values.try_methods:
@@ -68,19 +62,6 @@ def main(flag_values: flags.FlagValues) -> None:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         print_line(line)
-
-
-def _print_ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any], error: BadInput) -> None:
-    """Print what loads a file that leaves a choice; raise ``BadInput`` where nothing does."""
-    ways, reasons = _ways_to_load(path, file, options)
-    final = str(error) if ways or not reasons or str(error) in reasons.values() else next(iter(reasons.values()))
-    tried = [*ways, *(line for line, reason in reasons.items() if reason != final)]
-    if ways:
-        _print(["", f"cannot be explained without a choice: {error}"])
-    if tried:
-        _print(["", "tried to load it:", *tried])
-    if not ways:
-        raise BadInput(final) from error
 
 
 def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: str, libraries: bool) -> list[str]:
@@ -205,40 +186,6 @@ def _described_methods(trials: Mapping[str, Trial]) -> list[str]:
         width = max(map(len, refused))
         lines += [f"  {name.ljust(width)}  {reason}" for name, reason in refused.items()]
     return lines
-
-
-def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return lines of Python that load a file which leaves a choice; and lines on others, with the reason of each."""
-    ways, others = [], {}
-    for option in _choices(file, options):
-        try:
-            _explained(loading.load_model(path, **option))
-            ways.append(f"  {_loading_line(path, option)}")
-        except BadInput as error:
-            others[f"  not with {listed(str(v) for v in option.values())}: {error}"] = str(error)
-    return ways, others
-
-
-def _choices(file: SavedFile, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return up to 12 sets of options of ``load_model`` that name what a file leaves open."""
-    choices = [
-        {**_middle(spec), **options, "signature": name, "output": output}
-        for name, signature in file.signatures.items()
-        for output, spec in signature.outputs.items()
-        if not signature.composite
-    ]
-    if not choices and not file.has_objects:
-        choices = [
-            {**_middle(spec), "inputs": needed, **options, "output": name}
-            for name, (spec, needed) in file.ends().items()
-        ]
-    return [choice for choice in choices if options.items() <= choice.items()][:12]
-
-
-def _middle(spec: tf.TensorSpec) -> dict[str, Any]:
-    """Return the position in the middle of an output's axes between batch and classes, as an option; none without."""
-    shape = spec.shape.as_list() if spec.shape.rank is not None else []
-    return {"position": tuple((size or 1) // 2 for size in shape[1:-1])} if len(shape) > 2 else {}
 
 
 def _loading_line(path: str, options: Mapping[str, Any]) -> str:

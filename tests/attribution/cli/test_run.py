@@ -152,13 +152,6 @@ def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
     assert done.stderr.startswith("error: cannot write to standard output: No space left on device")
 
 
-def test_a_backend_that_keras_does_not_have_is_one_line(monkeypatch, capsys):
-    monkeypatch.setenv("KERAS_BACKEND", "theano")
-    assert command(lambda values: pytest.fail("it ran"))() == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: KERAS_BACKEND=theano cannot be used here; choose of 'tensorflow'")
-
-
 @pytest.mark.parametrize("said", ["bye", 0])
 def test_code_that_ends_the_program_is_one_line(said, capsys):
     def end(values):

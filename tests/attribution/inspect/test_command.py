@@ -112,32 +112,20 @@ def test_a_crash_is_a_reason(models, monkeypatch):
     assert (trial.applies, trial.reason) == (False, "RuntimeError: some lines")
 
 
-def test_where_the_file_leaves_a_choice_each_is_tried(inspect, tmp_path):
+def test_a_file_that_leaves_a_choice_is_described_and_the_choice_named(inspect, tmp_path):
     inputs = keras.Input((8, 8, 3))
     x = keras.layers.Flatten()(inputs)
-    outputs = {"first": keras.layers.Dense(2)(x), "second": keras.layers.Dense(3)(x), "image": inputs * 2}
+    outputs = {"first": keras.layers.Dense(2)(x), "second": keras.layers.Dense(3)(x)}
     keras.Model(inputs, outputs).export(tmp_path, verbose=False)
     code, said = inspect(f"--model={tmp_path}")
-    assert code == 0 and "cannot be explained without a choice: " in said and "has several outputs" in said
-    written = [line for line in said.splitlines() if line.startswith("  model = ")]
-    classes = []
-    for line in written:
-        known = {"attribution": attribution}
-        exec(line.strip(), known)
-        classes.append(known["model"].num_classes)
-    assert {2, 3} <= set(classes)
-    assert any("position=(4, 4)" in line and "'image'" in line for line in written)
+    assert code == 2 and "  out  first: float32 (any, 2)" in said and "has several outputs" in said
 
 
 def test_files_of_tensorflow_1_without_signature(inspect, tf1):
     path, _ = tf1
     code, said = inspect(f"--model={path}", "--notry_methods")
-    assert code == 0 and "no signature; a TensorFlow 1 file" in said and "in   input_tensor:0: float32" in said
+    assert code == 2 and "no signature; a TensorFlow 1 file" in said and "in   input_tensor:0: float32" in said
     assert said.count("  in   ") == 1  # the weights are not inputs
-    (line,) = [line for line in said.splitlines() if line.startswith("  model = ")]
-    known = {"attribution": attribution}
-    exec(line.strip(), known)
-    assert known["model"].num_classes == 5
 
 
 def test_nothing_of_a_refused_file_is_run(inspect, tmp_path):
@@ -154,13 +142,10 @@ def test_nothing_of_a_refused_file_is_run(inspect, tmp_path):
     assert code == 2
 
 
-def test_an_output_with_positions_is_tried_in_the_middle(inspect, tmp_path):
+def test_an_output_with_positions(inspect, tmp_path):
     inputs = keras.Input((8, 2))
     outputs = {"first": keras.layers.Conv1D(3, 3)(inputs), "second": keras.layers.Dense(4)(inputs)}
     keras.Model(inputs, outputs).export(tmp_path, verbose=False)
-    code, said = inspect(f"--model={tmp_path}")
-    lines = [line for line in said.splitlines() if line.startswith("  model = ") and "'first'" in line]
-    assert code == 0 and len(lines) == 2 and all("position=(3,)" in line for line in lines)  # of two signatures
     code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=5", "--notry_methods")
     assert code == 0 and "classes: 4" in said and "position=(5,))" in said
     code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=x")

@@ -6,9 +6,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import cli
 from attribution.errors import BadInput
-from attribution.inspect import __main__ as inspection
 
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(4, 6)).astype(np.float32)
@@ -146,31 +144,6 @@ def test_outputs_that_are_no_real_scores_are_refused(kind, tmp_path):
     save(tmp_path, lambda x: {"scores": OF_OTHER_TYPES[kind](tf.matmul(x, WEIGHTS))}, spec(None, 6))
     with pytest.raises(BadInput, match=r"output is of type .*; scores of floating point are needed"):
         attribution.load_model(tmp_path)
-
-
-def test_inspect_offers_outputs_with_scores_alone(tmp_path, capsys):
-    path = save(
-        tmp_path,
-        lambda x: {"label": tf.argmax(tf.matmul(x, WEIGHTS), 1), "scores": tf.matmul(x, WEIGHTS)},
-        spec(None, 6),
-    )
-    command = ["inspect", f"--model={path}", "--notry_methods"]
-    assert cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, command) == 0
-    ways = [line for line in capsys.readouterr().out.splitlines() if "attribution.load_model(" in line]
-    assert len(ways) == 1 and "output='scores'" in ways[0]
-
-
-ORDERED = {
-    "recurrent over rows": lambda x: tf.scan(lambda h, a: tf.tanh(0.5 * h + a), tf.matmul(x, WEIGHTS)),
-    "sum so far": lambda x: tf.cumsum(tf.matmul(x, WEIGHTS)),
-    "difference to the row before": lambda x: tf.matmul(x - tf.roll(x, 1, axis=0), WEIGHTS),
-    "two rows on": lambda x: tf.matmul(tf.roll(x, 2, axis=0), WEIGHTS),
-    "without the first two": lambda x: tf.matmul(x, WEIGHTS) + tf.reduce_sum(x[2:]),
-    "number of the row": lambda x: tf.matmul(x, WEIGHTS) + tf.range(tf.cast(tf.shape(x)[0], tf.float32))[:, tf.newaxis],
-    "in groups of four": lambda x: tf.matmul(
-        tf.reshape((r := tf.reshape(x, (-1, 4, 6))) - tf.reduce_mean(r, 1, keepdims=True), (-1, 6)), WEIGHTS
-    ),
-}
 
 
 @pytest.mark.parametrize("network", ORDERED)
