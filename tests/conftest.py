@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from attribution.reading import read_json
-from attribution_benchmarks.core import fingerprint, manifest
+from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.store import FILE, ScoreStore
 
 # TensorFlow uses oneDNN by default on processors with AVX-512 only. Without it, it has no gradients of grouped
@@ -65,7 +65,7 @@ def nothing_stays_deterministic():
 def custom_code_is_forgotten():
     """Forget what custom code of a test has read: in one process, it would keep that of others from being stored."""
     yield
-    fingerprint._print.cache_clear()
+    manifest._print.cache_clear()
     manifest.UNIDENTIFIED.clear()
 
 

@@ -76,11 +76,11 @@ class Explainer:
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
         self._codes = {
-            name: Code(name, method.function, parameters, method.library_version())
+            name: Code.of(name, method.function, parameters, method.library_version())
             for name, (method, parameters) in self.methods.items()
         }
         self._control_codes = {
-            name: Code(name, definition_of(control.maps or control.disturb), control.depends_on)
+            name: Code.of(name, definition_of(control.maps or control.disturb), control.depends_on)
             for name, control in self.controls.items()
         }
         if not isinstance(controlled, Mapping):
