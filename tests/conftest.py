@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from attribution.reading import read_json
-from attribution_benchmarks.core import manifest
+from attribution_benchmarks.core import fingerprint, manifest
 from attribution_benchmarks.core.store import FILE, ScoreStore
 
 # TensorFlow uses oneDNN by default on processors with AVX-512 only. Without it, it has no gradients of grouped
@@ -23,7 +23,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # By default, the collector of garbage takes up to a tenth of the time: graphs of TensorFlow are many objects.
 gc.set_threshold(50_000, 20, 20)
 
-
+TESTS = str(Path(__file__).parent)
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
 EXHAUSTIVE = set(Path(__file__).with_name("exhaustive.txt").read_text().splitlines()[1:])
@@ -62,8 +62,13 @@ def nothing_stays_deterministic():
 
 
 @pytest.fixture(autouse=True)
-def custom_code_is_forgotten():
-    """Forget what custom code of a test has read: in one process, it would keep that of others from being stored."""
+def custom_code_is_forgotten(monkeypatch):
+    """Forget which custom code was not stored, take tests for a library, and files for older than the process."""
+    origin = fingerprint._origin
+    monkeypatch.setattr(
+        fingerprint, "_origin", lambda module, file: "library" if TESTS in f"{file}" else origin(module, file)
+    )
+    monkeypatch.setattr(fingerprint, "STARTED", float("inf"))
     yield
     manifest._print.cache_clear()
     manifest.UNIDENTIFIED.clear()

@@ -31,15 +31,15 @@ _FRAMEWORK = ("attribution", "attribution_benchmarks")
 PACKAGES = tuple(dict.fromkeys([*_FRAMEWORK, *(name.partition(".")[0] for name in BENCHMARKS.values())]))
 _TOP = pathlib.Path(__file__).resolve().parents[2]
 _PYTHON = pathlib.Path(os.__file__).parent
-_STARTED = time.time()  # custom files that changed later may differ from the imported code
+STARTED = time.time()  # custom files that changed later may differ from the imported code
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), range)
 # Lines of custom code that may read files, the environment or the clock, keep state, or import a module later.
 _OPEN_ENDED = re.compile(
     r"^[ \t]+(?!\w+ (attribution|attribution_benchmarks|numpy|scipy|tensorflow)\b)(import|from \S+ import) |"
-    r"^(from|import) .*\b(os|sys|io|time|datetime|pathlib|glob|shutil|pickle|importlib|inspect|subprocess|socket|"
-    r"sqlite3|ctypes|h5py|absl|argparse|urllib|requests|__main__)\b|"
-    r"\b(global|nonlocal|globals|environ\w*|getenv|eval|exec|__import__|__file__|memmap|\w*cache\w*|\w+Dataset)\b|"
-    r"(\.|import.*\b)(io|gfile|load|open|read)|\b(im|re)?(open|load|read|get_file|fromfile|genfromtxt)\w*\s*\("
+    r"^(from|import) .*\b(sys|io|time|datetime|shutil|pickle|importlib|inspect|subprocess|socket|sqlite3|ctypes|h5py|"
+    r"absl|argparse|urllib|requests|__main__)\b|\b(global|nonlocal|globals|eval|exec|__import__|\w*cache\w*|\w+Dataset)\b|"
+    r"(\.|import.*\b)((load|open|read|environ|getenv)\w*|io|gfile|memmap|listdir|scandir|iterdir|walk|exists|is_?file|"
+    r"is_?dir|r?glob|l?stat|getsize|expanduser|(get)?cwd)\b|\b(im|re)?(open|load|read|get_file|fromfile|genfromtxt)\w*\s*\("
 )
 
 
@@ -149,7 +149,7 @@ def _custom_files(space: Mapping[str, Any], reads_data: bool) -> tuple[Any, ...]
     digests = set()
     for file in sorted(files if folders else files.union(own.parent.glob("*.py"))):
         content = file.read_bytes()
-        if max(file.stat().st_mtime, file.stat().st_ctime) >= _STARTED:
+        if max(file.stat().st_mtime, file.stat().st_ctime) >= STARTED:
             raise Unidentified(f"{file} has changed since this process started")
         lines = [] if reads_data else content.decode(errors="replace").splitlines()
         for line in filter(_OPEN_ENDED.search, lines):

@@ -106,7 +106,6 @@ def model(toy):
 def written(tmp_path, monkeypatch):
     """Return a function that writes a file and those that belong to it, with a factor."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(fingerprint, "_STARTED", float("inf"))  # as if the files were older than the process
     monkeypatch.syspath_prepend(tmp_path)
     for name, module in list(sys.modules.items()):  # loaded tests are custom code, too
         if not fingerprint._origin(name, getattr(module, "__file__", None)):
@@ -171,7 +170,7 @@ def test_a_module_that_changed_after_the_start_of_the_process_is_not_keyed(
 ):
     """It may have been imported before the change."""
     name = f"{written(STORED['module'], 2)}:method"
-    monkeypatch.setattr(fingerprint, "_STARTED", 0)
+    monkeypatch.setattr(fingerprint, "STARTED", 0)
     first, _ = scored(model, name, total, ScoreStore(tmp_path / "scores"))
     (tmp_path / "beside_it.py").write_text("F = 3\n")
     assert scored(model, name, total, ScoreStore(tmp_path / "scores")) == (first, len(INPUTS))
@@ -179,7 +178,7 @@ def test_a_module_that_changed_after_the_start_of_the_process_is_not_keyed(
 
 
 def test_a_function_of_a_script_or_notebook_is_not_keyed():
-    space = {"__name__": "__main__", "__file__": __file__}
+    space = {"__name__": "__main__", "__file__": "/script.py"}
     exec("def method(queries): return queries.inputs", space)
     assert "is of a script, or of a notebook" in Code.of("method", space["method"]).why_not_stored
 
