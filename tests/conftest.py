@@ -63,13 +63,17 @@ def nothing_stays_deterministic():
 
 @pytest.fixture(autouse=True)
 def custom_code_is_forgotten(monkeypatch):
-    """Forget which custom code was not stored, take tests for a library, and files for older than the process."""
+    """Forget custom code that a test has loaded; take tests for a library, and files for older than the process."""
     origin = fingerprint._origin
     monkeypatch.setattr(
         fingerprint, "_origin", lambda module, file: "library" if TESTS in f"{file}" else origin(module, file)
     )
     monkeypatch.setattr(fingerprint, "STARTED", float("inf"))
+    before = set(sys.modules)
     yield
+    for name in sys.modules.keys() - before:
+        if not origin(name, getattr(sys.modules[name], "__file__", "") or os.__file__):
+            del sys.modules[name]
     manifest._print.cache_clear()
     manifest.UNIDENTIFIED.clear()
 
