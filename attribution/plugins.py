@@ -148,7 +148,7 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
         if is_special(place):  # a pipe would block
             raise OSError(f"{place} is not a regular file")
         name = known_as or "custom_method"
-        specification = importlib.util.spec_from_file_location(name, place, loader=SourceLoader(name, place))
+        specification = importlib.util.spec_from_file_location(name, place, loader=_SourceLoader(name, place))
         assert specification is not None and specification.loader is not None  # the name ends in .py
         module = importlib.util.module_from_spec(specification)
         if known_as:
@@ -157,15 +157,12 @@ def _module_at(place: str, known_as: str | None = None) -> ModuleType:
         return module
 
 
-class SourceLoader(importlib.machinery.SourceFileLoader):
-    """Compile a file as it is now, not from cached bytecode, and keep its bytes as ``source``."""
-
-    source = b""
+class _SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compile a file as it is now, not from cached bytecode."""
 
     def get_code(self, fullname: str) -> Any:
         """Return the code of the file."""
-        self.source = self.get_data(self.path)
-        return self.source_to_code(self.source, self.path)
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 @contextlib.contextmanager

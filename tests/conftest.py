@@ -23,7 +23,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # By default, the collector of garbage takes up to a tenth of the time: graphs of TensorFlow are many objects.
 gc.set_threshold(50_000, 20, 20)
 
-
+TESTS = str(Path(__file__).parent)
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
 EXHAUSTIVE = set(Path(__file__).with_name("exhaustive.txt").read_text().splitlines()[1:])
@@ -62,10 +62,19 @@ def nothing_stays_deterministic():
 
 
 @pytest.fixture(autouse=True)
-def custom_code_is_forgotten():
-    """Forget what custom code of a test has read: in one process, it would keep that of others from being stored."""
+def custom_code_is_forgotten(monkeypatch):
+    """Forget custom code that a test has loaded; take tests for a library, and files for older than the process."""
+    origin = fingerprint._origin
+    monkeypatch.setattr(
+        fingerprint, "_origin", lambda module, file: "library" if TESTS in f"{file}" else origin(module, file)
+    )
+    monkeypatch.setattr(fingerprint, "STARTED", float("inf"))
+    before = set(sys.modules)
     yield
-    fingerprint._print.cache_clear()
+    for name in sys.modules.keys() - before:
+        if not origin(name, getattr(sys.modules[name], "__file__", "") or os.__file__):
+            del sys.modules[name]
+    manifest._print.cache_clear()
     manifest.UNIDENTIFIED.clear()
 
 

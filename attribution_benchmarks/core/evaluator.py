@@ -20,7 +20,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.fingerprint import Code, definition_of, report_not_stored
+from attribution_benchmarks.core.fingerprint import Code, definition_of
 from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore, Series
 
@@ -55,7 +55,14 @@ class Evaluator:
         Which inputs are explained; None for all, each for its target.
     maps_directory
         Where the maps of methods are saved, those of controls not; None saves none.
+
+    Attributes
+    ----------
+    unsaved : str
+        Why numbers of custom code are not stored; empty where all are.
     """
+
+    unsaved = ""
 
     def __init__(
         self,
@@ -70,17 +77,19 @@ class Evaluator:
         self.explainer, self.prediction_filter, self.maps_directory = explainer, prediction_filter, maps_directory
         self.store = store if store and explainer.lasting else ScoreStore(None)
         self._is_stored = self.store.directory is not None
-        self._memory, self._unsaved = ScoreStore(None), dict[tuple[MapSource, str], str]()
+        self._memory = ScoreStore(None)
         self._settings = manifest.settings()
         for measure in measures:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
         self.measures = tuple(measures)
-        self._measured = {measure.name: Code(measure.name, measure.function, measure.described) for measure in measures}
+        self._measured = {
+            measure.name: Code.of(measure.name, measure.function, measure.described) for measure in measures
+        }
         choosing = [prediction_filter.query, prediction_filter.judge] if prediction_filter else []
         name = str(key.get("benchmark", ""))
-        self._prepared = Code(name, [*code, *map(definition_of, choosing)], reads_data=True)
-        if self._prepared.why_not_stored():
+        self._prepared = Code.of(name, [*code, *map(definition_of, choosing)], reads_data=True)
+        if self._prepared.why_not_stored:
             self.store = self._memory
         options = getattr(getattr(explainer, "model", None), "options", {})
         versions = manifest.versions()
@@ -97,13 +106,18 @@ class Evaluator:
     def _open_series(self, source: MapSource, key: Mapping[str, Any]) -> None:
         """Open where the numbers of a source are stored, for each measure that applies to it."""
         for measure in filter(lambda each: each.applies_to(source), self.measures):
-            described = [measure.name, self._measured[measure.name].digest]
-            self._series[source, measure.name] = self.store.series(**key, measure=described)
-            self._settle(source, measure)
+            measured = self._measured[measure.name]
+            codes = [self._prepared, *self.explainer.codes(source), measured]
+            unsaved = next((code for code in codes if code.why_not_stored), None)
+            if unsaved:
+                manifest.note_unidentified(unsaved.name, unsaved.why_not_stored, aloud=self._is_stored)
+                self.unsaved = self.unsaved or f"'{unsaved.name}': {unsaved.why_not_stored}"
+            store = self._memory if unsaved else self.store
+            self._series[source, measure.name] = store.series(**key, measure=[measure.name, measured.digest])
 
     def _key_of_maps(self, source: MapSource) -> str:
         """Return the key of a method's saved maps; of code without a fingerprint one that no other run has."""
-        if any(code.why_not_stored() for code in self.explainer.codes(source)):
+        if any(code.why_not_stored for code in self.explainer.codes(source)):
             return secrets.token_hex(16)
         return work.digest_of([self.explainer.key(source), manifest.versions()])
 
@@ -114,24 +128,6 @@ class Evaluator:
     def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
         """Return where the numbers of a source by a measure are stored."""
         return self._series[source, measure.name]
-
-    @property
-    def unsaved(self) -> str:
-        """Why numbers of custom code are not stored; empty where all are."""
-        return next(iter(self._unsaved.values()), "")
-
-    def _settle(self, source: MapSource, measure: PerSampleMetric, has_run: bool = False) -> None:
-        """Keep the numbers of a source in memory from now on, if custom code may change them without a trace."""
-        place = source, measure.name
-        codes = [self._prepared, *self.explainer.codes(source), self._measured[measure.name]]
-        for code in codes if place not in self._unsaved else ():
-            if why := code.why_not_stored(has_run):
-                report_not_stored(code.name, why, aloud=self._is_stored)
-                self._unsaved[place] = f"'{code.name}': {why}"
-                known = self._series[place]
-                self._series[place] = self._memory.series(**known.key)
-                self._series[place].append(dict(zip(known, known.records(known), strict=True)))
-                return
 
     def series_by_name(self) -> dict[str, Series]:
         """Return all series, the predictions first, by names that depend on everything their records depend on."""
@@ -227,7 +223,6 @@ class Evaluator:
                 raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
             if manifest.settings() != self._settings:
                 raise BadInput(f"'{source.name}' has changed how TensorFlow computes; its code must set that at import")
-            self._settle(source, measure, has_run=True)
             self._series[source, measure.name].append(dict(zip(names, records, strict=True)))
 
     def _missing(self, part: LazyBatch, counts: np.ndarray) -> tuple[set[MapSource], list[int]]:

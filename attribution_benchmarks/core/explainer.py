@@ -76,11 +76,11 @@ class Explainer:
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
         self._codes = {
-            name: Code(name, method.function, parameters, method.library_version())
+            name: Code.of(name, method.function, parameters, method.library_version())
             for name, (method, parameters) in self.methods.items()
         }
         self._control_codes = {
-            name: Code(name, definition_of(control.maps or control.disturb), control.depends_on)
+            name: Code.of(name, definition_of(control.maps or control.disturb), control.depends_on)
             for name, control in self.controls.items()
         }
         if not isinstance(controlled, Mapping):
@@ -205,15 +205,15 @@ def _no_model(inputs: Inputs) -> np.ndarray:
     raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
 
 
-_ORIGIN, _KEYS = "origin.json", "keys.jsonl"
+_ORIGIN = "origin.json"
 _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
 
 
 class MapsDirectory:
     """A directory that maps are written to, created when the first map is written.
 
-    ``METHOD/keys.jsonl`` has a line for each map: the key of its method and the key of its input. A map of another key
-    is written again, and the other maps of a method that has changed are removed.
+    Beside each map is ``METHOD/INPUT.key``: the key of its method and the key of its input. A map of another key is
+    written again, and the other maps of a method that has changed are removed.
 
     ``origin`` is what the maps depend on besides method and input, plain JSON; ``BadInput`` if the directory holds maps
     of another origin. ``reduced`` makes the array to write of a map, (positions..., channels); None writes whole maps.
@@ -223,7 +223,7 @@ class MapsDirectory:
         self, directory: str, origin: Mapping[str, Any], reduced: Callable[[np.ndarray], np.ndarray] | None = None
     ):
         self.directory, self._reduced = pathlib.Path(directory), reduced
-        self._keys: dict[str, dict[str, list[str]]] = {}
+        self._current: set[tuple[str, str]] = set()  # methods and their keys without maps of another key
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
         if known.exists():
@@ -239,34 +239,18 @@ class MapsDirectory:
 
     def has(self, method: str, name: str, key: Sequence[str]) -> bool:
         """Return whether an input's map with this key, of the method and of the input, is saved."""
-        return self._keys_of(method).get(name) == list(key) and self.path(method, name).exists()
+        path = self.path(method, name)
+        beside = path.with_suffix(".key")
+        return path.exists() and beside.exists() and beside.read_text("utf-8").split() == list(key)
 
-    def _keys_of(self, method: str) -> dict[str, list[str]]:
-        """Return the keys of a method's saved maps by name; a line that a killed process left unfinished is ignored."""
-        if method not in self._keys:
-            self._keys[method] = found = {}
-            file = self.directory / _folder_of(method) / _KEYS
-            for line in file.read_text("utf-8").splitlines() if file.exists() else ():
-                with contextlib.suppress(ValueError, TypeError):
-                    name, *key = json.loads(line)
-                    found[name] = key
-        return self._keys[method]
-
-    def _take_key(self, method: str, name: str, key: Sequence[str]) -> None:
-        """Note the key of a map before it is written; remove maps of another key of the method."""
-        known, path = self._keys_of(method), self.path(method, name)
-        if name not in known and path.exists():
-            raise BadInput(f"{path} is a map without a key in {_KEYS}; name another directory with --save_maps")
-        for other in [other for other in known if known[other][:1] != [key[0]]]:
-            self.path(method, other).unlink(missing_ok=True)
-            del known[other]
-        if known.get(name) != list(key):
-            path.unlink(missing_ok=True)
-            known[name] = list(key)
-            folder = self.directory / _folder_of(method)
-            folder.mkdir(parents=True, exist_ok=True)
-            with open(folder / _KEYS, "a", encoding="utf-8") as file:
-                file.write(f"\n{json.dumps([name, *key])}")
+    def _remove_other_maps(self, method: str, key: str) -> None:
+        """Remove the maps of a method that have another key of the method."""
+        for beside in (self.directory / _folder_of(method)).rglob("*.key"):
+            with contextlib.suppress(FileNotFoundError):  # removed by another worker
+                if beside.read_text("utf-8").split()[:1] != [key]:
+                    beside.with_suffix(".npy").unlink(missing_ok=True)
+                    beside.unlink()
+        self._current.add((method, key))
 
     def save(self, method: str, name: str, found: np.ndarray, key: Sequence[str]) -> None:
         """Write a map, whole or not at all; ``BadInput`` if there is one that has no key."""
@@ -276,9 +260,14 @@ class MapsDirectory:
             raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
         np.save(content, written, allow_pickle=False)
         path = self.path(method, name)
+        if path.exists() and not path.with_suffix(".key").exists():
+            raise BadInput(f"{path} is a map without a key beside it; name another directory with --save_maps")
         if not (self.directory / _ORIGIN).exists():
             atomic_write(self.directory / _ORIGIN, self._origin)
-        self._take_key(method, name, key)
+        if (method, key[0]) not in self._current:
+            self._remove_other_maps(method, key[0])
+        path.unlink(missing_ok=True)
+        atomic_write(path.with_suffix(".key"), " ".join(key), durable=False)
         atomic_write(path, content.getvalue(), durable=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -12,10 +13,23 @@ from importlib import metadata
 from typing import Any
 
 from attribution import __version__
+from attribution.errors import print_line
 
 # Pillow draws images.
 _PACKAGES = ("keras", "numpy", "pillow", "scikit-learn", "scipy", "tensorflow", "tf-explain", "tf-keras-vis")
 UNIDENTIFIED: dict[str, str] = {}  # custom code of this process that no fingerprint describes -> why
+
+
+def note_unidentified(name: str, why: str, aloud: bool) -> None:
+    """Note that numbers of custom code are not stored, and print it once if ``aloud``."""
+    UNIDENTIFIED[name] = why
+    if aloud:
+        _print(f"scores of '{name}' are not stored: {why}")
+
+
+@functools.cache
+def _print(line: str) -> None:
+    print_line(line, file=sys.stderr)
 
 
 def describe_run(

@@ -17,6 +17,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import connection, reduction
@@ -25,6 +26,7 @@ from typing import Any
 from attribution.errors import BadInput
 from attribution.model import op_allowlist
 from attribution.tensorflow_log import list_devices
+from attribution_benchmarks.core import fingerprint
 from attribution_benchmarks.core.progress import Step
 
 # One thread per child: several run side by side, and sums are bitwise equal whatever the number of cores.
@@ -210,6 +212,7 @@ def _run(function: Callable[..., Any], is_trusted: bool, lock: int, sender: conn
     # The platform's default, as in any other process. With the fork server's, locks of a killed child leak.
     multiprocessing.set_start_method(None, force=True)
     os.dup2(2, 1)  # what C code prints
+    fingerprint.STARTED = time.time()  # the fork server has loaded no custom code
     if "tensorflow" in sys.modules:
         list_devices()
     mutex = threading.Lock()

@@ -236,7 +236,7 @@ def _fingerprint(value: Any, *files: pathlib.Path) -> str:
     """Return the fingerprint of custom code; where there is none, a text that no other report has."""
     try:
         return code_fingerprint(value, files=files)
-    except Unidentified:
+    except (Unidentified, OSError):
         return secrets.token_hex(16)
 
 

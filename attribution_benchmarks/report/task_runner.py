@@ -35,7 +35,7 @@ from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.evaluation import evaluated, load, prepare
-from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.fingerprint import code_fingerprint, project_code
 from attribution_benchmarks.core.progress import Progress
 from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.core.settings import RunSettings
@@ -263,7 +263,7 @@ def _plain(settings: RunSettings) -> dict[str, Any]:
 def _code_of(place: str) -> str:
     """Return the fingerprint of the code of a benchmark; a custom one has its own fingerprint besides."""
     command = "" if ":" in place else benchmark_named(place).command
-    return code_fingerprint(command or "attribution_benchmarks.core.evaluate")
+    return project_code(command or "attribution_benchmarks.core.evaluate")
 
 
 def _evaluated(

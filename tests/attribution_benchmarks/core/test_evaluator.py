@@ -90,10 +90,14 @@ def unread(part):
     return dataclasses.replace(part, load=lambda: pytest.fail("read"))
 
 
+def unexplained(passes):
+    pytest.fail("explained")
+
+
 def test_a_block_whose_numbers_are_known_is_not_even_read(model, tmp_path):
     store = ScoreStore(str(tmp_path))
     scored(model, Counting(), store)
-    explainer = Explainer(model, {"counting": (lambda passes: pytest.fail("explained"), {})}, batch_size=8)
+    explainer = Explainer(model, {"counting": (unexplained, {})}, batch_size=8)
     explainer.key = lambda label: _key_of(store)
     run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store)
     assert np.isfinite(run.run(map(unread, Examples(INPUTS).batches(8))).numbers(MapSource("counting"), TOTAL)).all()
@@ -159,6 +163,22 @@ def test_what_changes_a_number_finds_no_old_one(model, tmp_path, first, then):
     np.testing.assert_array_equal(numbers(scored(model, Counting(), ScoreStore(tmp_path), **then)), alone)
 
 
+def query(batch):
+    return [0] * len(batch)
+
+
+def other_query(batch):
+    return [0 + 0] * len(batch)
+
+
+def judge(answers, part):
+    return np.ones(len(answers), bool), np.zeros(len(answers), np.int64)
+
+
+def other_judge(answers, part):
+    return judge(answers, part)
+
+
 @pytest.mark.parametrize("part", ["code", "query", "judge", "library"])
 def test_other_code_of_a_benchmark_finds_no_old_number(model, tmp_path, monkeypatch, part):
     """Inputs of the same names and numbers, but prepared, chosen or computed in another way."""
@@ -177,18 +197,6 @@ def test_other_code_of_a_benchmark_finds_no_old_number(model, tmp_path, monkeypa
         counting = Counting()
         scored(model, counting, ScoreStore(tmp_path), **options)
         return counting.explained
-
-    def query(batch):
-        return [0] * len(batch)
-
-    def other_query(batch):
-        return [0 + 0] * len(batch)
-
-    def judge(answers, part):
-        return np.ones(len(answers), bool), np.zeros(len(answers), np.int64)
-
-    def other_judge(answers, part):
-        return judge(answers, part)
 
     assert [count(0), count(0), count(1)] == [30, 0, 30]
 
@@ -221,16 +229,18 @@ def test_another_measure_of_the_same_maps_is_added_without_losing_the_first(mode
     assert numbers(found, measure=widest).shape == (30, 2) and (np.diff(numbers(found, measure=widest)) > 0).all()
 
 
+def ask(batch):
+    return [int(value > 0.5) for value in batch.pictures[:, 0, 0, 0]]
+
+
+def judge_bright(answers, part):
+    return np.array(answers, bool), np.zeros(len(answers), np.int64)
+
+
 def test_only_what_counts_is_explained_and_answers_are_asked_once(model, tmp_path):
     method = Counting()
 
-    def ask(batch):
-        return [int(value > 0.5) for value in batch.pictures[:, 0, 0, 0]]
-
-    def judge(answers, part):
-        return np.array(answers, bool), np.zeros(len(answers), np.int64)
-
-    answers = PredictionFilter("bright", ask, judge)
+    answers = PredictionFilter("bright", ask, judge_bright)
     found = scored(model, method, ScoreStore(str(tmp_path)), prediction_filter=answers)
     bright = INPUTS[:, 0, 0, 0] > 0.5
     np.testing.assert_array_equal(found.counted, bright)
