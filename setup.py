@@ -56,7 +56,6 @@ THIRD_PARTY = [  # libraries whose methods are scored beside this project's
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
-DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 KERAS_2 = ["tf_keras>=2.20,<2.22"]  # reads files of Keras 2 exactly; also for the tests, which write such files
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
@@ -160,7 +159,7 @@ def set_up_code() -> None:
                 "ruff>=0.17,<0.18",
                 "saliency>=0.2.1,<0.3",
                 "setuptools>=77",  # a test builds the wheel
-                *DASK,
+                *BEAM,
                 *KERAS_2,
                 *THIRD_PARTY,
                 *RENDER,
@@ -171,7 +170,6 @@ def set_up_code() -> None:
             "keras2": KERAS_2,
             "models": [f"attribution-benchmarks-models=={VERSION}"],
             "blender": ["bpy>=4.2,<4.3; python_version == '3.11'"],  # GPL; runs in a process of its own
-            "dask": DASK,
             "third-party": THIRD_PARTY,
             "docs": DOCS,
             "render": RENDER,

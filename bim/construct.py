@@ -279,7 +279,7 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: 
         for i, cutout, files in zip(indices, cutouts[name], of_index, strict=True)
     ]
     boxes, masks = {}, {name: [] for name in layout.OBJECTS}
-    made = each("objects on scenes", _write_pairs, pairs, len(layout.SCENES))
+    made = each("objects on scenes", _write_pairs, pairs)
     for (_, name, *_), written in zip(pairs, made, strict=True):
         if written is not None:
             boxes.update(written["boxes"])

@@ -8,29 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from attribution_benchmarks.beam.workers import processes
 
-
-class ParallelMap(Protocol):
-    """Applies a function to items."""
-
-    def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
-        """Yield the return value of each item, in their order.
-
-        Parameters
-        ----------
-        title
-            What is made, for a progress bar.
-        function
-            Of a module, or ``functools.partial`` of one: from an item to plain JSON. It may run twice for an item, also
-            at the same time.
-        items
-            Distinct items of plain JSON.
-        files
-            Number of files that the function writes for an item.
-        """
+# From a title of the progress bar, a function of a module that takes an item, and distinct items of plain JSON, to the
+# function's return values in the items' order.
+ParallelMap = Callable[[str, Callable[[Any], Any], Sequence], Iterable[Any]]
 
 
 @contextlib.contextmanager
@@ -43,7 +27,7 @@ def local_map(number: int = 1, chunk: int = 1) -> Iterator[ParallelMap]:
 
     with processes(number) as mapped:
 
-        def parallel_map(title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
+        def parallel_map(title: str, function: Callable[[Any], Any], items: Sequence) -> Iterable[Any]:
             taken = max(1, min(chunk, len(items) // (4 * max(1, number))))
             returned = mapped(function, items, taken) if len(items) >= 2 * chunk else map(function, items)
             return tqdm.tqdm(returned, title, len(items), mininterval=1.0, delay=1.0, leave=False)
@@ -51,6 +35,6 @@ def local_map(number: int = 1, chunk: int = 1) -> Iterator[ParallelMap]:
         yield parallel_map
 
 
-def serial_map(title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
+def serial_map(title: str, function: Callable[[Any], Any], items: Sequence) -> Iterable[Any]:
     """Apply a function in this process, without a progress bar; a ``ParallelMap``."""
     return map(function, items)

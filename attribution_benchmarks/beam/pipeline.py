@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import importlib.util
 import logging
 import os
 import platform
@@ -19,14 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attribution.errors import BadInput, installation
+from attribution.errors import BadInput
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of, import_beam
 from attribution_benchmarks.beam.workers import processes
 
 beam = import_beam()
-DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs
 HALVINGS = 5  # of a batch that does not fit into the memory of a device
 
@@ -135,14 +133,14 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
     job, blocks
         What workers need, and the number of blocks in the plan.
     workers
-        Number of processes on this machine, if no option names a runner, or if Dask has no address.
+        Number of processes on this machine, if no option names a runner.
     options
         Of Beam.
 
     Raises
     ------
     BadInput
-        If the system ended a worker process, or Dask has no cluster or lost too many workers.
+        If the system ended a worker process.
     """
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     if workers > 1 and not options:  # Beam's own processes wait for ever if one of them dies
@@ -152,8 +150,7 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
     steps = pipeline_of(options)
     compute = beam.Map(functools.partial(_compute_block, job))
     _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> compute
-    with _dask_cluster(steps, workers) if type(steps.runner).__name__ == "DaskRunner" else contextlib.nullcontext():
-        steps.run().wait_until_finish()
+    steps.run().wait_until_finish()
 
 
 def pipeline_of(options: Sequence[str]) -> Any:
@@ -171,37 +168,6 @@ def pipeline_of(options: Sequence[str]) -> Any:
         standard = settings.view_as(StandardOptions)
         if not standard.runner:
             raise ValueError("they name no runner, as --runner=FlinkRunner")
-        if standard.runner.rpartition(".")[2].lower() in ("daskrunner", "dask"):
-            standard.runner = DASK  # Beam knows no short name of it
-            if importlib.util.find_spec("distributed") is None:
-                raise BadInput(f"DaskRunner needs Dask: {installation('dask')}")
         return beam.Pipeline(options=settings)
     except (ValueError, SystemExit) as error:
         raise BadInput(f"Beam does not accept the options after --: {error}") from error
-
-
-@contextlib.contextmanager
-def _dask_cluster(steps: Any, workers: int) -> Iterator[None]:
-    """Complete the options of a pipeline on Dask: a block in each partition, and a cluster here if none is named."""
-    import dask
-    from apache_beam.runners.dask.dask_runner import DaskOptions
-    from dask import distributed
-
-    options = steps.options.view_as(DaskOptions)
-    if not (options.npartitions or options.partition_size):
-        options.partition_size = 1  # Beam's default is 128
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    with contextlib.ExitStack() as stack:
-        if not (options.address or options.scheduler_file):
-            # Dask would limit the threads of BLAS, which changes last digits.
-            stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": {}}))
-            cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR,
-                preload="import logging; logging.disable(logging.WARNING)",
-            )  # fmt: skip
-            options.address = stack.enter_context(cluster).scheduler_address
-        try:
-            yield
-            distributed.default_client().close()
-        except (OSError, distributed.KilledWorker) as error:
-            raise BadInput(f"Dask cannot compute the blocks: {' '.join(str(error).split())}") from error

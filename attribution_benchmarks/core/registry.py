@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
-from importlib import metadata
 
 from attribution.errors import BadInput, listed
 from attribution.plugins import loaded_object, refuse_file_alone
@@ -39,15 +38,4 @@ def _check_package(package: str) -> None:
         raise BadInput(
             f"'import {package}' finds {place or 'nothing'}, not this project's {_HERE / package}; another package of "
             f"that name comes first: pip uninstall {package}, or correct PYTHONPATH"
-        )
-    if package == __name__.partition(".")[0]:  # the distribution of this name is this project's own
-        return
-    try:
-        other = metadata.distribution(package)
-    except metadata.PackageNotFoundError:
-        return
-    if pathlib.Path(str(other.locate_file(package))).resolve() == place:
-        raise BadInput(
-            f"another distribution called '{package}' {other.version} is installed over this project's package; "
-            f"pip uninstall {package}, then pip install --force-reinstall --no-deps attribution-benchmarks"
         )

@@ -16,8 +16,7 @@ import numpy as np
 from attribution_benchmarks.stats.coalitions import coalitions
 
 PARTS = ("crest", "eye", "feet", "tail", "wing")
-VARIANTS = 5  # of a part: two ordinary ones, one that is a mark of some classes, two of prototypes
-_ORDINARY, _MARK = (0, 1), 2
+_ORDINARY, _MARK = (0, 1), 2  # variants of a part; two more are those of prototypes
 # Any two of these differ in three or four places, and each shares disjoint pairs of parts with two others.
 _PROTOTYPES = ((3, 3, 3, 3, 3), (4, 4, 4, 3, 3), (3, 3, 4, 4, 4), (4, 4, 3, 4, 4))
 _CREST, _EYE, _FEET, _TAIL, _WING = range(len(PARTS))

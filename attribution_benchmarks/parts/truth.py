@@ -6,7 +6,7 @@ images, so none of them is outside of what it knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.stats.coalitions import coalitions, interactions, shapley_values
 
 INFLUENCE = 0.05  # of the score: a region whose removal lowers it by less has no influence (Hesse et al., 2023)
-
-Truth = Mapping[str, np.ndarray]
 
 
 def scores_of_interventions(

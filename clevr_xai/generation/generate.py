@@ -133,7 +133,7 @@ def generate(
         info["wording"] = wording
         for kind in kinds:
             make_questions = functools.partial(_generate_questions, kind, settings.seed, wording)
-            asked = each(f"{kind} questions in {wording} wording", make_questions, blocks, questions.BLOCK)
+            asked = each(f"{kind} questions in {wording} wording", make_questions, blocks)
             first = [0]  # question of each block
             file = output_dir / layout.QUESTIONS.format(kind=kind)
             layout.write_entries(file, info, "questions", _numbered(asked, first), compressed)
@@ -167,7 +167,7 @@ def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks:
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     write = functools.partial(_write_block_ground_truths, output_dir.absolute(), kind, seed)
-    statistics = list(each(f"ground truths of {kind} questions", write, blocks, questions.BLOCK))
+    statistics = list(each(f"ground truths of {kind} questions", write, blocks))
     for name, folder in folders.items():
         entries = ",".join(part[name] for part in statistics if part[name])
         layout.write(folder / layout.STATISTICS, f"{{{entries}}}\n".encode())

@@ -1,6 +1,5 @@
 """docs/scale.md: its commands run as printed, in two processes; the longer one with ``-m exhaustive``."""
 
-import importlib.util
 import json
 import pathlib
 import re
@@ -18,19 +17,12 @@ ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
-    """Dask gives them, too: tests/attribution_benchmarks/beam/test_precompute.py."""
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.pipeline import DASK, pipeline_of
     from attribution_benchmarks.exact import evaluate
 
-    assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 3
-    (python, option, module, *arguments), on_dask = (
-        shlex.split(COMMANDS[place].replace("\\\n", " ")) for place in (1, 2)
-    )
+    assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 2
+    python, option, module, *arguments = shlex.split(COMMANDS[1].replace("\\\n", " "))
     assert (python, option, module) == ("python", "-m", "attribution_benchmarks.exact.evaluate")
-    assert on_dask == [python, option, module, *arguments, "--", "--runner=DaskRunner"]
-    if importlib.util.find_spec("distributed"):
-        assert type(pipeline_of(on_dask[-1:]).runner).__name__ == DASK.rpartition(".")[2]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     found = []

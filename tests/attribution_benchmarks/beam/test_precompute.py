@@ -112,16 +112,6 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
     assert code == 2 and "RuntimeError: what failed" in error
 
 
-def test_two_processes_of_dask_give_the_same_bytes(run, alone, contents_of, tmp_path, monkeypatch):
-    pytest.importorskip("dask.distributed")
-    monkeypatch.setenv("SQUARES_SECONDS", "0.5")  # long enough for the other process to take a block
-    store = tmp_path / "store"
-    code, out, error = run(*BEAM, f"--scores_dir={store}", "--workers=2", "--", "--runner=DaskRunner")
-    assert (code, out, contents_of(store)) == (0, *alone), error
-    processes = {line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()}
-    assert len(processes - {str(os.getpid())}) == 2 and max(explained(tmp_path).values()) == 1
-
-
 def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, contents_of, tmp_path):
     draw, store = random.Random(0), tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}"]
