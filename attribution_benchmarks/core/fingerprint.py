@@ -3,8 +3,8 @@
 A stored score is used only while its fingerprint is the same.
 
 - The project counts by the bytes of its packages and by the values that its functions hold; a library by its version.
-- Custom code is a function or class of another module. It counts by the bytes of the Python files of its package, or
-  else of its folder, by those of every other custom module that is loaded, and by the versions of all libraries.
+- Custom code is a function or class of another module. It counts by the bytes of its file, of the Python files of its
+  package and of every other custom module that is loaded, and by the versions of all libraries.
 - All other code has no fingerprint (``Unidentified``), and its scores stay in memory: functions of notebooks and
   scripts, lambdas, closures, objects with a state, and custom files that may read other files or keep state.
 """
@@ -141,17 +141,17 @@ def _custom_files(space: Mapping[str, Any], reads_data: bool) -> tuple[Any, ...]
     """Return what identifies the files that custom code of a module may use, without TensorFlow's translations."""
     own, package = pathlib.Path(str(space.get("__file__"))), str(space.get("__package__") or "").partition(".")[0]
     folders = [pathlib.Path(each) for each in getattr(sys.modules.get(package), "__path__", ())]
-    files = {own, *(file for folder in folders for file in folder.rglob("*.py"))}
-    for name, module in list(sys.modules.items()):
+    loaded = {own}
+    for name, module in list(sys.modules.items()):  # the program itself, ``__main__``, is not imported by others
         path = str(getattr(module, "__dict__", {}).get("__file__"))
-        if os.path.isabs(path) and path.endswith(".py") and not (name.startswith("__autograph") or _origin(name, path)):
-            files.add(pathlib.Path(path))
+        if os.path.isabs(path) and path.endswith(".py") and not (name.startswith("__") or _origin(name, path)):
+            loaded.add(pathlib.Path(path))
     digests = set()
-    for file in sorted(files if folders else files.union(own.parent.glob("*.py"))):
+    for file in sorted(loaded.union(file for folder in folders for file in folder.rglob("*.py"))):
         content = file.read_bytes()
         if max(file.stat().st_mtime, file.stat().st_ctime) >= STARTED:
             raise Unidentified(f"{file} has changed since this process started")
-        lines = [] if reads_data else content.decode(errors="replace").splitlines()
+        lines = [] if reads_data or file not in loaded else content.decode(errors="replace").splitlines()
         for line in filter(_OPEN_ENDED.search, lines):
             raise Unidentified(f"{file.name} may read files or keep state: {line.strip():.60}")
         digests.add((file.name, hashlib.sha256(content).hexdigest()))
