@@ -64,7 +64,9 @@ LEFT_OUT = {
         "python -m attribution.explain --model=flax_network", "python -m attribution.explain --model=torch_network",
         "python -m attribution.inspect --model=torch_network",
     ],
-    "15 CPU minutes to hours": ["python -m tools.performance", "python -m clevr_xai.evaluate --num_questions=40 --steps=300"],
+    "15 CPU minutes to hours": [
+        "python -m tools.performance", "python -m clevr_xai.evaluate --num_questions=40 --steps=300",
+    ],
 }  # fmt: skip
 LONGEST = (
     "python -m bim.metrics --metrics=MCS,roc_auc", "python scripts/construct_delta_patch.py",
