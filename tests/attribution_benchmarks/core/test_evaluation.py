@@ -154,7 +154,7 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--metrics=mas"], "--metrics has no 'mas'; choose of 'mass'"),
+        (["--metrics=mas"], "--metrics has no 'mas'; did you mean 'mass'"),
         (["--methods=gradiant"], "did you mean 'gradient'"),
         (["--precomputed_maps=nowhere"], "no directory nowhere"),
         (["--precomputed_maps=maps", "--save_maps=more"], "makes no maps that could be saved"),

@@ -32,13 +32,3 @@ def authors_package(tmp_path, monkeypatch):
 def test_another_package_before_ours_raises(authors_package):
     with pytest.raises(BadInput, match=r"'import bim' finds .*; another package of that name comes first"):
         benchmark_named("bim")
-
-
-def test_another_package_installed_over_ours_raises(tmp_path, monkeypatch):
-    information = tmp_path / "bim-0.4.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: bim\nVersion: 0.4\n")
-    (tmp_path / "bim").symlink_to(ROOT / "bim")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(BadInput, match=r"'bim' 0.4 is installed over"):
-        benchmark_named("bim")
