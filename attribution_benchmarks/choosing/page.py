@@ -16,6 +16,7 @@ from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.cards import cards
 from attribution_benchmarks.choosing.choice import Choice, shown
 from attribution_benchmarks.core.tables import number
+from attribution_benchmarks.report.formatting import templates
 from attribution_benchmarks.stats.statistics import Estimate
 
 _HERE = pathlib.Path(__file__).parent
@@ -50,13 +51,7 @@ def write(
     commands
         Lines that give the map of the first input by the method that the answer names.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=jinja2.FileSystemLoader(_HERE),
-    )  # fmt: skip
-    text = environment.get_template("page.html.jinja").render(
+    text = templates(_HERE).get_template("page.html.jinja").render(
         choice=choice, answer=[*choice.answer(), *choice.start()], commands=commands,
         limits=choice.limits(), rows=_rows(choice), to_come=to_come,
         refused=_refused(choice.refused), cards=list(cards(choice, preprocessing, words, class_names, not to_come)),

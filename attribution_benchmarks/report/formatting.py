@@ -6,7 +6,9 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from attribution.errors import printable
 from attribution_benchmarks.core.definition import Column
 from attribution_benchmarks.core.tables import number
 
@@ -112,3 +114,14 @@ def enumeration(names: Iterable[str], at_most: int | None = None) -> str:
     if at_most is not None and len(names) > at_most:
         names = [*names[: at_most - 1], f"{len(names) - at_most + 1} others"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def templates(folder: pathlib.Path) -> Any:
+    """Return the environment of a page's templates, which escapes markup and control characters."""
+    import jinja2
+
+    return jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(folder),
+        finalize=lambda each: "\n".join(map(printable, each.split("\n"))) if type(each) is str else each,
+    )  # fmt: skip

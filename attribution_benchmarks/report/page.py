@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.report import charts, gallery, images, sections, summary
-from attribution_benchmarks.report.formatting import Names, count_of, enumeration, signed
+from attribution_benchmarks.report.formatting import Names, count_of, enumeration, signed, templates
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.significance import INPUTS_FOR_MARK, MARGIN, ColumnTests, kind_of, oracle_power
@@ -34,12 +34,7 @@ def pages(
 
     Matrix, agreement and tests, by column key, are of the documents in ``data``.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-    )  # fmt: skip
+    environment = templates(_TEMPLATES)
     values = {
         "pages": PAGES,
         "files_of": {path.name: path.read_text(encoding="utf-8") for path in _TEMPLATES.glob("*.[cj]s*")},
