@@ -23,7 +23,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # By default, the collector of garbage takes up to a tenth of the time: graphs of TensorFlow are many objects.
 gc.set_threshold(50_000, 20, 20)
 
-TESTS = str(Path(__file__).parent)
+ROOT = str(Path(__file__).parents[1])
 SLOW = {name: place for place, name in enumerate(Path(__file__).with_name("slow.txt").read_text().splitlines()[1:])}
 FILES = {name.partition("::")[0]: place for name, place in reversed(SLOW.items())}
 EXHAUSTIVE = set(Path(__file__).with_name("exhaustive.txt").read_text().splitlines()[1:])
@@ -66,7 +66,7 @@ def custom_code_is_forgotten(monkeypatch):
     """Forget custom code that a test has loaded; take tests for a library, and files for older than the process."""
     origin = fingerprint._origin
     monkeypatch.setattr(
-        fingerprint, "_origin", lambda module, file: "library" if TESTS in f"{file}" else origin(module, file)
+        fingerprint, "_origin", lambda module, file: origin(module, file) or "library" * (ROOT in f"{file}")
     )
     monkeypatch.setattr(fingerprint, "STARTED", float("inf"))
     before = set(sys.modules)

@@ -10,11 +10,11 @@ from pathlib import Path
 BUDGETS = {  # name: (limit, files, files not counted)
     "attribution": (23_300, "attribution/*.py", []),
     "attribution_benchmarks": (20_500, "attribution_benchmarks/*.py", []),
-    "bim, clevr_xai, svea": (14_600, "bim/*.py clevr_xai/*.py svea/*.py", []),
-    "scripts, tools, docs, setup.py": (3_400, "scripts/*.py tools/*.py docs/*.py setup.py", []),
-    "tests": (39_500, "tests/*.py", ["tests/zoo", "tests/libraries"]),
+    "bim, clevr_xai, svea": (14_400, "bim/*.py clevr_xai/*.py svea/*.py", []),
+    "scripts, tools, docs, setup.py": (3_000, "scripts/*.py tools/*.py docs/*.py setup.py", []),
+    "tests": (38_300, "tests/*.py", ["tests/zoo", "tests/libraries"]),
     "tests/zoo, tests/libraries": (3_500, "tests/zoo/*.py tests/libraries/*.py", []),
-    "words of Markdown": (95_000, "*.md", ["saved_models"]),
+    "words of Markdown": (55_000, "*.md", ["saved_models"]),
 }
 TOP = Path(__file__).resolve().parents[1]
 exceeded = False
