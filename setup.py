@@ -153,7 +153,7 @@ def set_up_code() -> None:
                 "nbformat>=5.10,<6",
                 "axe-playwright-python>=0.1.4,<0.2",  # axe-core: accessibility of the report
                 "playwright>=1.45,<2",  # the report is tested in Chromium
-                "jax>=0.5",  # the Relation Network's second backend
+                "jax>=0.5",  # writes files that are explained
                 "pytest>=8,<10",
                 "pytest-xdist>=3.6,<4",  # two processes: the tests of one file stay together
                 "ruff>=0.17,<0.18",
