@@ -18,10 +18,10 @@ def performance():
     """Return the program as without PyTorch, whose import after TensorFlow may crash."""
     imported = builtins.__import__
 
-    def without_torch(name, *given):
+    def without_torch(name, *given, **named):
         if name == "torch":
             raise ImportError(name)
-        return imported(name, *given)
+        return imported(name, *given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builtins, "__import__", without_torch)
