@@ -116,9 +116,9 @@ def set_up_code() -> None:
             "attribution_benchmarks.parts": ["*.toml"],
             "attribution_benchmarks.metrics": ["cards.json", "presets/*.toml"],
             "bim": ["report.toml"],
-            "svea": ["report.toml"],
+            "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
-            "clevr_xai": ["report.toml", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+            "clevr_xai": ["report.toml", "paper.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
         },
         install_requires=[
             "absl-py>=2.1,<3",
@@ -131,6 +131,7 @@ def set_up_code() -> None:
             "mnist1d>=0.0.2,<0.1",
             "numpy>=1.26,<3",
             "opencv-python-headless>=4.9,<6",  # outlines of BIM's drawings; tf-explain imports it undeclared
+            "pandas>=2.2,<4",
             "pillow>=10.3",
             "pycocotools>=2.0.8,<3",
             "requests>=2.31,<3",  # REST interface of TensorFlow Serving

@@ -3,7 +3,7 @@
     attribution-benchmarks COMMAND --flag=value ...
     attribution-benchmarks COMMAND --help
 
-Every command is also a module: `attribution-benchmarks svea` is `python -m svea.benchmark`.
+A benchmark is a command, too: attribution-benchmarks sequences, attribution-benchmarks my_file.py:MINE.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attribution.errors import listed, print_line, print_text
+from attribution.errors import BadInput, listed, print_line, print_text
 from attribution_benchmarks import __version__
+from attribution_benchmarks.core.places import BENCHMARKS
 
 # Name of a command -> the module that it runs, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -32,10 +33,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "bim": ("bim.metrics", "score methods on BIM (objects on scenes)"),
         "tcav": ("bim.run_tcav", "test concepts of BIM with TCAV"),
         "clevr-xai": ("clevr_xai.evaluate", "score methods on CLEVR-XAI (visual questions)"),
-        "exact": ("attribution_benchmarks.exact.evaluate", "score methods on networks with known attributions"),
-        "score": ("attribution_benchmarks.core.evaluate", "score methods on a custom benchmark"),
+        "score": ("attribution_benchmarks.score", "score methods on several benchmarks"),
     }
 )
+
+_LISTS = {"methods": "list the methods", "metrics": "list the metrics of each benchmark, and those of all"}
 
 
 def command(arguments: list[str] | None = None) -> None:
@@ -47,16 +49,58 @@ def command(arguments: list[str] | None = None) -> None:
     elif name in ("--help", "-h", "help"):
         width = max(map(len, COMMANDS))
         lines = [f"    {each:{width}}  {text}" for each, (_, text) in COMMANDS.items()]
-        print_text("\n".join([__doc__ + "\nCommands:", *lines]) + "\n")
+        lines += [f"    {each:{width}}  {text}" for each, text in _LISTS.items()]
+        others = listed(name for name in BENCHMARKS if name.replace("_", "-") not in COMMANDS)
+        print_text("\n".join([__doc__ + "\nCommands:", *lines, f"Further benchmarks: {others}."]) + "\n")
+    elif name in _LISTS:
+        print_text("\n".join(_methods() if name == "methods" else _metrics()) + "\n")
+    elif name in BENCHMARKS or ":" in name:
+        _run_benchmark(name, arguments[1:])
     elif name in COMMANDS:
         module, _ = COMMANDS[name]
-        sys.argv[1:] = arguments[1:]
+        sys.argv[1:] = _with_flag(arguments[1:]) if name == "score" else arguments[1:]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     else:
         close = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"expected one of {listed(COMMANDS)}"
         print_line(f"error: unknown command '{name}'; {hint}", file=sys.stderr)
         sys.exit(2)
+
+
+def _with_flag(arguments: list[str]) -> list[str]:
+    """Return arguments with the methods, which may be the first one, as a flag."""
+    return [f"--methods={arguments[0]}", *arguments[1:]] if arguments and arguments[0][:1] != "-" else arguments
+
+
+def _run_benchmark(place: str, arguments: list[str]) -> None:
+    """Run the command of a benchmark, ``sequences`` or ``file.py:NAME``."""
+    from attribution import cli
+    from attribution_benchmarks.cli.benchmark_command import Command
+    from attribution_benchmarks.core.registry import benchmark_named
+
+    try:
+        benchmark = benchmark_named(place, "the command")
+    except BadInput as error:
+        print_line(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    sys.argv = [f"{sys.argv[0]} {place}", *arguments]
+    command_of = Command(benchmark, place)
+    cli.run(command_of.main, command_of.flags, f"{benchmark.title}. {benchmark.report.about}")
+
+
+def _methods() -> list[str]:
+    from attribution import METHODS
+
+    return [f"{name:{max(map(len, METHODS))}}  {method.title} ({method.family})" for name, method in METHODS.items()]
+
+
+def _metrics() -> list[str]:
+    from attribution_benchmarks.core.registry import benchmark_named
+    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+
+    found = {f"{place} {metric.name}": metric for place in BENCHMARKS for metric in benchmark_named(place).metrics}
+    found = {**METRIC_REGISTRY, **found}
+    return [f"{name:{max(map(len, found))}}  {one.title}, {one.better} is better" for name, one in found.items()]
 
 
 if __name__ == "__main__":

@@ -7,44 +7,31 @@ import dataclasses
 import logging
 import os
 import pathlib
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution import METHODS, Method
+from attribution import Method
 from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
 from attribution.model_paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.choosing import page, scoring
 from attribution_benchmarks.choosing.choice import Choice
-from attribution_benchmarks.core import tables
-from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, ReportTask
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
 from attribution_benchmarks.core.progress import Bars, Progress
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.registry import select_metrics
-from attribution_benchmarks.report.presets import columns_of, tasks_of
-from attribution_benchmarks.stats.statistics import PairComparison, compare_pairs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from attribution_benchmarks.report.presets import tasks_of
 
 Methods = Sequence[MethodLike] | Mapping[str, MethodLike]
-_STYLES = {  # color and marker in figures
-    "method": ("tab:blue", "o"),
-    "baseline": ("0.55", "s"),
-    "oracle (uses the truth)": ("tab:green", "D"),
-    "trivial maximum": ("tab:orange", "^"),
-}
 
 
 def evaluate(
@@ -55,7 +42,7 @@ def evaluate(
     metrics: Sequence[str | Metric] | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> Results:
+) -> Scores:
     """Evaluate one benchmark.
 
     Parameters
@@ -77,8 +64,8 @@ def evaluate(
 
     Returns
     -------
-    Results
-        Scores of methods and baselines.
+    Scores
+        Of methods and baselines.
 
     Raises
     ------
@@ -90,23 +77,10 @@ def evaluate(
     place, definition = _defined(benchmark)
     given = None if methods is None else named(_several("methods", methods))
     added = None if metrics is None else _several("metrics", metrics)
-
-    def part(chosen: Mapping[str, MethodLike] | None) -> Part:
-        kept = ScoreStore(None if store is None else os.fspath(store))
-        run = prepare(definition, chosen, settings, metrics=added, store=kept, place=place)
-        return _part(run, definition.title, progress)
-
+    kept = ScoreStore(None if store is None else os.fspath(store))
     with _quiet():
-        first = part(given)
-    own = [row["method"] for row in first.rows if row.get("kind") == "method"]  # with precomputed maps, their folders
-    scored = given or dict.fromkeys(own, "")
-
-    def more(chosen: Mapping[str, MethodLike]) -> tuple[list[Part], dict[str, str]]:
-        with _quiet():
-            return [part(chosen)], {}
-
-    others = [metric for metric in first.metrics.values() if metric not in definition.metrics]
-    return Results([first], {}, more, scored, [definition], others)
+        run = prepare(definition, given, settings, metrics=added, store=kept, place=place)
+        return _evaluated(run, progress)
 
 
 def _defined(benchmark: Any) -> tuple[str, Benchmark]:
@@ -181,7 +155,7 @@ def score(
     metrics: str | Sequence[str] = (),
     quick: bool = True,
     seed: int = 0,
-) -> Results:
+) -> Scores:
     """Score attribution methods on benchmarks, with the settings of the report and each benchmark's baselines.
 
     Parameters
@@ -193,7 +167,7 @@ def score(
         ``"file.py:NAME"`` of custom ones.
     model
         SavedModel, or ``.keras`` or ``.h5`` file, to explain instead of each benchmark's network. A benchmark that it
-        does not fit is listed in ``Results.skipped``.
+        does not fit is listed in ``manifest["skipped"]``.
     metrics
         Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
     quick
@@ -203,9 +177,9 @@ def score(
 
     Returns
     -------
-    Results
-        Scores of methods and baselines. They are stored in the cache, so that a second call is fast; scores of a
-        function that reads files or changes itself are not, which a line on standard error says (docs/own_models.md).
+    Scores
+        Of methods and baselines on all benchmarks. They are stored in the cache, so that a second call is fast; those
+        of a function that reads files or changes itself are not, and a line on standard error says so.
 
     Raises
     ------
@@ -216,12 +190,12 @@ def score(
     if not given:
         raise BadInput("methods is empty; give one at least")
     request = _request(benchmarks, model, metrics, quick, seed)
-    parts, skipped = request.parts(given)
+    parts, skipped = request.scores(given)
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
-    definitions = [benchmark_named(place) for place in request.benchmarks]
-    added = list(select_metrics(request.metrics, {}).values()) if request.metrics else []
-    return Results(parts, skipped, request.parts, given, definitions, added)
+    found = Scores.joined(parts)
+    notes = "".join(f"Not scored: {place}: {reason}\n" for place, reason in skipped.items())
+    return dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
 
 
 def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Request:
@@ -241,229 +215,6 @@ def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """The scores of one table.
-
-    Attributes
-    ----------
-    benchmark, title
-        Name of the benchmark, and title of the table.
-    rows
-        Scores in the long form of ``core.tables``.
-    input_scores
-        The score of every input, by metric.
-    metrics, titles
-        Metrics by name; printed names of methods and baselines.
-    excluded
-        Metric -> controls that no method is compared with: oracles and trivial maxima.
-    text
-        The table as the benchmark's command prints it.
-    """
-
-    benchmark: str
-    title: str
-    rows: list[dict[str, Any]]
-    input_scores: Sequence[InputScores]
-    metrics: Mapping[str, Metric]
-    titles: Mapping[str, str]
-    excluded: Mapping[str, Mapping[str, str]]
-    text: str
-
-    def label(self, where: Mapping[str, Any]) -> str:
-        """Return the title of a metric and what distinguishes the columns of one metric, such as the questions."""
-        others = [str(value) if isinstance(value, str) else f"{key} {value}" for key, value in where.items()
-                  if key != "metric"]  # fmt: skip
-        return " ".join([self.metrics[where["metric"]].title, *others])
-
-    def rows_of(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows of one column with a value, methods before baselines, without methods under a control."""
-        found = [
-            row
-            for row in self.rows
-            if all(row.get(key) == value for key, value in where.items()) and row.get("value") is not None
-            and not {"of", "at"} & set(row)
-        ]  # fmt: skip
-        return sorted(found, key=lambda row: bool(row["kind"] == "control"))
-
-
-class Results:
-    """Scores of methods and baselines on one or more benchmarks.
-
-    Attributes
-    ----------
-    parts
-        The tables, one or more for each benchmark.
-    skipped
-        "Table: method" or "table" -> why it was not scored.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        skipped: Mapping[str, str],
-        more: Callable[[Mapping[str, MethodLike]], tuple[list[Part], dict[str, str]]],
-        methods: Mapping[str, MethodLike],
-        benchmarks: Sequence[Benchmark],
-        metrics: Sequence[Metric],
-    ):
-        self.parts, self.skipped = list(parts), dict(skipped)
-        self._more, self._methods, self._benchmarks = more, dict(methods), list(benchmarks)
-        self._metrics = list(metrics)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Scores in the long form of ``--output=FILE.json``, with the title of their table as ``table``."""
-        return [{"table": part.title, **row} for part in self.parts for row in part.rows]
-
-    def table(self) -> Table:
-        """Return the scores for reading, one table for each benchmark, as its command prints them."""
-        skipped = [f"Not scored: {place}: {reason}" for place, reason in self.skipped.items()]
-        return Table(self.rows, "\n".join([*(part.text for part in self.parts), *skipped]))
-
-    def compare(self, other: str) -> Table:
-        """Return the paired difference of each method to another one, by metric.
-
-        Parameters
-        ----------
-        other
-            A method or a baseline, by its name or its title in the table. A method that was not scored yet is scored
-            now.
-
-        Returns
-        -------
-        Table
-            Rows with ``table``, ``metric``, ``method``, ``minus``, ``difference`` (method minus other, mean over the
-            inputs that both have), its 95 % interval ``low`` and ``high``, ``p_value`` (Holm's correction for the
-            number of methods) and ``n``.
-
-        Raises
-        ------
-        BadInput
-            If there is no such method or baseline.
-        """
-        if not isinstance(other, str):
-            raise BadInput(f"compare takes the name of a method or of a baseline, not {other!r}")
-        if other not in self._names():
-            names = {method.title: name for name, method in METHODS.items()}
-            names |= {title: name for part in self.parts for name, title in part.titles.items()}
-            other = names.get(other, other)
-        columns, title, refused = self._columns_of(other)
-        rows, body = [], []
-        for part in self.parts:
-            for group in part.input_scores:
-                label, better = part.label(group.where), part.metrics[group.where["metric"]].better
-                for pair in self._compared(part, group, other, columns):
-                    rows.append(
-                        {
-                            "table": part.title, **group.where, "method": pair.first, "minus": pair.second,
-                            "difference": pair.difference, "low": pair.low, "high": pair.high,
-                            "p_value": pair.p_corrected, "n": pair.n,
-                        }
-                    )  # fmt: skip
-                    body.append(
-                        [
-                            part.title, label, better, part.titles.get(pair.first, pair.first),
-                            f"{pair.difference:+.3f}", f"{pair.low:+.3f}, {pair.high:+.3f}",
-                            "< 0.0001" if pair.p_corrected < 1e-4 else f"{pair.p_corrected:.4f}", str(pair.n),
-                        ]
-                    )  # fmt: skip
-        if not rows:
-            reason = "".join(f" ({why})" for why in list(refused.values())[:1])
-            raise BadInput(f"nothing to compare with '{other}'{reason}; scored are {listed(self._names())}")
-        header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
-        return Table(rows, tables.text_table(header, body))
-
-    def advice(self) -> str:
-        """Return which of the methods to use, in plain sentences.
-
-        They say by how much baselines are beaten, ranks by in-domain deletion, costs, and what remains open; as the
-        report does, for one network per benchmark. With too few inputs it says how many are needed.
-        """
-        from attribution_benchmarks.report import matrix, significance, summary
-        from attribution_benchmarks.report.formatting import Names
-
-        columns = [column for benchmark in self._benchmarks for column in columns_of(benchmark, self._metrics)]
-        built = matrix.build([{"benchmark": part.benchmark, "rows": part.rows} for part in self.parts], columns)
-        scores: dict[str, list[InputScores]] = {}
-        for part in self.parts:
-            scores.setdefault(part.benchmark, []).extend(part.input_scores)
-        titles = {name: title for part in self.parts for name, title in part.titles.items()}
-        tests = significance.compare_columns(built, scores)
-        tested = [one for one in tests.values() if one.has_power()]
-        none = summary.no_verdict(tested)
-        lines = [f"{none}."] if none else summary.advice(built, tests, Names(titles))
-        return "\n".join([*lines, *summary.caveats(tested)])
-
-    def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str, dict[str, str]]:
-        """Return the scores of one method or baseline by table and column, its title, and why tables lack it.
-
-        It is scored if it is missing.
-        """
-        parts, refused = self.parts, dict[str, str]()
-        if not any(other in group.values for part in parts for group in part.input_scores):
-            parts, refused = self._more({other: other})
-        columns = {
-            (part.title, *group.where.items()): group.values[other]
-            for part in parts
-            for group in part.input_scores
-            if other in group.values
-        }
-        return columns, next((part.titles[other] for part in parts if other in part.titles), other), refused
-
-    def _compared(
-        self, part: Part, group: InputScores, other: str, columns: Mapping[tuple[Any, ...], Any]
-    ) -> list[PairComparison]:
-        """Return the paired comparisons of the methods with another one by one metric."""
-        place = (part.title, *group.where.items())
-        names = [name for name in self._methods if name != other and name in group.values]
-        if place not in columns:
-            return []
-        values = {**{name: group.values[name] for name in names}, other: columns[place]}
-        return compare_pairs(values, [(name, other) for name in names], group.clusters)
-
-    def plot(self) -> Figure:
-        """Return a figure: a panel for each metric, methods, baselines and oracles with their 95 % intervals."""
-        from matplotlib.figure import Figure
-
-        panels = [
-            (part, group.where, rows)
-            for part in self.parts
-            for group in part.input_scores
-            if (rows := part.rows_of(group.where))
-        ]
-        columns = min(3, len(panels))
-        lines = -(-len(panels) // columns)
-        height = max(len(rows) for *_, rows in panels)
-        figure = Figure(figsize=(5 * columns, (0.24 * height + 1.1) * lines), layout="constrained")
-        axes = figure.subplots(lines, columns, squeeze=False).flat
-        for axis, panel in zip(axes, panels, strict=False):
-            _draw_panel(axis, *panel)
-        _draw_legend(figure)
-        for axis in list(figure.axes)[len(panels) :]:
-            axis.set_axis_off()
-        return figure
-
-    def _names(self) -> list[str]:
-        return list(dict.fromkeys(row["method"] for row in self.rows if "of" not in row))
-
-    def __repr__(self) -> str:
-        return str(self.table())
-
-
-class Table(list[dict[str, Any]]):
-    """Rows as dictionaries; printed, they are a table."""
-
-    def __init__(self, rows: Sequence[dict[str, Any]], text: str):
-        super().__init__(rows)
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text
-
-    __repr__ = __str__
-
-
-@dataclasses.dataclass(frozen=True)
 class _Request:
     """Arguments of ``score``."""
 
@@ -473,9 +224,9 @@ class _Request:
     quick: bool
     seed: int
 
-    def parts(self, methods: Mapping[str, MethodLike]) -> tuple[list[Part], dict[str, str]]:
-        """Return the scores of all tables, and why a method or a table is missing."""
-        parts: list[Part] = []
+    def scores(self, methods: Mapping[str, MethodLike]) -> tuple[list[Scores], dict[str, str]]:
+        """Return the scores of all tasks, and why a method or a task is missing."""
+        parts: list[Scores] = []
         skipped: dict[str, str] = {}
         with _quiet():
             for place in self.benchmarks:
@@ -492,8 +243,8 @@ class _Request:
 
     def _scored(
         self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]
-    ) -> tuple[Part | None, dict[str, str]]:
-        """Return the scores of one table, without the methods that it refuses, and the reasons of these."""
+    ) -> tuple[Scores | None, dict[str, str]]:
+        """Return the scores of one task, without the methods that it refuses, and the reasons of these."""
         try:
             return self._run(benchmark, task, methods), {}
         except BadInput as error:
@@ -505,22 +256,16 @@ class _Request:
         left = {name: method for name, method in methods.items() if name not in refused}
         return (self._run(benchmark, task, left) if left else None), refused
 
-    def _run(self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]) -> Part:
+    def _run(self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]) -> Scores:
         settings = benchmark.with_model(task.settings, self.model) if self.model else task.settings
         store = ScoreStore(str(cache_directory("scores")))
-        run = prepare(benchmark, methods, settings, metrics=task.metrics, store=store, place=task.place)
-        return _part(run, task.title, None)
+        return _evaluated(prepare(benchmark, methods, settings, metrics=task.metrics, store=store, place=task.place))
 
 
-def _part(run: Run, title: str, progress: Progress | None) -> Part:
+def _evaluated(run: Run, progress: Progress | None = None) -> Scores:
     """Return the scores of a run, and close its store."""
     with contextlib.closing(run.store), Bars() as bars:
-        found = evaluated(load(dataclasses.replace(run, progress=progress or bars)))
-    excluded = {name: run.benchmark.excluded(name) for name in run.metrics}
-    section = found.section
-    return Part(
-        run.benchmark.name, title, section.rows, section.input_scores, run.metrics, found.titles, excluded, section.text
-    )
+        return evaluated(load(dataclasses.replace(run, progress=progress or bars)))
 
 
 @contextlib.contextmanager
@@ -547,36 +292,3 @@ def _several(what: str, value: Any) -> Any:
         if not isinstance(each, str | Metric | Method) and not callable(each):
             raise BadInput(f"{what} are {'names or functions' if what == 'methods' else 'names'}, not {each!r}")
     return found
-
-
-def _kind(row: Mapping[str, Any], excluded: Mapping[str, str]) -> str:
-    """Return the key of ``_STYLES`` of a row."""
-    if row["kind"] != "control":
-        return "method"
-    return {ORACLE: "oracle (uses the truth)", TRIVIAL_MAX: "trivial maximum"}.get(
-        excluded.get(row["method"], ""), "baseline"
-    )
-
-
-def _draw_legend(figure: Figure) -> None:
-    """Draw a legend of the kinds that occur, below the panels."""
-    handles = {line.get_label(): line for axis in figure.axes for line in axis.lines}
-    shown = [handles[label] for label in _STYLES if label in handles]
-    figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=8)
-
-
-def _draw_panel(axis: Any, part: Part, where: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the scores of one column with their intervals; the label of each point is its kind."""
-    for place, row in enumerate(rows):
-        kind = _kind(row, part.excluded.get(where["metric"], {}))
-        color, marker = _STYLES[kind]
-        low, high = (np.nan if row[end] is None else row[end] for end in ("low", "high"))
-        axis.plot([low, high], [place, place], color=color, linewidth=1.5)
-        axis.plot([row["value"]], [place], marker, color=color, markersize=4, label=kind)
-    axis.set_yticks(range(len(rows)), [part.titles.get(row["method"], row["method"]) for row in rows])
-    axis.tick_params(labelsize=8)
-    axis.invert_yaxis()
-    axis.grid(axis="x", alpha=0.3)
-    title = f"{part.title}: {part.label(where)} ({part.metrics[where['metric']].better} is better)"
-    # Above the names of the methods there is room for what is wider than the axes.
-    axis.set_title(textwrap.fill(title, 56), fontsize=9, loc="right")

@@ -18,7 +18,7 @@ from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from bim._table import image_scores
 from bim.classifiers import input_side

@@ -10,7 +10,7 @@ import numpy as np
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.controls import WRONG_CLASS
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.tables import control_row, curve_points, format_controls, row_kind

@@ -11,7 +11,7 @@ from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
 from clevr_xai.answering import Measured, Questions

@@ -21,7 +21,7 @@ from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from clevr_xai import _commentary, answering, methods, table

@@ -11,6 +11,7 @@ from attribution import Method
 from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.published import read_figures
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from svea import methods
@@ -78,5 +79,6 @@ BENCHMARK = _Svea(
     command="svea.benchmark",
     evaluation=_load,
     figures=True,
+    paper=read_figures(pathlib.Path(__file__).with_name("paper.json")),
     report_tasks=_report_tasks,
 )

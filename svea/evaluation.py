@@ -1,27 +1,30 @@
-"""SVEA's networks on MNIST-1D: explained, measured and laid out."""
+"""SVEA's networks on MNIST-1D: explained and measured."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from attribution.errors import BadInput, print_line
 from attribution_benchmarks.core.bundled_models import shown_model
-from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
-from attribution_benchmarks.core.evaluator import ShardedRun
+from attribution_benchmarks.core.evaluation import Evaluation, Run
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs
 from attribution_benchmarks.core.explainer import SavedMaps, with_all_maps
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
-from svea import baseline, mnist1d, scoring, table
+from attribution_benchmarks.core.scores import InputScores, Scores
+from svea import baseline, mnist1d, notes, scoring
 from svea.methods import CANDIDATES, CONTROLS, COSTLY
 from svea.scoring import NetworkScores
 from svea.settings import Settings
 
 
-class SveaEvaluation(TableEvaluation):
-    """One or several networks, and MNIST-1D; its results are a list of ``NetworkScores``."""
+class SveaEvaluation(Evaluation):
+    """One or several networks, and MNIST-1D."""
 
     settings: Settings
 
@@ -45,11 +48,11 @@ class SveaEvaluation(TableEvaluation):
         """Return each network's accuracy and the layer of class activation maps."""
         return [self._fit(name, model) for name, model in self.models.items()]
 
-    def sharded_runs(self) -> list[list[ShardedRun]]:
+    def measurements(self) -> list[list[Evaluator]]:
         """Return one run through all 5,000 signals for each network."""
-        return [[self.sharded_run(name) for name in self.models]]
+        return [[self.measurement(name) for name in self.models]]
 
-    def sharded_run(self, name: str) -> ShardedRun:
+    def measurement(self, name: str) -> Evaluator:
         """Return the run of one network."""
         run, model = self.run, self.models[name]
         # A network without variables has no weights to draw.
@@ -62,68 +65,74 @@ class SveaEvaluation(TableEvaluation):
             _check_saved_maps(self.settings.precomputed_maps, explainer.folders)
         measures = [scoring.of_test_signals(metric.measure) for metric in run.shared_metrics.values()]
         settings = {each: repr(overrides) for each, (_, overrides) in run.methods.items()}
-        evaluator = scoring.evaluator(
+        return scoring.evaluator(
             explainer, model, [scoring.REGION, *measures], run.store,
             maps_directory=self.maps_directory(model=model.fingerprint, settings=settings),
-        )  # fmt: skip
-        return ShardedRun(
-            name, evaluator, range(scoring.SIGNALS), self.settings.batch_size,
-            lambda rows, size: scoring.batches(self.data, size, rows),
+            inputs=Inputs(
+                name, range(scoring.SIGNALS), self.settings.batch_size,
+                lambda rows, size: scoring.batches(self.data, size, rows),
+            ),
         )  # fmt: skip
 
-    def evaluate(self) -> list[NetworkScores]:
-        """Return the scores of each network."""
+    @functools.cached_property
+    def scored(self) -> list[NetworkScores]:
+        """The scores of each network."""
         run, found = self.run, []
         for number, (name, model) in enumerate(self.models.items(), start=1):
             if len(self.models) > 1:
                 print_line(f"network {number} of {len(self.models)}: {name}", file=sys.stderr)
-            results = self.computed(self.sharded_run(name), "signal", "signals explained")
+            numbers = self.computed(self.measurement(name), "signal", "signals explained")
             found.append(
                 scoring.score_network(
-                    model, self.data, results, run.shared_metrics, self.settings.batch_size, run.store
+                    model, self.data, numbers, run.shared_metrics, self.settings.batch_size, run.store
                 )
             )
         return found
 
-    def input_scores(self, results: Sequence[NetworkScores]) -> list[InputScores]:
-        """Return each test signal's value by each metric, averaged over the networks."""
-        return table.input_scores(results, self.run.metrics)
+    def groups(self) -> Iterator[InputScores]:
+        """Yield each test signal's value by each metric, on each network."""
+        inputs = [f"test signal {row}" for row in range(mnist1d.TEST_SIGNALS)]
+        for metric in self.run.metrics:
+            sources = [source for source, found in self.scored[0].sources.items() if metric in found.values]
+            each = {source: [network.sources[source] for network in self.scored] for source in sources}
+            yield InputScores(
+                {"metric": metric},
+                inputs,
+                {source.name: np.stack([one.values[metric] for one in found], 1) for source, found in each.items()},
+                sources=sources,
+                facts={
+                    source.name: {"zero_maps": 100 * np.mean([one.zero_maps for one in found]) / scoring.SIGNALS}
+                    for source, found in each.items()
+                    if metric == "roe_test" and not source.control
+                },
+                curves={
+                    source.name: np.mean([one.curves[metric] for one in found], axis=0)
+                    for source, found in each.items()
+                    if metric in found[0].curves and not (source.method and source.control)
+                },
+            )
 
-    def rows(self, results: Sequence[NetworkScores], scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the rows of the table, with the paper's figures."""
-        return table.long_rows(results, self.run.metrics)
-
-    def heading(self, results: Sequence[NetworkScores]) -> list[str]:
+    def heading(self) -> list[str]:
         """Return a line for each network."""
         return [
             f"{name}: accuracy {network.accuracy(self.data):.1f} % on {mnist1d.TEST_SIGNALS:,} test signals "
             f"(paper's network: {baseline.PAPER_ACCURACY} %)"
-            for name, network in zip(self.models, results, strict=True)
+            for name, network in zip(self.models, self.scored, strict=True)
         ]
 
-    def table(self, results: Any, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
-        """Lay out all rows but those of methods under random networks, which ``notes`` reports."""
-        return super().table(results, [row for row in rows if "of" not in row], markdown)
-
-    def titles(self, results: Sequence[Sequence[NetworkScores]]) -> dict[str, str]:
-        """Return the titles of methods and controls by name."""
-        return self.run.benchmark.row_titles(results[0][0].sources)
-
-    def notes(
-        self, results: Sequence[NetworkScores], scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]
-    ) -> list[str]:
+    def notes(self, scores: Scores) -> list[str]:
         """Compare the scores with the paper's."""
-        return table.findings(results, rows, self.titles([results]), self.settings.seed, list(self.models))
+        return notes.notes(scores, len(self.models), self.settings.seed)
 
-    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
+    def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of MNIST-1D."""
         return {"mnist1d": mnist1d.FINGERPRINT}
 
-    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
         """Write the figures, and test signals for a report."""
-        from svea import _figures
+        from svea import pictures
 
-        _figures.write(self, section, directory, formats)
+        pictures.write(self, scores, directory, formats)
 
     def _fit(self, name: str, model: Any) -> str:
         test = self.data.test

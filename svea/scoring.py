@@ -16,7 +16,7 @@ from attribution.errors import BadInput
 from attribution.methods import third_party
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.evaluator import Evaluator, Results
+from attribution_benchmarks.core.evaluator import Evaluator, Numbers
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
@@ -31,7 +31,7 @@ SIGNALS = TRAIN_SIGNALS + TEST_SIGNALS
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
+class SourceScores:
     """The scores of one method or control on one network.
 
     Attributes
@@ -66,17 +66,17 @@ class NetworkScores:
         What made the maps, for figures.
     """
 
-    sources: Mapping[MapSource, Scores]
+    sources: Mapping[MapSource, SourceScores]
     probabilities: np.ndarray
     explainer: Any = None
 
     @property
-    def methods(self) -> dict[str, Scores]:
+    def methods(self) -> dict[str, SourceScores]:
         """Scores of the methods by name."""
         return {source.method: scores for source, scores in self.sources.items() if not source.control}
 
     @property
-    def controls(self) -> dict[str, Scores]:
+    def controls(self) -> dict[str, SourceScores]:
         """Scores of the model-independent controls by name."""
         return {source.control: scores for source, scores in self.sources.items() if not source.method}
 
@@ -160,7 +160,7 @@ def of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
 def score_network(
     model: Any,
     data: Mnist1D,
-    results: Results,
+    numbers: Numbers,
     shared: Mapping[str, Metric] | None = None,
     batch_size: int = 1000,
     store: ScoreStore | None = None,
@@ -171,7 +171,7 @@ def score_network(
     ----------
     model, data
         A network of ``load_network``, MNIST-1D.
-    results
+    numbers
         Of an ``evaluator`` with ``REGION`` and the measures of ``shared``.
     shared
         Metrics of all benchmarks, by name.
@@ -185,8 +185,8 @@ def score_network(
     rows, top = np.arange(TEST_SIGNALS), probabilities.argmax(axis=1)
     machines = SvmCache(data, store)
 
-    def scores_of(source: MapSource) -> Scores:
-        starts, zero = results.numbers(source, REGION).astype(np.int64).T
+    def scores_of(source: MapSource) -> SourceScores:
+        starts, zero = numbers.of(source, REGION).astype(np.int64).T
         kept = metrics.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
         before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]
         values = {
@@ -198,17 +198,17 @@ def score_network(
         for name, metric in (shared or {}).items():
             if not metric.measure.applies_to(source):
                 continue
-            numbers = results.numbers(source, metric.measure)[TRAIN_SIGNALS:]
-            values[name] = numbers[:, 0]
+            found = numbers.of(source, metric.measure)[TRAIN_SIGNALS:]
+            values[name] = found[:, 0]
             if metric.curve:
-                curves[name] = numbers[:, 1:]
-        return Scores(values, None if source.control else int(zero.sum()), starts, curves)
+                curves[name] = found[:, 1:]
+        return SourceScores(values, None if source.control else int(zero.sum()), starts, curves)
 
-    by_kind = {source: scores_of(source) for source in results.sources if not source.control}
-    by_kind[MapSource(control=RAW_SIGNAL.name)] = Scores({"roe_test": 100.0 * machines.correct(signals)})
-    by_kind |= {source: scores_of(source) for source in results.sources if not source.method}
-    by_kind |= {source: scores_of(source) for source in results.sources if source.method and source.control}
-    return NetworkScores(by_kind, probabilities, results.evaluator.explainer)
+    by_kind = {source: scores_of(source) for source in numbers.sources if not source.control}
+    by_kind[MapSource(control=RAW_SIGNAL.name)] = SourceScores({"roe_test": 100.0 * machines.correct(signals)})
+    by_kind |= {source: scores_of(source) for source in numbers.sources if not source.method}
+    by_kind |= {source: scores_of(source) for source in numbers.sources if source.method and source.control}
+    return NetworkScores(by_kind, probabilities, numbers.evaluator.explainer)
 
 
 class SvmCache:

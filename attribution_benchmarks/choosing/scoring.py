@@ -159,11 +159,11 @@ class _Scorer:
         metrics = [*verdicts.METRICS, *self._masks, COMPLETENESS]
         run = prepare(benchmark, methods, self._settings, metrics=metrics, store=self._store, progress=progress)
         evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
-        section = evaluated(evaluation).section
-        by_metric = {group.where["metric"]: group.values for group in section.input_scores}
+        scored = evaluated(evaluation)
+        by_metric = {group.where["metric"]: group.values for group in scored.groups}
         values = {
             source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
-            for source in section.results[0].sources
+            for source in scored.sources
         }
         scores = {metric: _means(by_metric[metric], methods) for metric in self._masks}
         missed = {name: _median(np.asarray(by_metric[COMPLETENESS.name][name])) for name in methods}

@@ -28,23 +28,23 @@ from attribution_benchmarks.cli.beam_flags import (
     precompute_from_flags,
 )
 from attribution_benchmarks.cli.settings_flags import define_settings, settings_of
-from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import Evaluation, Outcome, Run, evaluated, load, prepare
+from attribution_benchmarks.core.evaluation import Evaluation, Run, evaluated, load, prepare
 from attribution_benchmarks.core.explainer import Inapplicable
 from attribution_benchmarks.core.figures import FORMATS
 from attribution_benchmarks.core.progress import Bars
-from attribution_benchmarks.core.settings import MapSettings, described_fields
+from attribution_benchmarks.core.scores import Scores, check_output
+from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.core.worker import EvaluationFactory
 
 
 class Command:
-    """The command of a benchmark; of the one of the flag ``--benchmark`` where None."""
+    """The command of a benchmark; ``place`` is where a custom one is defined, ``file.py:NAME``."""
 
-    def __init__(self, benchmark: Benchmark | None = None):
-        self.benchmark = benchmark
-        self.flags = _define_flags(benchmark or Benchmark("", ""))
+    def __init__(self, benchmark: Benchmark, place: str = ""):
+        self.benchmark, self.place = benchmark, place
+        self.flags = _define_flags(benchmark)
 
     def main(self, flag_values: flags.FlagValues) -> None:
         """Evaluate the benchmark; print and write its results."""
@@ -60,35 +60,36 @@ class Command:
                 for line in evaluation.describe_models():
                     print_line(line)
                 return
-            found = _evaluated(evaluation, bars, precompute)
-            values = {name: getattr(flag_values, name, "") for name in ("output", "input_scores", "plot_dir")}
-            found.write(**values, formats=getattr(flag_values, "plot_format", ()))
+            evaluation, found = _evaluated(evaluation, bars, precompute)
+            if flag_values.output:
+                found.save(flag_values.output)
+            if getattr(flag_values, "plot_dir", ""):
+                evaluation.write_figures(found, flag_values.plot_dir, flag_values.plot_format)
         if run.store.directory and not flag_values.scores_dir:
             print_line(f"scores kept in {run.store.directory}", file=sys.stderr)
 
     def run(self, flag_values: flags.FlagValues) -> Run:
         """Return what the flags ask for, checked."""
-        benchmark, place = self.benchmark, ""
-        if benchmark is None:
-            benchmark, place = _custom(flag_values), flag_values.benchmark
-        settings = settings_of(flag_values, benchmark.settings)
+        settings = settings_of(flag_values, self.benchmark.settings)
         if not isinstance(settings, MapSettings):
-            return prepare(benchmark, settings=settings)
+            return prepare(self.benchmark, settings=settings)
         asked = flag_values["methods"].present or not settings.precomputed_maps
         return prepare(
-            benchmark,
-            flag_values.methods or (benchmark.methods if self.benchmark is None else ()) if asked else None,
+            self.benchmark,
+            flag_values.methods if asked else None,
             settings,
             metrics=flag_values.metrics,
             store=ScoreStore(flag_values.scores_dir) if flag_values.scores_dir else None,
-            place=place,
+            place=self.place,
         )
 
 
-def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None, printed: int = 0) -> Outcome:
+def _evaluated(
+    evaluation: Evaluation, bars: Bars, precompute: Precompute | None, printed: int = 0
+) -> tuple[Evaluation, Scores]:
     """Evaluate, on Beam first if it precomputes; skip methods that cannot explain the network, and say why.
 
-    Each section is printed once, as soon as it is known; ``printed`` are already.
+    Each table is printed once, as soon as it is known; ``printed`` are already.
     """
 
     def show(number: int, text: str) -> None:
@@ -99,12 +100,12 @@ def _evaluated(evaluation: Evaluation, bars: Bars, precompute: Precompute | None
 
     try:
         if precompute:
-            groups = list(evaluation.sharded_runs())
+            groups = list(evaluation.measurements())
             for one in itertools.chain(*groups):
                 one.check_methods()
             for inputs in filter(None, map(precompute, groups)):
                 evaluation = evaluation.without(inputs)
-        return evaluated(evaluation, show)
+        return evaluation, evaluated(evaluation, show)
     except Inapplicable as error:
         left = evaluation.run.without(error.refused)
         if not left.methods:
@@ -135,7 +136,6 @@ def _define_flags(benchmark: Benchmark) -> flags.FlagValues:
             flag_values=flag_values,
         )  # fmt: skip
         _define_text(flag_values, "scores_dir", "directory to store scores in, so that none is computed twice")
-        _define_text(flag_values, "input_scores", "file to write the scores of every input to; .json")
         define_precompute_flags(flag_values)
     return flag_values
 
@@ -144,30 +144,9 @@ def _define_text(flag_values: flags.FlagValues, name: str, about: str) -> None:
     flags.DEFINE_string(name, "", about, flag_values=flag_values)
 
 
-def _custom(flag_values: flags.FlagValues) -> Benchmark:
-    """Return the benchmark of ``--benchmark``."""
-    from attribution_benchmarks.core.registry import benchmark_named
-
-    if not flag_values.benchmark:
-        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
-    benchmark = benchmark_named(flag_values.benchmark, "--benchmark")
-    if benchmark.examples is None:
-        raise BadInput(
-            f"--benchmark={flag_values.benchmark}: {benchmark.title} has its own command: attribution-benchmarks "
-            f"{benchmark.name.replace('_', '-')}"
-        )
-    if {name for name, *_ in described_fields(benchmark.settings)} - {*flag_values}:
-        raise BadInput(
-            f"--benchmark={flag_values.benchmark}: its settings need a command of their own (docs/extend.md)"
-        )
-    return benchmark
-
-
 def _check_files(flag_values: flags.FlagValues) -> None:
     """Refuse files and directories that cannot be written, before any work."""
-    tables.check_output(flag_values.output)
-    if getattr(flag_values, "input_scores", ""):
-        tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    check_output(flag_values.output)
     if "plot_dir" in flag_values:
         check_directory("plot_dir", flag_values.plot_dir)
         for name in flag_values.plot_format or ["nothing"]:

@@ -199,7 +199,7 @@ class Benchmark:
     settings
         Class of its settings.
     command
-        Module of its command; empty for the command of custom benchmarks.
+        Module of its command; empty for ``attribution-benchmarks NAME``.
     evaluation
         Loads the networks and inputs of a ``core.evaluation.Run``; None for a benchmark with ``examples``.
     figures
@@ -212,6 +212,9 @@ class Benchmark:
         Directories of the network with other training seeds; a report's scores are means over at most ``--networks``.
     score
         "logits" or "probabilities", what is explained of it.
+    paper
+        Published figures: ``method``, ``metric`` and other keys of a row, with its ``value``, and ``std`` and
+        ``median`` where they are published.
     columns
         Of the matrix; from ``metrics`` where None.
     report_tasks
@@ -242,6 +245,7 @@ class Benchmark:
     network: str = ""
     further_networks: tuple[str, ...] = ()
     score: str = "logits"
+    paper: Sequence[Mapping[str, Any]] = ()
     columns: tuple[Column, ...] | None = None
     report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
@@ -263,6 +267,14 @@ class Benchmark:
             dataclasses.replace(column, excluded={**self.excluded(column.metric), **column.excluded})
             for column in self.columns
         )
+
+    def published_figures(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``paper``, ``paper_std`` and ``paper_median`` of a row, as far as they are published."""
+        names = {"value": "paper", "std": "paper_std", "median": "paper_median"}
+        for figure in self.paper:
+            if all(row.get(key) == value for key, value in figure.items() if key not in names):
+                return {names[key]: value for key, value in figure.items() if key in names}
+        return {}
 
     def excluded(self, metric: str) -> dict[str, str]:
         """Return the controls that are no baselines for a metric, and why."""

@@ -1,21 +1,25 @@
 """The evaluation of every benchmark: choose, check, load, explain, measure.
 
+``prepare`` makes a ``Run`` of names and settings, ``load`` an ``Evaluation`` of that, and ``evaluated`` its ``Scores``.
 A benchmark with a network, ``examples`` and metrics of maps needs nothing else. Any other is a subclass of
-``Benchmark``, whose hooks choose and check before anything is loaded, and a subclass of ``Evaluation`` for the rest.
-Several models are several sharded runs, one for each. Several numbers a map, such as ten poolings, are one
-``PerSampleMetric`` of that width. A prediction filter and further measures are arguments of ``Evaluator``. Random
-networks are controls of the explainer.
+``Benchmark``, whose hooks choose and check before anything is loaded, and a subclass of ``Evaluation``, which yields
+the values of the inputs. Several models are several evaluators, one for each. Several numbers a map, such as ten
+poolings, are one ``PerSampleMetric`` of that width. Random networks are controls of the explainer.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import hashlib
+import itertools
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 import attribution
 from attribution import Method
@@ -28,49 +32,18 @@ from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.batch import ModelScores
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, check_folders, saved_methods
-from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.core.input_scores import save as save_input_scores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.progress import Progress, Reporter, ignored
 from attribution_benchmarks.core.random_weights import networks
+from attribution_benchmarks.core.scores import ALONG, InputScores, Scores, summarised
 from attribution_benchmarks.core.settings import ALL, ExampleSettings, MapSettings, RunSettings
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.core.tables import curve_rows, score_rows, undefined_notes
 
 MethodLike = str | Method | Callable[..., Any]
 Chosen = Mapping[str, tuple[Method, Mapping[str, Any]]]  # name -> (method, overrides of its parameters)
-
-
-class Section(NamedTuple):
-    """A part of a run's output.
-
-    Attributes
-    ----------
-    rows
-        Scores in the long form of ``core.tables``.
-    text, markdown
-        Their table, as text and as Markdown; without the latter, a Markdown file has the text as a code block.
-    input_scores
-        Each input's value by each metric.
-    results
-        What was measured, for figures; their type is the benchmark's.
-    """
-
-    rows: list[dict[str, Any]]
-    text: str
-    markdown: str = ""
-    input_scores: Sequence[InputScores] = ()
-    results: Sequence[Any] = ()
-
-    def joined(self, other: Section) -> Section:
-        """Return this section followed by another."""
-        return Section(
-            self.rows + other.rows, self.text + other.text, self.markdown + other.markdown,
-            [*self.input_scores, *other.input_scores], [*self.results, *other.results],
-        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +106,9 @@ class Run:
         values |= {name: changed.pop(name) for name in ("batch_size", "seed") if name in changed}
         if tuple(self.metrics) != self.benchmark.default_metrics:
             values["metrics"] = self.metric_places
-        place = {} if self.benchmark.command else {"benchmark": self.place or self.benchmark.name}
-        module = self.benchmark.command or "attribution_benchmarks.core.evaluate"
-        return manifest.command_of(f"python -m {module}", values | changed | place)
+        module, place = self.benchmark.command, self.place or self.benchmark.name
+        program = f"python -m {module}" if module else f"attribution-benchmarks {place}"
+        return manifest.command_of(program, values | changed)
 
 
 def prepare(
@@ -256,7 +229,7 @@ def _refuse_controls(names: Iterable[str], controls: Sequence[Control]) -> None:
 
 
 class Evaluation(abc.ABC):
-    """A benchmark whose networks and inputs are loaded. Nothing in it changes after it was made.
+    """A benchmark whose networks and inputs are loaded.
 
     Attributes
     ----------
@@ -277,35 +250,83 @@ class Evaluation(abc.ABC):
         """Return the lines of ``--check_model``."""
 
     @abc.abstractmethod
-    def sections(self) -> Iterator[Section]:
-        """Explain, measure, and yield what is printed, part by part."""
+    def groups(self) -> Iterator[InputScores]:
+        """Explain, measure, and yield the values of the inputs by each metric; those of one table follow each other."""
 
     @abc.abstractmethod
-    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
-        """Return the fingerprints of the data sets by name, from the results of all sections."""
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprints of the data sets by name, after ``groups``."""
 
-    def titles(self, results: Sequence[Any]) -> dict[str, str]:
-        """Return the titles of methods and controls by name, from the results of all sections."""
-        return {}
+    def heading(self) -> list[str]:
+        """Return the lines above the first table, after its ``groups``."""
+        return []
 
-    def sharded_runs(self) -> Iterable[Sequence[ShardedRun]]:
+    def notes(self, scores: Scores) -> list[str]:
+        """Return the sentences below the last table."""
+        return undefined_notes(scores.groups)
+
+    def published(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the keys of published figures of a row, see ``core.scores.summarised``."""
+        return self.run.benchmark.published_figures(row)
+
+    def tables(self) -> Iterator[Scores]:
+        """Explain, measure, and yield each table as soon as it is known."""
+        parts: list[Scores] = []
+        for title, groups in itertools.groupby(self.groups(), key=lambda group: group.table):
+            parts.append(self._table(title, list(groups), not parts))
+            yield parts[-1]
+        notes = self.notes(Scores.joined(parts))
+        yield Scores(text=tables.paragraphs(notes), markdown="".join(f"- {note}\n" for note in notes))
+
+    def _table(self, title: str | None, groups: Sequence[InputScores], is_first: bool) -> Scores:
+        """Return the rows of one table, and the table."""
+        benchmark, metrics = self.run.benchmark, self.run.metrics
+        rows, columns, own = [], [], []
+        for group in groups:
+            metric = metrics[group.where["metric"]]
+            found = summarised(group, metric, self.published)
+            rows += [{"benchmark": benchmark.name, **row} for row in found]
+            shown = group.column or metric.title, 1 if metric.percent else 3, group.brief
+            columns.append(tables.Figures(shown[0], [row for row in found if not {"of", ALONG} & set(row)], *shown[1:]))
+            own.append(tables.Figures(shown[0], [row for row in found if "of" in row], *shown[1:]))
+        sources = dict.fromkeys(source for group in groups for source in group.sources)
+        kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
+                for group in groups if group.kept]  # fmt: skip
+        titles = benchmark.row_titles(sources)
+        if title is None:
+            return Scores(rows, kept, titles)
+        controls = {control.name: control.title for control in benchmark.controls}
+        lines = [*(self.heading() if is_first else []), *([title] if title else [])]
+        text, markdown = (
+            "\n".join(
+                filter(None, [
+                    tables.paragraphs(lines, is_markdown),
+                    tables.laid_out(columns, titles, is_markdown),
+                    tables.under_controls(own, titles, controls, is_markdown),
+                ])
+            ) + "\n"
+            for is_markdown in (False, True)
+        )  # fmt: skip
+        return Scores(rows, kept, titles, text, markdown)
+
+    def measurements(self) -> Iterable[Sequence[Evaluator]]:
         """Return everything that is explained and measured, in groups that are computed one after the other."""
         return []
 
-    def sharded_run(self, name: str) -> ShardedRun:
-        """Return one of ``sharded_runs`` by name, for a worker."""
-        return next(one for group in self.sharded_runs() for one in group if one.name == name)
+    def measurement(self, name: str) -> Evaluator:
+        """Return one of ``measurements`` by name, for a worker."""
+        return next(one for group in self.measurements() for one in group if one.name == name)
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> Evaluation:
-        """Return the evaluation without inputs that workers could not compute, name of a sharded run -> its items.
+        """Return the evaluation without inputs that workers could not compute, name of an evaluator -> its items.
 
         Raises ``BadInput`` if it needs all.
         """
         title = self.run.benchmark.title
         raise BadInput(f"{title} needs all of its inputs; what is computed is kept, so run the command again")
 
-    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
-        """Write figures and examples, of a benchmark with ``figures``."""
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
+        """Write figures and examples, of a benchmark with ``figures``, after ``groups``."""
         raise BadInput(f"{self.run.benchmark.title} writes no figures")
 
     def explainer(
@@ -343,61 +364,27 @@ class Evaluation(abc.ABC):
             described["map_error"] = self.settings.map_error
         return MapsDirectory(self.settings.save_maps, described, reduce)
 
-    def computed(self, sharded_run: ShardedRun, unit: str = "input", title: str = "") -> Results:
-        """Explain and measure a sharded run in this process, and report its progress."""
-        report = Reporter(self.run.progress, title or self.run.benchmark.title, unit, len(sharded_run.items))
-        return sharded_run.evaluate(report)
+    def computed(self, evaluator: Evaluator, unit: str = "input", title: str = "") -> Numbers:
+        """Explain and measure the inputs of an evaluator in this process, and report its progress."""
+        report = Reporter(self.run.progress, title or self.run.benchmark.title, unit, len(evaluator.items))
+        return evaluator.evaluate(report)
 
 
-class TableEvaluation(Evaluation):
-    """An evaluation that prints one table: each method in turn gets what ``evaluate`` returned."""
-
-    def sections(self) -> Iterator[Section]:
-        """Explain, measure, and yield the table."""
-        results = self.evaluate()
-        scores = self.input_scores(results)
-        rows = self.rows(results, scores)
-        heading, notes = self.heading(results), self.notes(results, scores, rows)
-        text, markdown = (
-            tables.report(heading, self.table(results, rows, markdown), notes, width=None if markdown else 118)
-            for markdown in (False, True)
-        )
-        yield Section(rows, text, markdown, scores, [results])
-
-    def evaluate(self) -> Any:
-        """Explain and measure."""
-        ((sharded_run,),) = self.sharded_runs()
-        return self.computed(sharded_run)
-
-    @abc.abstractmethod
-    def input_scores(self, results: Any) -> list[InputScores]:
-        """Return each input's value by each metric."""
-
-    @abc.abstractmethod
-    def rows(self, results: Any, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the scores in the long form of ``core.tables``."""
-
-    @abc.abstractmethod
-    def heading(self, results: Any) -> list[str]:
-        """Return the lines above the table."""
-
-    def notes(self, results: Any, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the sentences below the table."""
-        return undefined_notes(scores)
-
-    def table(self, results: Any, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
-        """Return rows laid out for reading."""
-        metrics = self.run.metrics
-        titles = {name: metric.title for name, metric in metrics.items()}
-        decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
-        return tables.wide(rows, titles, self.titles([results]), markdown=markdown, decimals=decimals)
-
-    def titles(self, results: Sequence[Any]) -> dict[str, str]:
-        """Return the titles of methods and controls by name; a custom method has that of its function."""
-        return self.run.benchmark.row_titles(results[0].sources)
+def undefined_notes(groups: Iterable[InputScores]) -> list[str]:
+    """Return a sentence for the metrics that are undefined for equally many inputs, which are left out."""
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for group in groups:
+        counts = [int(np.isnan(group.by_network(name)).all(axis=1).sum()) for name in group.values]
+        if any(counts):
+            found.setdefault((min(counts), max(counts), len(group.inputs)), []).append(str(group.where["metric"]))
+    return [
+        f"{', '.join(dict.fromkeys(metrics))}: undefined for {least}{f' to {most}' if most > least else ''} of {count} "
+        f"inputs{', by method' if most > least else ''}, which are left out."
+        for (least, most, count), metrics in found.items()
+    ]
 
 
-class ExampleEvaluation(TableEvaluation):
+class ExampleEvaluation(Evaluation):
     """A benchmark with ``examples`` and one network, or none with ``precomputed_maps``."""
 
     def __init__(self, run: Run, models: Mapping[str, Any], data: Examples):
@@ -427,54 +414,56 @@ class ExampleEvaluation(TableEvaluation):
             for name, model in self.models.items()
         ]
 
-    def sharded_runs(self) -> list[list[ShardedRun]]:
+    def measurements(self) -> list[list[Evaluator]]:
         """Return one run through the examples."""
         model = next(iter(self.models.values()), None)
         return [[self.run_of_network(self.run.benchmark.name, model, range(len(self.data.names)))]]
 
-    def run_of_network(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> ShardedRun:
+    def run_of_network(self, name: str, model: Any, rows: Sequence[int], methods: Chosen | None = None) -> Evaluator:
         """Return the run of one network through some examples, with some ``methods``, or those of the run."""
         run, benchmark, data = self.run, self.run.benchmark, self.data
         for metric in run.metrics.values():
             if metric.masks and not data.masks:
                 raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
         assert benchmark.examples
-        evaluator = Evaluator(
+        return Evaluator(
             self.explainer(model, networks(benchmark.controls, self.settings.random_networks), methods=methods),
             [metric.measure for metric in run.metrics.values() if metric.measure],
             {"benchmark": benchmark.name, "model": model.fingerprint if model else "", "score": str(benchmark.score)},
             [benchmark.examples, type(self)],
             run.store,
             maps_directory=self.maps_directory(models={name: each.fingerprint for name, each in self.models.items()}),
+            inputs=Inputs(name, rows, self.settings.batch_size, lambda some, size: data.batches(size, some)),
         )
-        return ShardedRun(name, evaluator, rows, self.settings.batch_size, lambda some, size: data.batches(size, some))
 
     def without(self, failed: Mapping[str, Sequence[Any]]) -> ExampleEvaluation:
         """Return the evaluation without some examples."""
         return type(self)(self.run, self.models, self.data.without(failed[self.run.benchmark.name]))
 
-    def input_scores(self, results: Results) -> list[InputScores]:
-        """Return each input's value by each metric."""
-        return [
-            InputScores(
-                {"metric": name},
-                list(self.data.names),
-                {
-                    source.name: results.numbers(source, metric.measure)[:, 0]
-                    for source in results.sources
-                    if metric.measure
-                },
-                self.data.clusters,
-            )
-            for name, metric in self.run.metrics.items()
-        ]
+    @functools.cached_property
+    def numbers(self) -> Numbers:
+        """What was explained and measured."""
+        ((evaluator,),) = self.measurements()
+        return self.computed(evaluator)
 
-    def rows(self, results: Results, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the scores in the long form of ``core.tables``."""
-        metrics = self.run.metrics
-        return score_rows(results.sources, scores, metrics) + curve_rows(results, metrics.values(), self.data.clusters)
+    def groups(self) -> Iterator[InputScores]:
+        """Yield each input's value by each metric, in one table."""
+        numbers = self.numbers
+        for name, metric in self.run.metrics.items():
+            if measure := metric.measure:
+                found = {source: numbers.of(source, measure) for source in numbers.sources}
+                yield InputScores(
+                    {"metric": name}, list(self.data.names),
+                    {source.name: values[:, 0] for source, values in found.items()}, self.data.clusters,
+                    sources=list(found),
+                    curves={
+                        source.name: values[:, 1:]
+                        for source, values in found.items()
+                        if metric.curve and not (source.method and source.control)
+                    },
+                )  # fmt: skip
 
-    def heading(self, results: Results) -> list[str]:
+    def heading(self) -> list[str]:
         """Return the number of inputs and the network, and facts about it."""
         models = ", ".join(self.models) or "saved maps"
         return [f"{self.run.benchmark.title}: {len(self.data.names):,} inputs, {models}", *self.facts()]
@@ -488,47 +477,10 @@ class ExampleEvaluation(TableEvaluation):
                 sentences.append(f"{name} predicts the given class of {right.sum():,} of {len(right):,} inputs.")
         return sentences
 
-    def data_fingerprints(self, results: Sequence[Results]) -> dict[str, str]:
-        """Return the fingerprint of the inputs' names, which hold their content."""
-        content = "\n".join(results[0].names).encode()
+    def data_fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of the inputs' names with their content."""
+        content = "\n".join(name for batch in self.data.batches(1000) for name in batch.names).encode()
         return {self.run.benchmark.name: hashlib.sha256(content).hexdigest()}
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What an evaluation gave: its sections joined."""
-
-    evaluation: Evaluation
-    section: Section
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """Titles of methods and controls by name."""
-        return self.evaluation.titles(self.section.results)
-
-    def manifest(self) -> dict[str, Any]:
-        """Return the provenance of the scores, with the methods that were skipped."""
-        run = self.evaluation.run
-        found = manifest.describe_run(
-            run.benchmark.name,
-            models={name: model.fingerprint for name, model in self.evaluation.models.items()},
-            data=self.evaluation.data_fingerprints(self.section.results),
-            seed=run.settings.seed,
-            command=run.command(),
-        )
-        return {**found, "skipped": dict(run.skipped)} if run.skipped else found
-
-    def write(
-        self, output: str = "", input_scores: str = "", plot_dir: str = "", formats: Sequence[str] = ("png",)
-    ) -> None:
-        """Write the scores, those of each input, and figures; nothing where the place is empty."""
-        section, run = self.section, self.evaluation.run
-        if output:
-            tables.save(output, section.rows, self.manifest(), section.text, section.markdown or None)
-        if input_scores:
-            save_input_scores(input_scores, run.benchmark.name, section.input_scores)
-        if plot_dir:
-            self.evaluation.write_figures(section, plot_dir, formats)
 
 
 def load(run: Run) -> Evaluation:
@@ -536,10 +488,19 @@ def load(run: Run) -> Evaluation:
     return (run.benchmark.evaluation or ExampleEvaluation.load)(run)
 
 
-def evaluated(evaluation: Evaluation, show: Callable[[int, str], object] = lambda number, text: None) -> Outcome:
-    """Explain and measure what is loaded; ``show`` gets the number and the text of each section at once."""
-    whole = Section([], "")
-    for number, section in enumerate(evaluation.sections()):
-        show(number, section.text)
-        whole = whole.joined(section)
-    return Outcome(evaluation, whole)
+def evaluated(evaluation: Evaluation, show: Callable[[int, str], object] = lambda number, text: None) -> Scores:
+    """Explain and measure what is loaded; ``show`` gets the number and the text of each table at once."""
+    parts = []
+    for number, part in enumerate(evaluation.tables()):
+        show(number, part.text)
+        parts.append(part)
+    run = evaluation.run
+    provenance = manifest.describe_run(
+        run.benchmark.name,
+        models={name: model.fingerprint for name, model in evaluation.models.items()},
+        data=evaluation.data_fingerprints(),
+        seed=run.settings.seed,
+        command=run.command(),
+    )
+    skipped = {"skipped": dict(run.skipped)} if run.skipped else {}
+    return dataclasses.replace(Scores.joined(parts), manifest={**provenance, **skipped})

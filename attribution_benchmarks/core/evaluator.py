@@ -26,6 +26,28 @@ from attribution_benchmarks.core.store import ScoreStore, Series
 
 
 @dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What is explained: the inputs of an evaluator.
+
+    Attributes
+    ----------
+    name
+        Unique among the evaluators of a command.
+    items
+        All of them, as integers or strings; may be empty in a worker.
+    rows
+        Batch size.
+    batches
+        ``batches(items, rows)`` yields some of them in batches of ``rows``.
+    """
+
+    name: str
+    items: Sequence[Any]
+    rows: int
+    batches: Callable[[Sequence[Any], int], Iterable[LazyBatch]]
+
+
+@dataclasses.dataclass(frozen=True)
 class PredictionFilter:
     """A query of the model that decides which inputs are explained; its answers are stored like scores."""
 
@@ -37,7 +59,9 @@ class PredictionFilter:
 
 
 class Evaluator:
-    """Explains and measures the inputs of a benchmark on one model.
+    """Explains and measures the inputs of a benchmark on one model; implements ``beam.work.Work``, work in blocks.
+
+    A block holds whole batches, so its numbers equal those of a run in one process.
 
     Parameters
     ----------
@@ -55,6 +79,8 @@ class Evaluator:
         Which inputs are explained; None for all, each for its target.
     maps_directory
         Where the maps of methods are saved, those of controls not; None saves none.
+    inputs
+        What ``evaluate`` explains; None for ``run`` alone.
 
     Attributes
     ----------
@@ -73,7 +99,9 @@ class Evaluator:
         store: ScoreStore | None = None,
         prediction_filter: PredictionFilter | None = None,
         maps_directory: Any = None,
+        inputs: Inputs | None = None,
     ):
+        self.inputs = inputs or Inputs("", (), 1, lambda items, rows: ())
         self.explainer, self.prediction_filter, self.maps_directory = explainer, prediction_filter, maps_directory
         self.store = store if store and explainer.lasting else ScoreStore(None)
         self._is_stored = self.store.directory is not None
@@ -154,7 +182,7 @@ class Evaluator:
         sources, _ = self._missing(part, counts)
         return not sources
 
-    def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Results:
+    def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Numbers:
         """Explain and measure what the store lacks, batch by batch, and return all numbers.
 
         ``progress`` is called with the number of inputs of each batch that is done.
@@ -169,7 +197,7 @@ class Evaluator:
             counted.append(counts)
             if progress:
                 progress(len(part.names))
-        return Results(names, np.concatenate(counted) if counted else np.zeros(0, bool), predictions, self)
+        return Numbers(names, np.concatenate(counted) if counted else np.zeros(0, bool), predictions, self)
 
     def _query(self, part: LazyBatch, load: Callable[[], Batch]) -> Sequence[Any]:
         """Query the model about those inputs that have no record, and return the records of all."""
@@ -242,8 +270,102 @@ class Evaluator:
     def _saves(self, source: MapSource) -> bool:
         return bool(self.maps_directory and source.method and not source.control)
 
+    @property
+    def name(self) -> str:
+        """Name of its inputs."""
+        return self.inputs.name
 
-class Results:
+    @property
+    def items(self) -> Sequence[Any]:
+        """All inputs in order."""
+        return self.inputs.items
+
+    @property
+    def rows(self) -> int:
+        """Batch size."""
+        return self.inputs.rows
+
+    @property
+    def key(self) -> str:
+        """Hash of everything but the inputs that the numbers depend on; ``BadInput`` if custom code has none."""
+        self._check_saved()
+        # Saved maps are no numbers, but a block that has not saved its own is not done.
+        saved = str(self.maps_directory.directory) if self.maps_directory else ""
+        return work.digest_of([sorted(self.series_by_name()), saved])
+
+    def evaluate(self, progress: Callable[[int], object] | None = None) -> Numbers:
+        """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
+        return self.run(self.inputs.batches(self.items, self.rows), progress)
+
+    def check_methods(self) -> None:
+        """Raise ``explainer.Inapplicable`` for methods that cannot explain an input of a batch that lacks numbers."""
+        for part in self.inputs.batches(self.items, self.rows):
+            if not self.is_complete(part):
+                self.explainer.check_methods(part.load().take([0]))
+                return
+
+    def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
+        """Return the names of some inputs and what exists of their numbers; None where all do."""
+        names, complete = [], True
+        for part in self.inputs.batches(items, self.rows):  # one after the other, since each may hold its pictures
+            names += part.names
+            complete = complete and self.is_complete(part)
+        if complete:
+            return None
+        held = {}
+        for series_name, series in self.series_by_name().items():
+            places = [place for place, name in enumerate(names) if name in series]
+            if places:
+                # Predictions decide what is explained; of a number it is enough to know that it exists.
+                predicted = series is self.predictions
+                held[series_name] = [[place, series[names[place]] if predicted else None] for place in places]
+        return work.MissingWork(names, held)
+
+    def compute(self, items: Sequence[Any], held: Mapping[str, Any], halvings: int = 0) -> work.Computed:
+        """Explain and measure what is not held, in batches halved ``halvings`` times."""
+        rows = max(1, self.rows >> halvings)
+        evaluator = self.with_store(ScoreStore(None), rows if halvings else None)
+        before = self._append_held(evaluator, items, held, rows) if held else {}
+        names = []
+
+        def batches() -> Iterator[LazyBatch]:
+            for part in self.inputs.batches(items, rows):
+                names.extend(part.names)
+                yield part
+
+        passes = _passes(evaluator)
+        evaluator.run(batches())
+        self._check_saved()
+        found = {}
+        for series_name, series in evaluator.series_by_name().items():
+            known = before.get(series_name, ())
+            if records := {name: series[name] for name in series if name not in known}:
+                found[series_name] = records
+        return work.Computed(names, found, _passes(evaluator) - passes)
+
+    def _check_saved(self) -> None:
+        """Raise ``BadInput`` if custom code is not to be stored, since blocks are files."""
+        if self.unsaved:
+            raise BadInput(f"{self.unsaved}, and blocks are stored; omit --runner=beam")
+
+    def _append_held(
+        self, evaluator: Evaluator, items: Sequence[Any], held: Mapping[str, Any], rows: int
+    ) -> dict[str, dict[str, Any]]:
+        """Write the held numbers into an evaluator's store and return them, name of a series -> input -> record."""
+        names = [name for part in self.inputs.batches(items, rows) for name in part.names]
+        before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
+        for name, records in before.items():
+            evaluator.series_by_name()[name].append(records)
+        return before
+
+    def save(self, results: work.Results) -> None:
+        """Write the numbers of a block into the evaluator's store."""
+        series = self.series_by_name()
+        for name, records in results.items():
+            series[name].append(records)
+
+
+class Numbers:
     """The numbers of an evaluator's inputs.
 
     Attributes
@@ -261,7 +383,7 @@ class Results:
         self.sources: tuple[MapSource, ...] = evaluator.explainer.sources
         self.evaluator = evaluator
 
-    def numbers(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
+    def of(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
         """Return the numbers of one source, (N, width) float64; NaN for inputs that do not count or were not measured.
 
         One source is read at a time, so that memory need not hold them all. Raises ``BadInput`` if what is stored is
@@ -278,104 +400,6 @@ class Results:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise _damaged(self.evaluator.store) from error
         return numbers
-
-
-class ShardedRun:
-    """An evaluator and its inputs, as work in blocks: it implements ``beam.work.Work``.
-
-    A block holds whole batches and is computed by ``Evaluator.run``, so its numbers equal those of a run in one
-    process. ``name`` is unique among the sharded runs of the command. ``items`` are all inputs, as integers or strings,
-    and may be empty in a worker; ``batches(items, rows)`` yields the inputs of some items in batches of ``rows``.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        evaluator: Evaluator,
-        items: Sequence[Any],
-        rows: int,
-        batches: Callable[[Sequence[Any], int], Iterable[LazyBatch]],
-    ):
-        self.name, self.evaluator, self.items, self.rows, self._batches = name, evaluator, items, rows, batches
-
-    @property
-    def key(self) -> str:
-        """Hash of everything but the inputs that the numbers depend on; ``BadInput`` if custom code has none."""
-        self._check_saved()
-        # Saved maps are no numbers, but a block that has not saved its own is not done.
-        saved = str(self.evaluator.maps_directory.directory) if self.evaluator.maps_directory else ""
-        return work.digest_of([sorted(self.evaluator.series_by_name()), saved])
-
-    def evaluate(self, progress: Callable[[int], object] | None = None) -> Results:
-        """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
-        return self.evaluator.run(self._batches(self.items, self.rows), progress)
-
-    def check_methods(self) -> None:
-        """Raise ``explainer.Inapplicable`` for methods that cannot explain an input of a batch that lacks numbers."""
-        for part in self._batches(self.items, self.rows):
-            if not self.evaluator.is_complete(part):
-                self.evaluator.explainer.check_methods(part.load().take([0]))
-                return
-
-    def missing(self, items: Sequence[Any]) -> work.MissingWork | None:
-        """Return the names of some inputs and what exists of their numbers; None where all do."""
-        names, complete = [], True
-        for part in self._batches(items, self.rows):  # one after the other, since each may hold its pictures
-            names += part.names
-            complete = complete and self.evaluator.is_complete(part)
-        if complete:
-            return None
-        held = {}
-        for series_name, series in self.evaluator.series_by_name().items():
-            places = [place for place, name in enumerate(names) if name in series]
-            if places:
-                # Predictions decide what is explained; of a number it is enough to know that it exists.
-                predicted = series is self.evaluator.predictions
-                held[series_name] = [[place, series[names[place]] if predicted else None] for place in places]
-        return work.MissingWork(names, held)
-
-    def compute(self, items: Sequence[Any], held: Mapping[str, Any], halvings: int = 0) -> work.Computed:
-        """Explain and measure what is not held, in batches halved ``halvings`` times."""
-        rows = max(1, self.rows >> halvings)
-        evaluator = self.evaluator.with_store(ScoreStore(None), rows if halvings else None)
-        before = self._append_held(evaluator, items, held, rows) if held else {}
-        names = []
-
-        def batches() -> Iterator[LazyBatch]:
-            for part in self._batches(items, rows):
-                names.extend(part.names)
-                yield part
-
-        passes = _passes(evaluator)
-        evaluator.run(batches())
-        self._check_saved()
-        found = {}
-        for series_name, series in evaluator.series_by_name().items():
-            known = before.get(series_name, ())
-            if records := {name: series[name] for name in series if name not in known}:
-                found[series_name] = records
-        return work.Computed(names, found, _passes(evaluator) - passes)
-
-    def _check_saved(self) -> None:
-        """Raise ``BadInput`` if custom code is not to be stored, since blocks are files."""
-        if self.evaluator.unsaved:
-            raise BadInput(f"{self.evaluator.unsaved}, and blocks are stored; omit --runner=beam")
-
-    def _append_held(
-        self, evaluator: Evaluator, items: Sequence[Any], held: Mapping[str, Any], rows: int
-    ) -> dict[str, dict[str, Any]]:
-        """Write the held numbers into an evaluator's store and return them, name of a series -> input -> record."""
-        names = [name for part in self._batches(items, rows) for name in part.names]
-        before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
-        for name, records in before.items():
-            evaluator.series_by_name()[name].append(records)
-        return before
-
-    def save(self, results: work.Results) -> None:
-        """Write the numbers of a block into the evaluator's store."""
-        series = self.evaluator.series_by_name()
-        for name, records in results.items():
-            series[name].append(records)
 
 
 def _passes(evaluator: Evaluator) -> int:

@@ -23,8 +23,8 @@ from attribution.files import atomic_write
 from attribution.reading import opened
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import PerSampleMetric
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 
 FILE = "inputs.npz"

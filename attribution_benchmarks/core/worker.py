@@ -17,7 +17,7 @@ from attribution_benchmarks.core.registry import benchmark_named
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationFactory:
-    """A ``beam.work.WorkFactory`` of the sharded runs of an evaluation; methods and metrics are those with a name."""
+    """A ``beam.work.WorkFactory`` of the evaluators of an evaluation; methods and metrics are those with a name."""
 
     place: str
     values: tuple[tuple[str, Any], ...]  # of the settings, whose class a worker may be unable to import
@@ -44,7 +44,7 @@ class EvaluationFactory:
         return self.place
 
     def __call__(self) -> Callable[[str], Work]:
-        """Load the models here, and return a function from a sharded run's name to the sharded run."""
+        """Load the models here, and return a function from an evaluator's name to the evaluator."""
         if self.cache is not None:
             os.environ[CACHE_VARIABLE] = self.cache
         benchmark = benchmark_named(self.place)
@@ -54,8 +54,8 @@ class EvaluationFactory:
             loaded = load(run)
 
         @functools.cache
-        def sharded_run(name: str) -> Work:
+        def evaluator(name: str) -> Work:
             with trusted(self.trusted):
-                return loaded.sharded_run(name)
+                return loaded.measurement(name)
 
-        return sharded_run
+        return evaluator

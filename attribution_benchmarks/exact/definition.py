@@ -250,4 +250,4 @@ _DEFINED = define(
     TRAINED,
     (SUPPRESSOR_SHARE,),
 )
-BENCHMARK = dataclasses.replace(_DEFINED, settings=Settings, command="attribution_benchmarks.exact.evaluate")
+BENCHMARK = dataclasses.replace(_DEFINED, settings=Settings)

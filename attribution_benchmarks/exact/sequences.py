@@ -9,6 +9,7 @@ player: it stays padding in every coalition.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -23,7 +24,7 @@ from attribution_benchmarks.core.bundled_models import default_model, given_or_b
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
-from attribution_benchmarks.core.evaluator import Results, ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, Numbers
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
@@ -213,21 +214,21 @@ def examples(count: int, seed: int) -> Examples:
     return _for_networks(_sequences(count, seed), dict.fromkeys(NETWORKS))
 
 
-class _Joined(Results):
+class _Joined(Numbers):
     """The results of several networks, one after the other; NaN where a method does not apply to a network."""
 
-    def __init__(self, parts: Sequence[Results]):
+    def __init__(self, parts: Sequence[Numbers]):
         self.parts, self.evaluator = parts, parts[0].evaluator
         self.names = [name for part in parts for name in part.names]
         self.counted = np.concatenate([part.counted for part in parts])
         self.predictions: Sequence[Any] = []
         self.sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
 
-    def numbers(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
+    def of(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
         """Return the numbers of one source, (N, width) float64."""
         return np.concatenate(
             [
-                part.numbers(source, measure)
+                part.of(source, measure)
                 if source in part.sources
                 else np.full((len(part.names), measure.width), np.nan)
                 for part in self.parts
@@ -250,11 +251,11 @@ class _Evaluation(ExampleEvaluation):
         values = {name: values_of(paths[name], model, data.inputs, targets) for name, model in models.items()}
         return cls(run, models, _for_networks(data, values))
 
-    def sharded_runs(self) -> list[list[ShardedRun]]:
+    def measurements(self) -> list[list[Evaluator]]:
         """Return one run for each network, with the methods that apply to it."""
         return [[self._run(name, model) for name, model in self.models.items()]]
 
-    def _run(self, name: str, model: Any) -> ShardedRun:
+    def _run(self, name: str, model: Any) -> Evaluator:
         attends = "Softmax" in {node.op for node in model.graph.nodes.values()}
         methods = {key: each for key, each in self.run.methods.items() if attends or key not in _OF_ATTENTION}
         rows = [row for row, each in enumerate(self.data.names) if each.startswith(f"{name}-")]
@@ -264,9 +265,10 @@ class _Evaluation(ExampleEvaluation):
         """Return the evaluation without some sequences of some networks."""
         return type(self)(self.run, self.models, self.data.without(row for rows in failed.values() for row in rows))
 
-    def evaluate(self) -> Results:
-        """Explain and measure, network by network."""
-        (runs,) = self.sharded_runs()
+    @functools.cached_property
+    def numbers(self) -> Numbers:
+        """What was explained and measured, network by network."""
+        (runs,) = self.measurements()
         return _Joined([self.computed(each, title=f"Sequences, {each.name}") for each in runs])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,9 @@ from attribution_benchmarks.core.controls import (
 )
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
-from attribution_benchmarks.core.evaluator import Results
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.report_text import ReportText
+from attribution_benchmarks.core.scores import InputScores, Scores, kind_of
 from attribution_benchmarks.core.settings import ExampleSettings, inherited, setting
 from attribution_benchmarks.parts import funnybirds, objects
 from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
@@ -120,34 +119,35 @@ class Evaluation(ExampleEvaluation):
         data = self.data
         return findings(Batch(data.inputs, data.names, data.targets, truth=data.truth))
 
-    def input_scores(self, results: Results) -> list[InputScores]:
-        """Return each input's value; by the checks, at the threshold that is best on the other half of the inputs."""
-        found = super().input_scores(results)
-        if not CHECKS.keys() <= self.run.metrics.keys():
-            return found
-        fitted = {source.name: cross_fitted(self._curves(results, source)) for source in results.sources}
-        return [
-            dataclasses.replace(group, values={name: fitted[name][group.where["metric"]] for name in group.values})
-            if group.where["metric"] in CHECKS
-            else group
-            for group in found
-        ]
+    def groups(self) -> Iterator[InputScores]:
+        """Yield each input's value; by the checks, at the threshold that is best on the other half of the inputs."""
+        checked = CHECKS.keys() <= self.run.metrics.keys()
+        fitted = {source.name: cross_fitted(self._curves(source)) for source in self.numbers.sources} if checked else {}
+        for group in super().groups():
+            metric = group.where["metric"]
+            if checked and metric in CHECKS:
+                group = dataclasses.replace(group, values={name: fitted[name][metric] for name in group.values})
+            yield group
 
-    def _curves(self, results: Results, source: MapSource) -> dict[str, np.ndarray]:
+    def _curves(self, source: MapSource) -> dict[str, np.ndarray]:
         measures = {name: self.run.metrics[name].measure for name in CHECKS}
-        return {name: results.numbers(source, measure)[:, 1:] for name, measure in measures.items() if measure}
+        return {name: self.numbers.of(source, measure)[:, 1:] for name, measure in measures.items() if measure}
 
-    def rows(self, results: Results, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the scores with the published mean scores, at thresholds of other inputs and tuned on the tests."""
-        found = super().rows(results, scores)
-        known = {(row["method"], row["metric"]): row["value"] for row in found}
-        if not {*CHECKS, "single_deletion", "target_sensitivity"} <= self.run.metrics.keys():
-            return found
-        more = []
-        for source in results.sources:
+    def tables(self) -> Iterator[Scores]:
+        """Yield the scores, then the published mean scores, at thresholds of other inputs and tuned on the tests."""
+        *parts, notes = super().tables()
+        yield from parts
+        if {*CHECKS, "single_deletion", "target_sensitivity"} <= self.run.metrics.keys():
+            yield self._mean_scores(Scores.joined(parts))
+        yield notes
+
+    def _mean_scores(self, scores: Scores) -> Scores:
+        known = {(row["method"], row["metric"]): row["value"] for row in scores.rows}
+        rows, body = [], []
+        for source in scores.sources:
             if source.method and source.control:
                 continue
-            curves = self._curves(results, source)
+            curves = self._curves(source)
             best = tuned(curves)
             on_tests = {name: float(mean_over_inputs(curve)[best]) for name, curve in curves.items()}
             others = [known.get((source.name, name), np.nan) for name in ("single_deletion", "target_sensitivity")]
@@ -158,20 +158,15 @@ class Evaluation(ExampleEvaluation):
                 **{f"{name}_tuned": tuned_scores[name] for name in ("completeness", "mean_score")},
                 "tuning": tuned_scores["completeness"] - at_other["completeness"],
             }
-            more += [_row(source, name, value) for name, value in values.items()]
-        return found + more
-
-    def table(self, results: Results, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
-        """Return the scores, and below them the published mean scores."""
-        first = super().table(results, rows, markdown)
-        cells = {(row["method"], row["metric"]): row["value"] for row in rows}
-        names = [row["method"] for row in rows if row["metric"] == "tuning"]
-        if not names:
-            return first
-        titles = self.titles([results])
-        body = [[titles[name], *(tables.number(cells[name, each], 3) for each in SUMMARY)] for name in names]
-        make = tables.markdown_table if markdown else tables.text_table
-        return f"{first}\n{make(['protocol', *SUMMARY.values()], body)}"
+            rows += [
+                {"benchmark": "parts", "method": source.name, "metric": name, "value": value, "low": None, "high": None,
+                 "n": 0, "paper": None, "kind": kind_of(source)}
+                for name, value in values.items()
+            ]  # fmt: skip
+            body.append([scores.titles[source.name], *(tables.number(values[each], 3) for each in SUMMARY)])
+        header = ["protocol", *SUMMARY.values()]
+        text, markdown = (make(header, body) + "\n" for make in (tables.text_table, tables.markdown_table))
+        return Scores(list(map(tables.plain, rows)), text=text, markdown=markdown)
 
 
 SUMMARY = {
@@ -183,12 +178,6 @@ SUMMARY = {
     "mean_score_tuned": "mean score, tuned on tests",
     "tuning": "worth of tuning",
 }
-
-
-def _row(source: MapSource, metric: str, value: float) -> dict[str, Any]:
-    ends = {"low": float("nan"), "high": float("nan"), "n": 0}
-    return {"method": source.name, "metric": metric, "value": value, **ends, "paper": None,
-            "kind": tables.row_kind(source)}  # fmt: skip
 
 
 class _Parts(Benchmark):
@@ -231,7 +220,6 @@ _DEFINED = _Parts(
     controls=(UNIFORM, RANDOM, CENTRE_PRIOR, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES),
     methods=METHODS,
     settings=Settings,
-    command="attribution_benchmarks.parts.evaluate",
     evaluation=Evaluation.load,
     examples=examples,
     network=str(default_model("parts/plain_seed0")),

@@ -15,7 +15,7 @@ import numpy as np
 
 from attribution.methods.registry import known_method
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import images
 from attribution_benchmarks.report.formatting import Names, cell_score, enumeration, percentages, rank, score
 from attribution_benchmarks.report.matrix import Column, Matrix

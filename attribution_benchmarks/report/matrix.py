@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from attribution_benchmarks.core.definition import ORACLE, Column
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.correlation import (
     AgreementByChance,

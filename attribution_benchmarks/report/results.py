@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.core.definition import Benchmark, Column
-from attribution_benchmarks.core.input_scores import InputScores, stack
+from attribution_benchmarks.core.scores import InputScores, stack
 from attribution_benchmarks.report.formatting import Names
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.definition import ORACLE
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import (

@@ -23,8 +23,7 @@ from svea.scoring import NetworkScores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attribution_benchmarks.core.evaluation import Section
-    from attribution_benchmarks.core.input_scores import InputScores
+    from attribution_benchmarks.core.scores import InputScores, Scores
     from svea.evaluation import SveaEvaluation
 
 _REGION = "#f2b134"
@@ -49,14 +48,13 @@ _PICTURE = report_examples.MapPicture("picture", _map_bytes, width=LENGTH, of_co
 _EXAMPLES = 10  # test signals for a report
 
 
-def write(evaluation: SveaEvaluation, section: Section, directory: str, formats: Sequence[str]) -> None:
+def write(evaluation: SveaEvaluation, scores: Scores, directory: str, formats: Sequence[str]) -> None:
     """Write the figures of the first network and ``inputs.npz``."""
-    data, network = evaluation.data, section.results[0][0]
+    data, network = evaluation.data, evaluation.scored[0]
     maps = _maps_of(evaluation, network, _example_rows(data, network), _WHOLE)
-    titles = evaluation.titles(section.results)
-    for path in save_figures(pathlib.Path(directory), data, network, maps, section.rows, titles, formats):
+    for path in save_figures(pathlib.Path(directory), data, network, maps, scores.rows, scores.titles, formats):
         print_line(f"figure: {path}", file=sys.stderr)
-    _save_examples(evaluation, network, section.input_scores, directory)
+    _save_examples(evaluation, network, scores.groups, directory)
 
 
 def _maps_of(
@@ -69,7 +67,7 @@ def _maps_of(
     names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
     evaluator = scoring.evaluator(network.explainer, model, [measure], evaluation.run.store)
     found = evaluator.run([LazyBatch(names, files, lambda: whole.load().take(places))])
-    return {name: dict(zip(rows, found.numbers(MapSource(name), measure), strict=True)) for name in network.methods}
+    return {name: dict(zip(rows, found.of(MapSource(name), measure), strict=True)) for name in network.methods}
 
 
 def _save_examples(
@@ -107,7 +105,7 @@ def save_figures(
 ) -> list[pathlib.Path]:
     """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``, and return the files.
 
-    Examples and positions are of one ``network``; ``rows`` are ``table.long_rows`` of one or several. ``maps`` are
+    Examples and positions are of one ``network``; ``rows`` are those of ``Scores`` of one or several. ``maps`` are
     method -> test signal -> (40,) map, for the signals of ``_example_rows``, ``formats`` of ``core.figures.FORMATS``.
     """
     paths = []
