@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attribution import Method
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS
 from attribution_benchmarks.core.definition import Benchmark, ReportTask, metrics_named
@@ -22,7 +22,7 @@ from bim.settings import Settings, TcavSettings
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluation import Run
-    from bim.evaluate import BimEvaluation
+    from bim.evaluation import BimEvaluation
 
 
 NUM_PAIRS = 10  # bundled, one in the package and the others beside it
@@ -76,7 +76,7 @@ class _Bim(Benchmark):
 
 
 def _check_names(settings: Settings, methods: Iterable[str]) -> None:
-    """Refuse names of controls, an empty table, and a comparison with a method that is not scored."""
+    """Refuse names of controls, and an empty table."""
     controls = [control.name for control in CONTROLS]
     for name in methods:
         if name in controls:
@@ -84,12 +84,10 @@ def _check_names(settings: Settings, methods: Iterable[str]) -> None:
     names = [*methods, *(controls if settings.controls else [])]
     if not names:
         raise BadInput("--methods is empty and there are no controls; name at least one method")
-    if settings.compare and settings.compare not in names:
-        raise BadInput(f"--compare={settings.compare} is not scored; choose one of {listed(names)}")
 
 
 def _load(run: Run) -> BimEvaluation:
-    from bim.evaluate import load
+    from bim.evaluation import load
 
     return load(run)
 

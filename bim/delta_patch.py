@@ -47,12 +47,12 @@ class _PatchRecord:
     accepted: list[bool]  # whether the class is that of the scene alone
 
     def summary(self) -> str:
-        """Return two lines about all patches."""
+        """Return a sentence about all patches."""
         before, after, change = (np.median(values) for values in (self.before, self.after, self.change))
         return (
-            f"patches: median logit distance from the scene alone {after:.2f}, of the dog itself {before:.2f}; "
-            f"their pixels differ from the scene's by {change:.0f} of 255 (root mean square)\n"
-            f"{sum(self.accepted)} of {len(self.accepted)} keep the class and are used"
+            f"Patches: median logit distance from the scene alone {after:.2f}, of the dog itself {before:.2f}; "
+            f"their pixels differ from the scene's by {change:.0f} of 255 (root mean square); "
+            f"{sum(self.accepted)} of {len(self.accepted)} keep the class and are used."
         )
 
 

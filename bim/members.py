@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.metric import PerSampleMetric
 from bim.classifiers import input_side, network_inputs
 from bim.dataset import BimSet
@@ -93,28 +93,3 @@ def member_key(member: Member) -> dict[str, Any]:
     if getattr(member.model, "client", None) is not None:
         key["served"] = True  # a served model's scores are its server's, not those of the file behind it
     return key
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One method under one metric."""
-
-    metric: str  # "mcs", "idr", "iir", "rmcs", or a metric of all benchmarks
-    scene_model: int | None  # for RMCS the number i of the model scene_i
-    source: MapSource
-    values: np.ndarray  # (n,) one value per counted image; their mean is the score
-    rows: np.ndarray  # (n,) places of these images among those drawn
-    drawn: int  # number of images drawn
-    flat: int  # number of counted images with a map without a scale for either member
-    clusters: tuple[str, ...] | None = None  # (n,) ``bim.layout.cluster``
-    curves: np.ndarray | None = None  # (n, points), behind the values of a metric with a curve
-
-    @property
-    def method(self) -> str:
-        """Name of the method, of the method under a control, or of the control."""
-        return self.source.name
-
-    @property
-    def of_control(self) -> bool:
-        """Whether it is of a method under a control."""
-        return bool(self.source.method and self.source.control)

@@ -44,17 +44,9 @@ class Settings(MapSettings):
         "bim_obj, bim_scene, ... unless --models says otherwise",
     )
     controls: bool = setting(True, "score random map, center prior and edge detector too")
-    compare: str | None = setting(
-        None, "method to compare the others with, image by image; the random map by default, none when empty"
-    )
     compat: str = setting(
         "default", f"{_COMPAT}, and 0/0 where a map is flat, as in their code", choices=("default", "upstream")
     )
-
-    @property
-    def compared_with(self) -> str:
-        """Name of the method that the others are compared with, which need not be scored; empty for none."""
-        return "random" if self.compare is None else self.compare
 
     def map_folders(self, names: Sequence[str]) -> dict[str, pathlib.Path]:
         """Return the folders of precomputed maps by method, all where there are no names; empty without them."""

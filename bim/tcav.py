@@ -15,8 +15,9 @@ from attribution.errors import BadInput, listed, print_line
 from attribution.model import batching
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
+from attribution_benchmarks.core.evaluation import Evaluation, Run
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.stats import statistics
 from bim import layout
 from bim.classifiers import classifier_at, input_side, load_classifier, network_inputs
@@ -79,7 +80,11 @@ class TcavEvaluation(Evaluation):
         layers = ", ".join(layers_of(self.models, self.settings.layers))
         return [f"{name} fits TCAV; scored in {layers}" for name in self.models]
 
-    def sections(self) -> Iterator[Section]:
+    def groups(self) -> Iterator[Any]:
+        """Yield nothing: scores are of concepts, not of inputs."""
+        return iter(())
+
+    def tables(self) -> Iterator[Scores]:
         """Yield a table for each model, and one for their contrast."""
         settings, found = self.settings, {}
         layers = layers_of(self.models, settings.layers)
@@ -92,14 +97,19 @@ class TcavEvaluation(Evaluation):
                 self.models[name], target, self.images, layers, seed=settings.seed, batch_size=settings.batch_size
             )
             rows = _score_rows(name, found[name])
-            yield Section(rows, _table(name, found[name], rows, settings.level, settings.counterparts) + "\n")
+            yield _scores(rows, _table(name, found[name], rows, settings.level, settings.counterparts) + "\n")
         if len(found) == 2:
             contrast = _contrast_rows(list(found), found)
-            yield Section(contrast, _contrast_table(list(found), contrast) + "\n")
+            yield _scores(contrast, _contrast_table(list(found), contrast) + "\n")
 
-    def data_fingerprints(self, results: Sequence[Any]) -> dict[str, str]:
+    def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of the images."""
         return {"tcav": fingerprint(self.images)}
+
+
+def _scores(rows: list[dict[str, Any]], text: str) -> Scores:
+    rows = [tables.plain({"benchmark": "bim", **row}) for row in rows]
+    return Scores(rows, text=text, markdown=f"```text\n{text}```\n")
 
 
 def _targets(settings: TcavSettings) -> dict[str, int]:

@@ -288,7 +288,8 @@ class Evaluation(abc.ABC):
             rows += [{"benchmark": benchmark.name, **row} for row in found]
             shown = group.column or metric.title, 1 if metric.percent else 3, group.brief
             columns.append(tables.Figures(shown[0], [row for row in found if not {"of", ALONG} & set(row)], *shown[1:]))
-            own.append(tables.Figures(shown[0], [row for row in found if "of" in row], *shown[1:]))
+            if not group.brief:
+                own.append(tables.Figures(shown[0], [row for row in found if "of" in row], *shown[1:]))
         sources = dict.fromkeys(source for group in groups for source in group.sources)
         kept = [dataclasses.replace(group, where={"benchmark": benchmark.name, **group.where})
                 for group in groups if group.kept]  # fmt: skip
@@ -296,7 +297,7 @@ class Evaluation(abc.ABC):
         if title is None:
             return Scores(rows, kept, titles)
         controls = {control.name: control.title for control in benchmark.controls}
-        lines = [*(self.heading() if is_first else []), *([title] if title else [])]
+        lines = [*(self.heading() if is_first else []), *title.splitlines()]
         text, markdown = (
             "\n".join(
                 filter(None, [

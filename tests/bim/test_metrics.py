@@ -12,12 +12,13 @@ from PIL import Image
 import attribution
 from attribution import cli
 from attribution.errors import BadInput
-from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.evaluation import evaluated
+from attribution_benchmarks.core.scores import Scores, summarised
 from attribution_benchmarks.core.store import ScoreStore
-from bim import _table, classifiers, dataset, layout, metrics, scores
+from bim import classifiers, dataset, layout, metrics, scores
 from bim.attributions import MAPS
-from bim.members import Comparison
+from bim.evaluation import _Measured, _pair
 
 pytestmark = pytest.mark.usefixtures("load_once")
 FAST = "grad_cam,gradient,gradient_x_input"
@@ -105,9 +106,8 @@ def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_mo
 
 
 def test_a_second_run_explains_nothing_and_says_the_same(tmp_path, labelled, upstream_models, monkeypatch):
-    kept = f"--input_scores={tmp_path / 'images.json'}"
-    first = run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}", kept)
-    (group,) = input_scores.load(tmp_path / "images.json")
+    first = run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}")
+    (group,) = Scores.load(tmp_path / "out.json").groups
     for row in first["rows"]:
         assert row["value"] == pytest.approx(np.mean(group.values[row["method"]])) and row["n"] == len(group.inputs)
     monkeypatch.setattr(attribution, "explain_many", lambda *_, **__: pytest.fail("explained again"))
@@ -147,10 +147,11 @@ def compare(bim_run, labelled):
     """Compare the networks of objects and of scenes; scores are stored in a directory."""
 
     def run(models_dir, scores_dir, *flags):
-        return bim_run(
+        evaluation = bim_run(
             f"--data_dir={labelled}", f"--models_dir={models_dir}", f"--scores_dir={scores_dir}", "--compat=upstream",
             "--metrics=MCS", "--methods=gradient", "--num_imgs=12", "--batch_size=4", *flags,
-        ).compare("mcs")  # fmt: skip
+        )  # fmt: skip
+        return evaluated(evaluation).groups[0].values
 
     return run
 
@@ -158,11 +159,11 @@ def compare(bim_run, labelled):
 def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, compare, upstream_models):
     models_dir = str(tmp_path / "models")
     shutil.copytree(upstream_models, models_dir)
-    before = compare(models_dir, tmp_path / "scores")[0]
+    before = compare(models_dir, tmp_path / "scores")["gradient"]
     shutil.rmtree(os.path.join(models_dir, "obj"))
     shutil.copytree(os.path.join(upstream_models, "scene_only"), os.path.join(models_dir, "obj"))
-    after = compare(models_dir, tmp_path / "scores")[0]
-    assert before.values.tolist() != after.values.tolist()
+    after = compare(models_dir, tmp_path / "scores")["gradient"]
+    assert before.tolist() != after.tolist()
     data_dir = str(tmp_path / "data")
     shutil.copytree(labelled, data_dir)
     images = dataset.load_set(data_dir, "obj")
@@ -173,39 +174,39 @@ def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, compare, u
 
 
 def test_controls_that_see_no_model_have_no_contrast(tmp_path, compare, upstream_models):
-    found = compare(upstream_models, tmp_path, "--methods=", "--num_imgs=40")
-    values = {comparison.method: comparison.values for comparison in found}
+    values = compare(upstream_models, tmp_path, "--methods=", "--num_imgs=40")
     assert not values["centre_prior"].any() and not values["edge_detector"].any()
     assert 0 < np.abs(values["random"]).max() and abs(values["random"].mean()) < 0.02
 
 
-def test_no_correct_image_is_said_and_not_a_number_in_silence():
-    empty = Comparison("mcs", None, MapSource("gradient"), np.zeros(0), np.zeros(0, int), 10, 0)
-    (row,) = _table.score_rows([empty])
-    assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
-    assert "no image is classified correctly by both" in _table.table(
-        scores.METRICS["mcs"], [row], {"gradient": "Gradient"}
+def row_of(values, flat=(), right=True):
+    """The row of a method with attributions ``values`` minus none, on images that are right, or not."""
+    source, count = MapSource("gradient"), len(values)
+    labels = np.zeros(count, np.int64)
+    first, second = (
+        _Measured(
+            labels if right else labels + 1,
+            labels,
+            {source: np.array(numbers)},
+            {source: np.isin(range(count), flat)},
+            {},
+        )
+        for numbers in (values, np.zeros(count))
     )
+    (row,) = summarised(_pair("mcs", first, second, count, ["a"] * count), scores.METRICS["mcs"])
+    return row
+
+
+def test_no_correct_image_is_said_and_not_a_number_in_silence():
+    row = row_of([0.1, 0.3], right=False)
+    assert row["n"] == 0 and row["value"] is None and "no image is classified correctly by both" in row["reason"]
 
 
 def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
-    house = Comparison("mcs", None, MapSource("m"), np.array([0.1, 0.3]), np.arange(2), 2, 1)
-    (row,) = _table.score_rows([house])
-    assert row["flat"] == 1 and row["value"] == pytest.approx(0.2) and "reason" not in row
-    upstream = Comparison("mcs", None, MapSource("m"), np.array([0.1, np.nan]), np.arange(2), 2, 1)
-    (row,) = _table.score_rows([upstream])
-    assert np.isnan(row["value"]) and "0 / 0" in row["reason"]
-
-
-def test_the_paired_comparison_is_against_the_random_map():
-    values = np.linspace(0.1, 0.5, 30)
-    found = [
-        Comparison("mcs", None, source, numbers, np.arange(30), 30, 0)
-        for source, numbers in ((MapSource("gradient"), values), (MapSource(control="random"), np.zeros(30)))
-    ]
-    gradient, random_map = _table.score_rows(found)
-    assert gradient["difference"] == pytest.approx(0.3) and gradient["p_value"] < 0.001
-    assert "difference" not in random_map and random_map["kind"] == "control"
+    house = row_of([0.1, 0.3], flat=[1])
+    assert house["flat"] == 1 and house["value"] == pytest.approx(0.2) and "reason" not in house
+    upstream = row_of([0.1, np.nan], flat=[1])
+    assert upstream["value"] is None and "0 / 0" in upstream["reason"]
 
 
 @pytest.mark.parametrize(
@@ -213,11 +214,9 @@ def test_the_paired_comparison_is_against_the_random_map():
     [
         ("--metrics=MCS,MSC", "--metrics has no 'MSC'"),
         ("--methods=gradinet", "no method 'gradinet'"),
-        ("--compare=occlusion", "--compare=occlusion is not scored"),
         ("--data_dir=nowhere", "no folder nowhere"),
         ("--models_dir=nowhere", "no model 'obj' in nowhere"),
         ("--output=scores.xls", "scores.xls"),
-        ("--input_scores=scores.csv", "ends in none of '.json'"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message):
@@ -237,11 +236,9 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
     few = ("--num_imgs=7", "--batch_size=2", "--metrics=MCS,IDR,pointing_game")
 
     def scored(folder, methods, *way):
-        arguments = (*few, f"--methods={methods}", f"--scores_dir={tmp_path / folder}",
-                     f"--input_scores={tmp_path / 'of.json'}", *way)  # fmt: skip
+        arguments = (*few, f"--methods={methods}", f"--scores_dir={tmp_path / folder}", *way)
         run(tmp_path, labelled, upstream_models, *arguments)
-        files = [tmp_path / "out.json", tmp_path / "of.json"]
-        return capsys.readouterr().out, [path.read_bytes() for path in files], ScoreStore(tmp_path / folder).contents()
+        return capsys.readouterr().out, (tmp_path / "out.json").read_bytes(), ScoreStore(tmp_path / folder).contents()
 
     scored("blocks", "gradient")
     alone = scored("alone", "gradient,smoothgrad")
@@ -251,9 +248,9 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
 
 def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.core.evaluator import ShardedRun
+    from attribution_benchmarks.core.evaluator import Evaluator
 
-    compute, failing = ShardedRun.compute, []
+    compute, failing = Evaluator.compute, []
 
     def compute_or_fail(self, items, held, halvings=0):
         if self.name == "scene-scene" and not failing:
@@ -262,16 +259,16 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
             raise BadInput("no such image")
         return compute(self, items, held, halvings)
 
-    monkeypatch.setattr(ShardedRun, "compute", compute_or_fail)
+    monkeypatch.setattr(Evaluator, "compute", compute_or_fail)
     arguments = ["metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--methods=gradient",
                  "--metrics=MCS", "--batch_size=2", f"--scores_dir={tmp_path / 'scores'}", "--num_imgs=12",
-                 "--compat=upstream", f"--input_scores={tmp_path / 'of.json'}", "--runner=beam",
+                 "--compat=upstream", f"--output={tmp_path / 'of.json'}", "--runner=beam",
                  "--block_size=2"]  # fmt: skip
     assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
     assert f"failed: inputs {failing[0]} to {failing[1]} (2): no such image" in capsys.readouterr().err
     arguments.append("--allow_failures=1")
     assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
     assert "10 images drawn" in capsys.readouterr().out
-    (group,) = input_scores.load(tmp_path / "of.json")
+    (group,) = Scores.load(tmp_path / "of.json").groups
     names = dataset.load_set(labelled, "obj").names
     assert group.inputs and not {names[row] for row in failing} & set(group.inputs)

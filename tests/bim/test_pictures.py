@@ -7,7 +7,7 @@ from PIL import Image
 
 from attribution_benchmarks.core.figures import OWN_METHOD
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from bim import _pictures, scores
+from bim import pictures, scores
 from bim.definition import BENCHMARK
 
 
@@ -26,20 +26,20 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
         for name in titles
         for metric, extra in (("mcs", {}), *(("rmcs", {"scene_model": i}) for i in range(1, 10)))
     ]
-    written = _pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    written = pictures.writepictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert [path.split("/")[-1] for path in written] == ["mcs_scores.png", "mcs_examples.png", "rmcs_scores.png"]
     # The page draws the bars of the other metrics.
-    assert set(BENCHMARK.report.pictures) == {*(f"{metric}_examples" for metric in _pictures.PAIRS), "rmcs_scores"}
+    assert set(BENCHMARK.report.pictures) == {*(f"{metric}_examples" for metric in pictures.PAIRS), "rmcs_scores"}
     for path in written:
         with Image.open(path) as picture:
             assert np.asarray(picture.convert("L")).std() > 5
     first = {path: open(path, "rb").read() for path in written}
-    _pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    pictures.writepictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert first == {path: open(path, "rb").read() for path in written}
 
 
 def test_the_examples_are_images_that_were_drawn(run):
-    images, maps, masks, predicted = _pictures.example_maps("idr", run)
+    images, maps, masks, predicted = pictures.example_maps("idr", run)
     assert [len(names) for names in predicted] == [3, 3] and "dog" not in predicted[0]  # the network of scenes
     assert images.shape == (2, 3, 128, 128, 3) and masks.shape == (3, 32, 32) and masks.any(axis=(1, 2)).all()
     rows = scores.sample_rows(200, 4)
@@ -59,7 +59,7 @@ def test_the_best_bar_is_on_top_and_a_users_method_has_its_color(metric, below):
         {"method": name, "metric": metric.name, "value": value, "low": value, "high": value, "n": 9, "kind": kind}
         for name, value, kind in (("a.py:mine", 0.2, "method"), ("gradient", 0.9, "method"), ("random", 0.5, "control"))
     ]
-    axis = _pictures._bars(metric, rows, {row["method"]: row["method"] for row in rows}).axes[0]
+    axis = pictures._bars(metric, rows, {row["method"]: row["method"] for row in rows}).axes[0]
     names = [text.get_text() for text in axis.get_yticklabels()]
     assert names[0] == below and names[1] == "random"  # from below
     colors = dict(zip(names, (to_hex(bar.get_facecolor()) for bar in axis.patches), strict=True))
@@ -74,7 +74,7 @@ def test_wide_intervals_leave_the_curves_readable():
                                   ("y", 0.0, "control"), ("z", 0.0, "control"))
         for i in range(1, 10)
     ]  # fmt: skip
-    figure = _pictures._curves(rows, {row["method"]: row["method"] for row in rows})
+    figure = pictures._curves(rows, {row["method"]: row["method"] for row in rows})
     panels = figure.axes
     assert [panel.get_title() for panel in panels] == ["a.py:mine", "gradient"]
     low, high = panels[0].get_ylim()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from attribution import cli, explain
-from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
+from attribution_benchmarks.core.evaluation import evaluated
 from attribution_benchmarks.core.random_weights import MOST, network, with_shuffled_weights
+from attribution_benchmarks.core.scores import Scores
 from bim import classifiers, members, metrics
 from bim.attributions import on_random_networks
 from bim.definition import BENCHMARK
@@ -30,7 +31,7 @@ def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(pre
         f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--scores_dir={tmp_path}", "--methods=gradient",
         "--num_imgs=6", "--random_networks=2", f"--models=obj={own},scene={own}", "--nocontrols", "--metrics=MCS",
     )  # fmt: skip
-    found = {one.method: one.values for one in bench.compare("mcs")}
+    found = evaluated(bench).groups[0].values
     assert set(found) == {"gradient", "gradient/random_weights#1", "gradient/random_weights#2"}
     assert not found["gradient"].any()
     for number in (1, 2):
@@ -52,17 +53,17 @@ def test_rows_files_and_words_agree(predicted, tiny_models, tmp_path, capsys):
         f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--models=obj={own},scene={own}", "--metrics=MCS",
         "--methods=gradient", "--random_networks=2",
     ]  # fmt: skip
-    run(tmp_path, *flags, f"--output={tmp_path / 'o.json'}", f"--input_scores={tmp_path / 'i.json'}")
+    run(tmp_path, *flags, f"--output={tmp_path / 'o.json'}")
     printed = " ".join(capsys.readouterr().out.split())
     written = json.loads((tmp_path / "o.json").read_text())
     assert written["manifest"]["models"] == dict.fromkeys(("obj", "scene"), classifiers.classifier_at(own).fingerprint)
     asked, row = written["rows"]
     assert asked["n"] > 0 and asked["value"] == 0
     assert "of" not in asked and (row["of"], row["control"]) == ("gradient", "random_weights")
-    (group,) = input_scores.load(tmp_path / "i.json")
+    (group,) = Scores.load(tmp_path / "o.json").groups
     means = [np.mean(group.values[f"gradient/random_weights#{number}"]) for number in (1, 2)]
     assert row["networks"] == pytest.approx(means) and row["value"] == pytest.approx(np.mean(means))
-    assert f"Vanilla Gradient {row['value']:.3f} [{min(means):.3f}, {max(means):.3f}]." in printed
+    assert f"Vanilla Gradient {row['value']:.3f} [{min(means):.3f}, {max(means):.3f}]" in printed
 
 
 def test_a_wrong_class_is_a_control_and_a_map_without_a_network_is_no_baseline(
@@ -74,13 +75,12 @@ def test_a_wrong_class_is_a_control_and_a_map_without_a_network_is_no_baseline(
         f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--models=obj={own},scene={own}",
         "--metrics=MCS,roc_auc", "--methods=gradient", "--random_networks=1", "--controls",
     ]  # fmt: skip
-    run(tmp_path, *flags, f"--input_scores={tmp_path / 'i.json'}")
+    run(tmp_path, *flags, f"--output={tmp_path / 'i.json'}")
     printed = " ".join(capsys.readouterr().out.split())
-    contrast, shared = input_scores.load(tmp_path / "i.json")
+    contrast, shared = Scores.load(tmp_path / "i.json").groups
     assert not np.any(contrast.values["gradient/wrong_class"]) and np.any(contrast.values["gradient/random_weights#1"])
     assert np.any(shared.values["gradient/wrong_class"] != shared.values["gradient"])
-    assert "own maps for a wrong class: Vanilla Gradient 0.000" in printed
-    assert "own maps on networks of random weights: Vanilla Gradient" in printed
+    assert "MCS, wrong class MCS, random nets" in printed and "Vanilla Gradient 0.000" in printed
     assert {"random", "centre_prior", "edge_detector"} <= BENCHMARK.excluded("mcs").keys()
 
 

@@ -86,7 +86,7 @@ def score(labelled, tiny_models, tmp_path):
     return run
 
 
-COMPUTED = ("value", "low", "high", "difference", "p_value")
+COMPUTED = ("value", "low", "high", "std", "median", "p20", "p80")
 
 
 def test_all_metrics_as_from_the_files(score, address):

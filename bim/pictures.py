@@ -18,16 +18,15 @@ from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.figures import PictureGrid, method_color, save_figure
-from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from bim._table import image_scores
+from attribution_benchmarks.core.scores import InputScores
 from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
 from bim.members import PAIRS, SHARED_MEMBER, Member, member_key
 from bim.scores import METRICS, place_mask, two_dimensional
 
 if TYPE_CHECKING:
-    from bim.evaluate import BimEvaluation
+    from bim.evaluation import BimEvaluation
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
@@ -52,7 +51,7 @@ def write_pictures(
     """Write figures for the metrics of a run and return the files, as ``mcs_scores.png`` and ``mcs_examples.png``.
 
     The methods of the run are explained once more on a few of its images. RMCS has no examples.
-    ``rows`` are from ``_table.score_rows``, ``titles`` the methods' by name, ``places`` from ``example_places``: the
+    ``rows`` are those of ``Scores``, ``titles`` the methods' by name, ``places`` from ``example_places``: the
     images to show by metric, evenly spread where None. ``formats`` are of ``core.figures.FORMATS``.
     """
     written = []
@@ -134,7 +133,7 @@ def _bars(metric: Metric, rows, titles):
 
 def _best_last(metric: Metric, rows: Any) -> list[Any]:
     """Return the rows with a score, the best one last, which is drawn on top."""
-    scored = (row for row in rows if np.isfinite(row["value"]))
+    scored = (row for row in rows if row["value"] is not None)
     return sorted(scored, key=lambda row: row["value"], reverse=metric.better == "less")
 
 
@@ -178,14 +177,14 @@ def _draw_curve(axis: Any, rows: Any, color: str, controls: Any, titles: Any) ->
 
 def _limits(rows) -> tuple[float, float]:
     """Return the ends of an axis of which curves and zero fill half or more, however wide the intervals are."""
-    values = [row["value"] for row in rows if np.isfinite(row["value"])]
+    values = [row["value"] for row in rows if row["value"] is not None]
     margin = max(np.ptp(values), 1e-3) if values else 1.0
     return min([0, *values]) - margin / 2, max([0, *values]) + margin / 2
 
 
 def _along(rows, key: str) -> tuple[list, list]:
     """Return the numbers of scene classes and a value at each, where the score is defined."""
-    rows = [row for row in rows if np.isfinite(row["value"])]
+    rows = [row for row in rows if row["value"] is not None]
     return [row["scene_model"] for row in rows], [row[key] for row in rows]
 
 
@@ -195,12 +194,9 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
-def save_report_examples(directory: str, evaluation: BimEvaluation, comparisons: Sequence) -> str:
-    """Write the images that tell the methods apart under each metric, and return the file.
-
-    ``comparisons`` are those of all metrics of the evaluation.
-    """
-    groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
+def save_report_examples(directory: str, evaluation: BimEvaluation, scores: Sequence[InputScores]) -> str:
+    """Write the images that tell the methods apart under each metric, and return the file."""
+    groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
     examples, pictures = [], []
     for metric in PAIRS:
         group = groups.get(metric)
@@ -224,9 +220,9 @@ def _chosen(metric: str, evaluation: BimEvaluation, group: InputScores) -> list[
     return report_examples.choose([group], less, evaluation.method_names, _REPORT_EXAMPLES)
 
 
-def example_places(evaluation: BimEvaluation, comparisons: Sequence, count: int) -> dict[str, list[int]]:
+def example_places(evaluation: BimEvaluation, scores: Sequence[InputScores], count: int) -> dict[str, list[int]]:
     """Return metric -> ``count`` of the images in a report, as places among the images that both sets have."""
-    groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
+    groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
     found = {}
     for metric in PAIRS:
         group = groups.get(metric)

@@ -16,23 +16,34 @@ from attribution.errors import BadInput, print_line, printable
 from attribution.methods import third_party
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, WRONG_CLASS, Control
-from attribution_benchmarks.core.evaluation import Evaluation, Run, Section
-from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results, ShardedRun
+from attribution_benchmarks.core.evaluation import Evaluation, Run, undefined_notes
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers, PredictionFilter
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, with_all_maps
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
-from bim import _table, layout, scores
+from attribution_benchmarks.core.scores import InputScores, Scores
+from bim import layout, scores
 from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.classifiers import classifier_at, load_classifier
 from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
-from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Comparison, Member, member_key, members
+from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Member, member_key, members
 from bim.scores import METRICS
 from bim.settings import Settings
 
 if TYPE_CHECKING:
     from attribution_benchmarks import serving
 
+_HEADINGS = {
+    "mcs": "MCS, model contrast score: object model minus scene model; more is better",
+    "idr": "IDR, input dependence rate: object below the scene it covers; more is better",
+    "iir": "IIR, input independence rate: unchanged by a patch without meaning; more is better",
+    "rmcs": "Relative MCS: dog in i scenes against dog in all ten",
+}
+_CHOSEN_BY_SCORE = (
+    "Relative MCS is a check of the data's sense, no independent result: how the models scene1 to scene10 were trained "
+    "was chosen after looking at this score on 60 images of the drawn sets (see their cards)."
+)
 FUNCTIONS: dict[str, Callable] = {
     "mcs": scores.model_contrast_score,
     "idr": scores.input_dependence_rate,
@@ -54,9 +65,9 @@ class _Measured:
     shared: dict[str, dict[MapSource, np.ndarray]]  # metric of all benchmarks -> source -> (n, width) float64
 
     @classmethod
-    def of(cls, results: Results, labels: np.ndarray, shared: Mapping[str, Metric]) -> _Measured:
+    def of(cls, results: Numbers, labels: np.ndarray, shared: Mapping[str, Metric]) -> _Measured:
         """Return the numbers of images with ``labels``; ``results`` are of ``OBJECT`` and the ``shared`` metrics."""
-        numbers = {source: results.numbers(source, OBJECT) for source in results.sources}
+        numbers = {source: results.of(source, OBJECT) for source in results.sources}
         return cls(
             np.array(results.predictions, np.int64).reshape(len(labels)),
             labels,
@@ -64,7 +75,7 @@ class _Measured:
             {source: column[:, 1].astype(bool) for source, column in numbers.items()},
             {
                 name: {
-                    source: results.numbers(source, metric.measure)
+                    source: results.of(source, metric.measure)
                     for source in results.sources
                     if metric.measure.applies_to(source)
                 }
@@ -222,7 +233,7 @@ class BimEvaluation(Evaluation):
         of_weights = networks([RANDOM_WEIGHTS] if count else [], count, place)
         return self.explainer_with(member.model, (*truth, *of_class, *of_weights))
 
-    def member_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
+    def member_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Evaluator:
         """Return the run of a model through some images of a set."""
         member = self.member(model_name, set_name)
         member.images.draw(rows)  # all at once, in parallel; a batch would draw its own
@@ -231,7 +242,7 @@ class BimEvaluation(Evaluation):
             lambda batch: member.model.predict(batch.inputs, self.settings.batch_size).tolist(),
             lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
         )
-        evaluator = Evaluator(
+        return Evaluator(
             self.explainer_of(member),
             [OBJECT, *(metric.measure for metric in self._shared_of(member).values())],
             member_key(member),
@@ -239,11 +250,11 @@ class BimEvaluation(Evaluation):
             self.run.store,
             predicted,
             self.maps,
+            Inputs(member.name, list(rows), self.settings.batch_size, member.batches),
         )
-        return ShardedRun(member.name, evaluator, list(rows), self.settings.batch_size, member.batches)
 
-    def sharded_runs(self) -> list[list[ShardedRun]]:
-        """Return all sharded runs of the metrics, in groups that can be computed together.
+    def measurements(self) -> list[list[Evaluator]]:
+        """Return all evaluators of the metrics, in groups that can be computed together.
 
         Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
         without Beam, so that batches have the same borders.
@@ -262,7 +273,7 @@ class BimEvaluation(Evaluation):
             groups[-1].update(needed)
         return [[self.member_run(*pair, rows) for pair, rows in group.items()] for group in groups]
 
-    def sharded_run(self, name: str) -> ShardedRun:
+    def measurement(self, name: str) -> Evaluator:
         """Return the run of ``obj-obj`` and so on, without its images."""
         model_name, _, set_name = name.partition("-")
         return self.member_run(model_name, set_name)
@@ -277,42 +288,36 @@ class BimEvaluation(Evaluation):
         """Return each model's number of correct predictions on images of its sets."""
         return [self._fit(*pair) for pair in self._members(made=False)]
 
-    def sections(self) -> Iterator[Section]:
-        """Compare the models and sets of each metric; the results of a section are its ``Comparison`` objects."""
-        metrics = self.run.metrics
-        for name, metric in metrics.items():
-            patches = self.patches(made_here=not self.settings.data_dir) if name == "iir" else None
-            compared = self.compare(name)
-            rows = _table.score_rows(compared, self.settings.compared_with, metrics)
-            parts = [_table.table(metric, rows, self.titles(compared))]
-            if name == "rmcs" and self._any_bundled():
-                parts.append(_table.CHOSEN_BY_SCORE + "\n")
-            if patches:
-                parts.append(patches.summary() + "\n")
-            yield Section(
-                rows + _table.curve_rows(compared, metrics), "\n".join(parts) + "\n", "",
-                _table.image_scores(compared), compared,
-            )  # fmt: skip
+    def groups(self) -> Iterator[InputScores]:
+        """Compare the models and sets of each metric, image by image; a table for each."""
+        for metric in self.run.metrics:
+            if metric == "rmcs":
+                yield from self._contrasts()
+            elif metric in PAIRS:
+                yield self._compared(metric)
+            else:
+                yield self._shared(metric)
 
-    def titles(self, results: Sequence[Comparison]) -> dict[str, str]:
-        """Return the titles of methods and controls by name."""
-        methods = {name: method.title for name, (method, _) in self.run.methods.items()}
-        controls = {control.name: control.title for control in (*CONTROLS, GROUND_TRUTH)}
-        return {name: methods.get(name, name) for name in self.method_names} | controls
+    def notes(self, scores: Scores) -> list[str]:
+        """Return what the patches of IIR are, and how the models of the relative MCS were chosen."""
+        found = undefined_notes(scores.groups)
+        if "iir" in self.run.metrics:
+            found.append(self.patches(made_here=False).summary())
+        if "rmcs" in self.run.metrics and self._any_bundled():
+            found.append(_CHOSEN_BY_SCORE)
+        return found
 
-    def data_fingerprints(self, results: Sequence[Comparison]) -> dict[str, str]:
+    def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprints of the sets by name."""
         return {name: images.fingerprint() for name, images in self.sets.items()}
 
-    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
         """Write a figure of scores and one of examples for each metric, and images for a report."""
-        from bim import _pictures
+        from bim import pictures
 
-        compared = section.results
-        places = _pictures.example_places(self, compared, _pictures.NUM_EXAMPLES)
-        titles = self.titles(compared)
-        _pictures.write_pictures(directory, self, self.run.metrics, section.rows, titles, places, formats)
-        _pictures.save_report_examples(directory, self, compared)
+        places = pictures.example_places(self, scores.groups, pictures.NUM_EXAMPLES)
+        pictures.write_pictures(directory, self, self.run.metrics, scores.rows, scores.titles, places, formats)
+        pictures.save_report_examples(directory, self, scores.groups)
 
     def measured(self, model_name: str, set_name: str, rows: Sequence[int]) -> _Measured:
         """Return a model's attributions on some images of a set.
@@ -339,28 +344,25 @@ class BimEvaluation(Evaluation):
     def _shared_of(self, member: Member) -> Mapping[str, Metric]:
         return self.shared if member.name == "-".join(SHARED_MEMBER) else {}
 
-    def compare(self, metric: str) -> list[Comparison]:
-        """Score every method by one metric; raise ``BadInput`` if the two sets of a pair do not match."""
-        if metric == "rmcs":
-            return self._contrasts()
-        if metric not in PAIRS:
-            return self._shared(metric)
+    def _compared(self, metric: str) -> InputScores:
+        """Score every method by one pair; raise ``BadInput`` if the two sets do not match."""
+        if metric == "iir":
+            self.patches(made_here=not self.settings.data_dir)
         (first_model, first_set), (second_model, second_set) = PAIRS[metric]
         rows, second_rows = self.matched(first_set, second_set)
         first = self.measured(first_model, first_set, rows)
         second = self.measured(second_model, second_set, second_rows)
-        return _pair(metric, first, second, len(self.drawn(first_set)), None, self._clusters(first_set, rows))
+        return _pair(metric, first, second, len(self.drawn(first_set)), self._clusters(first_set, rows))
 
-    def _contrasts(self) -> list[Comparison]:
+    def _contrasts(self) -> Iterator[InputScores]:
         """Compare each of the models scene1 to scene9 with scene10."""
         rows = self.drawn("dog_bedroom")
         clusters = self._clusters("dog_bedroom", rows)
         *fewer, last = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
-        return [
-            comparison
-            for number, one in enumerate(fewer, start=1)
-            for comparison in _pair("rmcs", one, last, len(rows), number, clusters)
-        ]
+        groups = [_pair("rmcs", one, last, len(rows), clusters) for one in fewer]
+        for number, group in enumerate(groups, start=1):
+            where = {"metric": "rmcs", "scene_model": number}
+            yield dataclasses.replace(group, where=where, table=groups[0].table, column=f"i={number}", brief=True)
 
     def drawn(self, set_name: str) -> list[int]:
         """Return the rows of a set that this run samples, without dropped images."""
@@ -386,20 +388,29 @@ class BimEvaluation(Evaluation):
         names = self.images(set_name).names
         return [cluster(names[row]) for row in rows]
 
-    def _shared(self, metric: str) -> list[Comparison]:
+    def _shared(self, name: str) -> InputScores:
         """Score every method under a metric of all benchmarks, on images that the model classifies correctly."""
-        rows = self.drawn(SHARED_MEMBER[1])
+        rows, metric = self.drawn(SHARED_MEMBER[1]), self.shared[name]
         found = self.measured(*SHARED_MEMBER, rows)
         correct = found.predicted == found.labels
-        clusters = tuple(np.array(self._clusters(SHARED_MEMBER[1], rows))[correct])
-        return [
-            Comparison(
-                metric, None, source, numbers[correct, 0], np.flatnonzero(correct), len(rows),
-                int(found.flat[source][correct].sum()), clusters,
-                numbers[correct, 1:] if self.shared[metric].curve else None,
-            )
-            for source, numbers in found.shared[metric].items()
-        ]  # fmt: skip
+        numbers = {source: each[correct] for source, each in found.shared[name].items()}
+        facts = {
+            source.name: {"drawn": len(rows), "flat": int(found.flat[source][correct].sum())} for source in numbers
+        }
+        return InputScores(
+            {"metric": name},
+            [f"image {row}" for row in np.flatnonzero(correct)],
+            {source.name: each[:, 0] for source, each in numbers.items()},
+            np.array(self._clusters(SHARED_MEMBER[1], rows))[correct].tolist(),
+            f"{metric.title}; {metric.better} is better; object model on its set\n{_counts(len(rows), correct)}",
+            sources=list(numbers),
+            facts=facts,
+            curves={
+                source.name: each[:, 1:]
+                for source, each in numbers.items()
+                if metric.curve and not (source.method and source.control)
+            },
+        )
 
     def _fit(self, model_name: str, set_name: str) -> str:
         member, rows = self.member(model_name, set_name), self.drawn(set_name)
@@ -450,22 +461,34 @@ def _report_models(evaluation: BimEvaluation) -> None:
             )
 
 
-def _pair(
-    metric: str, first: _Measured, second: _Measured, drawn: int, number: int | None, clusters: Sequence[str]
-) -> list[Comparison]:
+def _pair(metric: str, first: _Measured, second: _Measured, drawn: int, clusters: Sequence[str]) -> InputScores:
     """Score every method on one pair of measurements."""
     correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
-    return [
-        Comparison(
-            metric,
-            number,
-            source,
-            FUNCTIONS[metric](first.attributions[source], second.attributions[source], correct),
-            np.flatnonzero(correct),
-            drawn,
-            int((first.flat[source] | second.flat[source])[correct].sum()),
-            tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
-        )
-        for source in first.attributions
-        if source.control != GROUND_TRUTH.name and source in second.attributions
-    ]
+    values, facts, sources = {}, {}, []
+    for source in first.attributions:
+        if source.control == GROUND_TRUTH.name or source not in second.attributions:
+            continue
+        found = FUNCTIONS[metric](first.attributions[source], second.attributions[source], correct)
+        flat = int((first.flat[source] | second.flat[source])[correct].sum())
+        fact: dict[str, Any] = {"drawn": drawn, "flat": flat}
+        if not len(found):
+            fact["reason"] = "no image is classified correctly by both"
+        elif undefined := int(np.isnan(found).sum()):  # one of the authors' means of such values is no number
+            found = np.full(len(found), np.nan)
+            fact["reason"] = f"{undefined} maps are flat, which upstream turns into 0 / 0"
+        values[source.name], facts[source.name] = found, fact
+        sources.append(source)
+    title = f"{_HEADINGS[metric]}\n{_counts(drawn, correct, ' by both')}"
+    return InputScores(
+        {"metric": metric},
+        [f"image {row}" for row in np.flatnonzero(correct)],
+        values,
+        [cluster for cluster, counted in zip(clusters, correct, strict=True) if counted],
+        title,
+        sources=sources,
+        facts=facts,
+    )
+
+
+def _counts(drawn: int, correct: np.ndarray, by: str = "") -> str:
+    return f"{drawn} images drawn, {int(correct.sum())} classified correctly{by} and counted"
