@@ -117,7 +117,7 @@ def maps_of(
     measure = dataclasses.replace(measure, of_controls=False)
     scored = Evaluator(explainer, [measure], key, code, store).run(lazy_batches)
     return {
-        source.method: scored.numbers(source, measure).astype(np.uint8).reshape(-1, *shape)
+        source.method: scored.of(source, measure).astype(np.uint8).reshape(-1, *shape)
         for source in scored.sources
         if source.method and not source.control
     }

@@ -26,7 +26,7 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
         for name in titles
         for metric, extra in (("mcs", {}), *(("rmcs", {"scene_model": i}) for i in range(1, 10)))
     ]
-    written = pictures.writepictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    written = pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert [path.split("/")[-1] for path in written] == ["mcs_scores.png", "mcs_examples.png", "rmcs_scores.png"]
     # The page draws the bars of the other metrics.
     assert set(BENCHMARK.report.pictures) == {*(f"{metric}_examples" for metric in pictures.PAIRS), "rmcs_scores"}
@@ -34,7 +34,7 @@ def test_a_figure_of_scores_and_one_of_examples_a_metric(run, tmp_path):
         with Image.open(path) as picture:
             assert np.asarray(picture.convert("L")).std() > 5
     first = {path: open(path, "rb").read() for path in written}
-    pictures.writepictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
+    pictures.write_pictures(str(tmp_path / "plots"), run, ["mcs", "rmcs"], rows, titles)
     assert first == {path: open(path, "rb").read() for path in written}
 
 
