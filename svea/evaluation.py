@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,26 +91,7 @@ class SveaEvaluation(Evaluation):
 
     def groups(self) -> Iterator[InputScores]:
         """Yield each test signal's value by each metric, on each network."""
-        inputs = [f"test signal {row}" for row in range(mnist1d.TEST_SIGNALS)]
-        for metric in self.run.metrics:
-            sources = [source for source, found in self.scored[0].sources.items() if metric in found.values]
-            each = {source: [network.sources[source] for network in self.scored] for source in sources}
-            yield InputScores(
-                {"metric": metric},
-                inputs,
-                {source.name: np.stack([one.values[metric] for one in found], 1) for source, found in each.items()},
-                sources=sources,
-                facts={
-                    source.name: {"zero_maps": 100 * np.mean([one.zero_maps for one in found]) / scoring.SIGNALS}
-                    for source, found in each.items()
-                    if metric == "roe_test" and not source.control
-                },
-                curves={
-                    source.name: np.mean([one.curves[metric] for one in found], axis=0)
-                    for source, found in each.items()
-                    if metric in found[0].curves and not (source.method and source.control)
-                },
-            )
+        return groups_of(self.scored, self.run.metrics)
 
     def heading(self) -> list[str]:
         """Return a line for each network."""
@@ -154,4 +135,28 @@ def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> No
         raise BadInput(
             f"{missing:,} of the {len(names):,} signals have no map of every method in {directory}; "
             f"expected METHOD/{names[0]}.npy to METHOD/{names[-1]}.npy"
+        )
+
+
+def groups_of(networks: Sequence[NetworkScores], metrics: Iterable[str]) -> Iterator[InputScores]:
+    """Yield each test signal's value by each metric, (1000, K) of K networks."""
+    inputs = [f"test signal {row}" for row in range(mnist1d.TEST_SIGNALS)]
+    for metric in metrics:
+        sources = [source for source, found in networks[0].sources.items() if metric in found.values]
+        each = {source: [network.sources[source] for network in networks] for source in sources}
+        yield InputScores(
+            {"metric": metric},
+            inputs,
+            {source.name: np.stack([one.values[metric] for one in found], 1) for source, found in each.items()},
+            sources=sources,
+            facts={
+                source.name: {"zero_maps": 100 * np.mean([one.zero_maps for one in found]) / scoring.SIGNALS}
+                for source, found in each.items()
+                if metric == "roe_test" and not source.control
+            },
+            curves={
+                source.name: np.mean([one.curves[metric] for one in found], axis=0)
+                for source, found in each.items()
+                if metric in found[0].curves and not (source.method and source.control)
+            },
         )

@@ -7,8 +7,8 @@ import pytest
 
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, Benchmark, Column
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.report_text import ReportText
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.stats import statistics
 

@@ -5,12 +5,14 @@ import numpy as np
 import attribution
 from attribution_benchmarks.core.evaluation import prepare
 from attribution_benchmarks.core.store import ScoreStore
-from svea import methods, table
+from svea import methods
 from svea.definition import BENCHMARK
 
 
 def test_the_papers_methods_and_smoothgrad_are_scored_by_default():
-    assert set(methods.METHODS) == (set(table.TABLE_1) - {"raw_signal"}) | {"smoothgrad"}
+    assert set(methods.METHODS) == (
+        {one["method"] for one in BENCHMARK.paper} - {"raw_signal", *methods.CANDIDATES}
+    ) | {"smoothgrad"}
     assert set(methods.METHODS) <= set(attribution.METHODS)
 
 

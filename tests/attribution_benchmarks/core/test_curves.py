@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution import cli
-from attribution_benchmarks.core.tables import curve_points
+from attribution_benchmarks.core.scores import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, sections
 from attribution_benchmarks.report.formatting import Names

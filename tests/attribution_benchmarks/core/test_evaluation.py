@@ -23,30 +23,34 @@ from attribution import cli
 from attribution.errors import BadInput
 from attribution.plugins import loaded_object
 from attribution_benchmarks.cli.benchmark_command import Command
-from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import ExampleEvaluation, Section, prepare
+from attribution_benchmarks.core.evaluation import ExampleEvaluation, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import of_maps
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import ExampleSettings, Settings, setting
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.core.worker import EvaluationFactory
 
 
+def execute(place, *flags):
+    command = Command(benchmark_named(place), place)
+    return cli.execute(command.main, command.flags, "", ["evaluate", *flags])
+
+
 def run(toy, tmp_path, *flags, code=0):
     output = tmp_path / "out.json"
-    arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--output={output}", *flags]
-    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == code
+    assert execute(f"{toy}:TOY", f"--output={output}", *flags) == code
     return {row["method"]: row for row in json.loads(output.read_text())["rows"]} if code == 0 else None
 
 
 def test_scores_of_known_value(toy, tmp_path, capsys):
-    values = tmp_path / "values.json"
-    rows = run(toy, tmp_path, f"--input_scores={values}")
+    rows = run(toy, tmp_path)
     assert rows["gradient"]["value"] == 1.0 and rows["gradient_x_input"]["value"] == 1.0
     assert rows["uniform"]["value"] == 0.5 and rows["uniform"]["kind"] == "control"
     assert rows["gradient"]["n"] == 12 and rows["gradient"]["metric"] == "mass"
-    (group,) = input_scores.load(values)
+    (group,) = Scores.load(tmp_path / "out.json").groups
     assert set(group.values) == {"gradient", "gradient_x_input", "uniform"} and len(group.inputs) == 12
     printed = capsys.readouterr().out
     assert "Mass on the left" in printed and "Vanilla Gradient" in printed and "1.000" in printed
@@ -69,21 +73,21 @@ def test_methods_that_do_not_apply_are_skipped_with_a_line_each(toy, tmp_path, c
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: the model has no convolution")
 
 
-class _TwoSections(ExampleEvaluation):
-    """Prints a heading before it explains."""
+class _TwoTables(ExampleEvaluation):
+    """Prints a table before it explains."""
 
-    def sections(self):
-        yield Section([], "first section\n")
+    def tables(self):
+        yield Scores(text="first table\n")
         print("the second is computed")
-        yield from super().sections()
+        yield from super().tables()
 
 
-def test_sections_are_printed_once_and_early_where_a_later_one_skips_a_method(toy, capsys):
+def test_tables_are_printed_once_and_early_where_a_later_one_skips_a_method(toy, capsys):
     benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
-    command = Command(dataclasses.replace(benchmark, evaluation=_TwoSections.load))
+    command = Command(dataclasses.replace(benchmark, evaluation=_TwoTables.load))
     assert cli.execute(command.main, command.flags, "", ["evaluate", "--methods=grad_cam,gradient"]) == 0
     first, *others = capsys.readouterr().out.splitlines()
-    assert first == "first section" and first not in others
+    assert first == "first table" and first not in others
     assert others[:2] == ["the second is computed"] * 2  # with the method, and without
     assert sum("Toy" in line for line in others) == 1
 
@@ -123,9 +127,7 @@ def test_the_name_of_a_model_is_text_wherever_it_is_written(toy, tmp_path, capsy
     (tmp_path / name / "MODEL_CARD.md").write_text(name)
     monkeypatch.chdir(tmp_path)
     for suffix in ("md", "csv", "json", "txt"):
-        arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--model={name}", f"--output=out.{suffix}"]
-        code = cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments)
-        assert code == 0, capsys.readouterr().err
+        assert execute(f"{toy}:TOY", f"--model={name}", f"--output=out.{suffix}") == 0, capsys.readouterr().err
     said = capsys.readouterr()
     for text in (said.out, said.err, *(pathlib.Path(f"out.{suffix}").read_text() for suffix in ("md", "txt", "csv"))):
         assert not {"\x1b", "\u202e"} & set(text) and "\nb" not in text
@@ -141,9 +143,8 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
         "def peak(maps, batch, scores):\n    return maps.reshape(len(maps), -1).max(axis=1)\n"
         "PEAK = of_maps('peak', peak)\n"
     )
-    arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK"]
-    arguments.append(f"--output={tmp_path / 'two.json'}")
-    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+    flags = [f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK", f"--output={tmp_path / 'two.json'}"]
+    assert execute(f"{toy}:TOY", *flags) == 0
     document = json.loads((tmp_path / "two.json").read_text())
     rows, command = document["rows"], document["manifest"]["command"]
     assert f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK" in command
@@ -161,8 +162,6 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
         (["--precomputed_maps=maps", "--model=nowhere"], "needs no network; leave out --model"),
         (["--model=nowhere"], "nowhere"),
         (["--layer=none"], "none"),
-        (["--benchmark=nowhere.py:TOY"], "there is no file nowhere.py"),
-        (["--benchmark=svea"], "its own command: attribution-benchmarks svea"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message):
@@ -177,20 +176,17 @@ def test_workers_find_a_custom_metric_by_its_place(toy, tmp_path):
         "from attribution_benchmarks.core.metric import of_maps\n"
         "PEAK = of_maps('peak', lambda maps, batch, scores: maps.reshape(len(maps), -1).max(axis=1))\n"
     )
-    flags = evaluate.FLAGS
-    metric = f"{tmp_path / 'metric.py'}:PEAK"
-    flags.unparse_flags()
-    flags(["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{metric}"])
-    factory = EvaluationFactory.of(evaluate.COMMAND.run(flags))
+    command, metric = Command(benchmark_named(f"{toy}:TOY"), f"{toy}:TOY"), f"{tmp_path / 'metric.py'}:PEAK"
+    command.flags(["evaluate", f"--metrics=mass,{metric}"])
+    factory = EvaluationFactory.of(command.run(command.flags))
     assert factory.metrics == ("mass", metric)
     assert factory()("toy").items
 
 
 def test_workers_find_a_method_as_a_library_defines_it(toy):
-    flags = evaluate.FLAGS
-    flags.unparse_flags()
-    flags(["evaluate", f"--benchmark={toy}:TOY", "--methods=gradient@saliency,integrated_gradients@xplique"])
-    run = evaluate.COMMAND.run(flags)
+    command = Command(benchmark_named(f"{toy}:TOY"), f"{toy}:TOY")
+    command.flags(["evaluate", "--methods=gradient@saliency,integrated_gradients@xplique"])
+    run = command.run(command.flags)
     factory = pickle.loads(pickle.dumps(EvaluationFactory.of(run)))
     assert factory.methods == ("gradient@saliency", "integrated_gradients@xplique") == tuple(run.methods)
     assert factory()("toy").items
@@ -220,10 +216,10 @@ def test_saved_maps_of_another_map_error_are_not_mixed(toy, tmp_path):
 def test_maps_in_folders_are_compared_and_the_command_names_those_that_were_chosen(toy, tmp_path):
     methods = {"mine": "gradient", "other": "gradient_x_input"}
     first = attribution_benchmarks.evaluate(f"{toy}:TOY", methods, ExampleSettings(save_maps=tmp_path / "maps"))
-    assert first.compare("mine")[0]["method"] == "other"
+    assert first.compare("mine")["method"].tolist() == ["other"]
     settings = ExampleSettings(precomputed_maps=tmp_path / "maps")
     found = attribution_benchmarks.evaluate(f"{toy}:TOY", settings=settings)
-    assert found.compare("mine")[0]["method"] == "other"
+    assert found.compare("mine")["method"].tolist() == ["other"]
     benchmark = loaded_object(f"{toy}:TOY", Benchmark, "--benchmark")
     assert f"--methods={','.join(benchmark.methods)}" in prepare(benchmark, benchmark.methods, settings).command()
     shutil.move(tmp_path / "maps" / "other", tmp_path / "maps" / "uniform")
@@ -252,10 +248,9 @@ def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monk
     found = []
     for way in ([], ["--runner=beam", "--block_size=4"]):
         folder = tmp_path / f"{len(way)}"
-        arguments = ["evaluate", f"--benchmark={toy}:TOY", "--num_imgs=all", "--batch_size=2",
-                     f"--output={tmp_path / 'out.json'}", f"--scores_dir={folder / 'scores'}",
-                     f"--save_maps={folder / 'maps'}", *way]  # fmt: skip
-        assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+        flags = ["--num_imgs=all", "--batch_size=2", f"--output={tmp_path / 'out.json'}",
+                 f"--scores_dir={folder / 'scores'}", f"--save_maps={folder / 'maps'}", *way]  # fmt: skip
+        assert execute(f"{toy}:TOY", *flags) == 0
         maps = {path.relative_to(folder): path.read_bytes() for path in folder.glob("maps/**/*.npy")}
         kept = ScoreStore(folder / "scores").contents()
         document = json.loads((tmp_path / "out.json").read_text())
@@ -265,8 +260,7 @@ def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monk
 
 def test_check_model_explains_nothing(toy, monkeypatch, capsys):
     monkeypatch.setattr("attribution.explain_many", lambda *_, **__: pytest.fail("explained"))
-    arguments = ["evaluate", f"--benchmark={toy}:TOY", "--check_model"]
-    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+    assert execute(f"{toy}:TOY", "--check_model") == 0
     assert capsys.readouterr().out == "network fits Toy: inputs of shape (4, 4, 1) to 2 classes\n"
 
 
@@ -280,13 +274,13 @@ class TwoSettings(ExampleSettings):
 class TwoTables(ExampleEvaluation):
     """An evaluation that prints a table for each half of its inputs, and writes a figure."""
 
-    def sections(self):
+    def tables(self):
         half, count = self.settings.half, len(self.data.names)
         for rows in (range(half), range(half, count)):
-            yield from ExampleEvaluation(self.run, self.models, self.data.without(rows)).sections()
+            yield from ExampleEvaluation(self.run, self.models, self.data.without(rows)).tables()
 
-    def write_figures(self, section, directory, formats):
-        pathlib.Path(directory, "figure.txt").write_text(f"{len(section.rows)} {len(section.results)} {formats}")
+    def write_figures(self, scores, directory, formats):
+        pathlib.Path(directory, "figure.txt").write_text(f"{len(scores.rows)} {len(scores.groups)} {formats}")
 
 
 def test_a_subclass_overrides_hooks(toy, tmp_path, capsys):
@@ -311,8 +305,8 @@ def test_python_and_flags_give_the_same_rows(toy, tmp_path, capsys):
     found = attribution_benchmarks.evaluate(benchmark, ["gradient"], settings)
     run(toy, tmp_path, "--num_imgs=5", "--seed=2", "--batch_size=2", "--methods=gradient")
     written = json.loads((tmp_path / "out.json").read_text())["rows"]
-    assert [{key: row[key] for key in written[0]} for row in found.rows] == written
-    assert str(found.table()).strip() in capsys.readouterr().out
+    assert list(found.rows) == written
+    assert str(found).strip() in capsys.readouterr().out
 
 
 def test_methods_are_functions_objects_and_names_of_any_letters(toy):
@@ -329,7 +323,7 @@ def test_methods_are_functions_objects_and_names_of_any_letters(toy):
     assert names == ["squared", "<lambda>", "renamed", "gradient"]
     by_name = attribution_benchmarks.evaluate(benchmark, {"mine, of 2026": squared, "IG": "integrated_gradients"})
     assert [row["method"] for row in by_name.rows if row["kind"] == "method"] == ["mine, of 2026", "IG"]
-    difference = by_name.compare("mine, of 2026")[0]
+    difference = by_name.compare("mine, of 2026").iloc[0]
     assert (difference["method"], difference["difference"]) == ("IG", 0.0)
 
 

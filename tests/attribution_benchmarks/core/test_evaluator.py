@@ -11,7 +11,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM, WRONG_CLASS
-from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs, PredictionFilter
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer, Inapplicable
 from attribution_benchmarks.core.metric import PerSampleMetric
@@ -64,7 +64,7 @@ def scored(model, counting, store=None, size=8, controls=(), measures=(TOTAL,), 
 
 
 def numbers(found, measure=TOTAL):
-    return found.numbers(MapSource("counting"), measure)
+    return found.of(MapSource("counting"), measure)
 
 
 def test_with_and_without_a_store_in_any_block_size(model, tmp_path):
@@ -100,7 +100,7 @@ def test_a_block_whose_numbers_are_known_is_not_even_read(model, tmp_path):
     explainer = Explainer(model, {"counting": (unexplained, {})}, batch_size=8)
     explainer.key = lambda label: _key_of(store)
     run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store)
-    assert np.isfinite(run.run(map(unread, Examples(INPUTS).batches(8))).numbers(MapSource("counting"), TOTAL)).all()
+    assert np.isfinite(run.run(map(unread, Examples(INPUTS).batches(8))).of(MapSource("counting"), TOTAL)).all()
 
 
 def _key_of(store):
@@ -260,11 +260,11 @@ def test_methods_are_checked_where_the_first_inputs_do_not_count(model):
     )
     (part,) = Examples(INPUTS).batches(30)
     names, explainer = part.names, Explainer(model, {"gradient": attribution.METHODS["gradient"], "no": (refused, {})})
-    run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, prediction_filter=last)
+    inputs = Inputs("all", range(30), 8, lambda rows, size: Examples(INPUTS).batches(size, rows))
+    run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, prediction_filter=last, inputs=inputs)
     run.predictions.append(dict.fromkeys(names, 0))
-    sharded = ShardedRun("all", run, range(30), 8, lambda rows, size: Examples(INPUTS).batches(size, rows))
     with pytest.raises(Inapplicable) as error:
-        sharded.check_methods()
+        run.check_methods()
     assert error.value.refused == {"no": "never"}
 
 
@@ -290,7 +290,7 @@ def test_a_changed_file_of_ones_own_is_scored_anew(model, tmp_path, monkeypatch)
         (tmp_path / "own.py").write_text(f"def maps(passes):\n    return {sign}passes.inputs\n")
         explainer = Explainer(model, {"own.py:maps": attribution.resolve_method("own.py:maps")})
         found = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store).run(Examples(INPUTS).batches(8))
-        sums.append(found.numbers(MapSource("own.py:maps"), TOTAL))
+        sums.append(found.of(MapSource("own.py:maps"), TOTAL))
     np.testing.assert_array_equal(sums[0], -sums[1])
     assert len(store.contents()) == 2
 

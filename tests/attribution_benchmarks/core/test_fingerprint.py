@@ -22,7 +22,7 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, evaluated, prepare
-from attribution_benchmarks.core.evaluator import Evaluator, ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.fingerprint import PACKAGES, Code, Unidentified, code_fingerprint
@@ -147,7 +147,7 @@ def scored(model, method, function, store=None, controls=()):
     measure = PerSampleMetric("total", function)
     explainer = Counted(model, {"method": attribution.resolve_method(method)}, controls, batch_size=2)
     evaluator = Evaluator(explainer, [measure], {"benchmark": "test"}, store=store)
-    found = evaluator.run(Examples(INPUTS).batches(2)).numbers(explainer.sources[-1], measure)
+    found = evaluator.run(Examples(INPUTS).batches(2)).of(explainer.sources[-1], measure)
     return found[:, 0].tolist(), explainer.explained
 
 
@@ -271,7 +271,7 @@ def test_each_option_of_a_model_has_its_own_scores_and_maps(toy, tmp_path, total
         run = prepare(
             benchmark, ["gradient"], settings, metrics=[benchmark_metric], store=ScoreStore(tmp_path / directory)
         )
-        scores = evaluated(ExampleEvaluation(run, {"own": model}, Examples(INPUTS))).section.input_scores
+        scores = evaluated(ExampleEvaluation(run, {"own": model}, Examples(INPUTS))).groups
         maps = [np.load(tmp_path / directory / f"maps{number}" / "gradient" / f"{row}.npy") for row in range(6)]
         return scores[0].values["gradient"].tolist(), np.stack(maps).tolist()
 
@@ -330,8 +330,8 @@ def test_a_map_of_another_program_is_not_overwritten(toy, tmp_path):
 
 def test_blocks_are_not_computed_of_what_is_not_stored(model, written, total):
     explainer = Explainer(model, {"mine": attribution.resolve_method(f"{written(NOT_STORED['file'], 2)}:method")})
-    evaluator = Evaluator(explainer, [PerSampleMetric("total", total)], {"benchmark": "test"})
-    run = ShardedRun("run", evaluator, range(3), 1, lambda items, rows: [])
+    inputs = Inputs("run", range(3), 1, lambda items, rows: [])
+    run = Evaluator(explainer, [PerSampleMetric("total", total)], {"benchmark": "test"}, inputs=inputs)
     with pytest.raises(BadInput, match=r"'mine': mine.py may read files .*, and blocks are stored; omit --runner=beam"):
         run.key  # noqa: B018
 

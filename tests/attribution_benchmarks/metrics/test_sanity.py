@@ -55,9 +55,7 @@ def scored(model):
     run = Evaluator(explainer, [METRIC_REGISTRY[name].measure for name in NAMES], {})
     found = run.run(Examples(pictures).batches(6))
     return {
-        (label.name, name): found.numbers(label, METRIC_REGISTRY[name].measure)
-        for label in found.sources
-        for name in NAMES
+        (label.name, name): found.of(label, METRIC_REGISTRY[name].measure) for label in found.sources for name in NAMES
     }
 
 

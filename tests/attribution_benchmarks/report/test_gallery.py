@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import gallery, images, matrix, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names
 from attribution_benchmarks.report.results import Result

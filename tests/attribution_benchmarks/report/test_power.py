@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.definition import ORACLE, Column
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import matrix, sections, significance
 from attribution_benchmarks.report.formatting import Names
 

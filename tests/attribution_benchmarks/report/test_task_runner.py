@@ -24,7 +24,7 @@ from attribution.errors import BadInput
 from attribution.methods.method import Method
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import Evaluation, Section
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.settings import ExampleSettings, setting
 from attribution_benchmarks.stats import statistics
 

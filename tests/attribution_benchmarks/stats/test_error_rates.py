@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from attribution_benchmarks.core.definition import Column
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.report.significance import MARGIN
 from attribution_benchmarks.stats import correlation
