@@ -54,12 +54,12 @@ def command(arguments: list[str] | None = None) -> None:
         print_text("\n".join([__doc__ + "\nCommands:", *lines, f"Further benchmarks: {others}."]) + "\n")
     elif name in _LISTS:
         print_text("\n".join(_methods() if name == "methods" else _metrics()) + "\n")
-    elif name in BENCHMARKS or ":" in name:
-        _run_benchmark(name, arguments[1:])
     elif name in COMMANDS:
         module, _ = COMMANDS[name]
         sys.argv[1:] = _with_flag(arguments[1:]) if name == "score" else arguments[1:]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+    elif name in BENCHMARKS or ":" in name:
+        _run_benchmark(name, arguments[1:])
     else:
         close = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"expected one of {listed(COMMANDS)}"

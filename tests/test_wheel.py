@@ -181,7 +181,7 @@ SMALLEST = {
     "svea.benchmark": ("--metrics=roe_test",),
     "bim.metrics": ("--metrics=MCS", "--num_imgs=1"),
     "clevr_xai.evaluate": ("--num_questions=1", "--random_networks=0"),
-    "attribution_benchmarks.exact.evaluate": ("--num_imgs=2", "--random_networks=0"),
+    "attribution_benchmarks": ("exact", "--num_imgs=2", "--random_networks=0"),
 }
 
 
@@ -222,7 +222,7 @@ def run_smallest(python, module, flags, folder, **variables):
     folder.mkdir(exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"XDG_CACHE_HOME": str(folder), **variables}
-    command = [python, "-m", module, "--methods=gradient", *flags, "--output=scores.json"]
+    command = [python, "-m", module, *flags, "--methods=gradient", "--output=scores.json"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and re.search(r"\d", done.stdout), (module, done.stderr[-3000:])
     return dict(numbers(json.loads((folder / "scores.json").read_text())))

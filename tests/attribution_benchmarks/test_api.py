@@ -1,19 +1,14 @@
-import copy
-import dataclasses
 import sys
 
-import numpy as np
 import pytest
 
 import attribution_benchmarks
 from attribution.errors import BadInput
-from attribution_benchmarks import api
-from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX
-from attribution_benchmarks.report import significance
+from attribution_benchmarks.__main__ import command
+from attribution_benchmarks.core.scores import Scores
 
 METRICS = """
 from attribution_benchmarks.core.metric import of_maps
-from attribution_benchmarks.report import significance
 SCALAR = of_maps("scalar", lambda maps, batch, scores: maps.sum())
 TEXT = of_maps("text", lambda maps, batch, scores: ["high"] * len(maps))
 """
@@ -48,80 +43,26 @@ def test_a_method_as_a_library_defines_it_is_a_row(results):
     (value, own) = (
         [row["value"] for row in results.rows if row["method"] == name] for name in ("gradient@tf_explain", "absolute")
     )
-    assert value == own and "Vanilla Gradient (tf-explain)" in str(results.table())
+    assert value == own and "Vanilla Gradient (tf-explain)" in str(results)
 
 
 def test_a_method_that_a_benchmark_refuses_is_named(results):
-    assert list(results.skipped) == ["Toy: grad_cam"] and results.skipped["Toy: grad_cam"] in str(results.table())
-    assert "Integrated Gradients" in str(results.table())
+    skipped = results.manifest["skipped"]
+    assert list(skipped) == ["Toy: grad_cam"] and skipped["Toy: grad_cam"] in str(results)
+    assert "Integrated Gradients" in str(results)
 
 
-def test_compare_is_the_mean_difference_of_the_same_inputs(results):
-    (part,) = results.parts
-    (group,) = [group for group in part.input_scores if group.where == {"metric": "mass"}]
-    table = results.compare("absolute")
-    (row,) = [row for row in table if (row["metric"], row["method"]) == ("mass", "inputs")]
-    expected = np.mean(np.subtract(group.values["inputs"], group.values["absolute"]))
-    assert row["minus"] == "absolute" and row["difference"] == pytest.approx(expected, abs=1e-12)
-    assert row["low"] < row["difference"] < row["high"] < 0 and row["n"] == 12
-    assert list(results.compare("Uniform map")) == list(results.compare("uniform"))
-    with pytest.raises(BadInput, match="no_such_method"):
-        results.compare("no_such_method")
-
-
-def test_advice_on_few_inputs_says_how_many_are_needed(results):
-    first, last = results.advice().splitlines()
-    assert first == (
-        "No verdict on baselines: 12 independent inputs are too few, from 60 independent inputs on a method can pass "
-        "(✓)."
-    )
-    assert last == "Other networks: on Toy, the results hold for the networks that were scored."
-
-
-def test_advice_names_the_method_that_beats_its_baselines(results, monkeypatch):
-    """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
-    monkeypatch.setattr(significance, "INPUTS_FOR_MARK", 12)
-    lines = results.advice().splitlines()
-    best = "absolute, Integrated Gradients and Vanilla Gradient (tf-explain)"
-    assert lines[0].startswith(f"{best} beat every baseline (✓) on ")
-    (cost,) = [line for line in lines if line.startswith("Cost of an input: ")]
-    assert "Integrated Gradients 1 gradient per point" in cost and "Vanilla Gradient (tf-explain) 1 gradient" in cost
-    assert lines[-1] == "Other networks: on Toy, the results hold for the networks that were scored."
-
-
-def test_compare_scores_a_method_that_is_missing(results):
-    table = results.compare("Gradient x Input")
-    assert {row["method"] for row in table} == {"absolute", "inputs", "integrated_gradients", "gradient@tf_explain"}
-    assert {row["minus"] for row in table} == {"gradient_x_input"} and "minus Gradient x Input" in str(table)
-
-
-def test_plot_has_a_panel_for_each_metric_and_nothing_is_clipped(results):
-    figure = results.plot()
-    axes = [axis for axis in figure.axes if axis.get_title(loc="right")]
-    assert len(axes) == len(results.parts[0].metrics)
-    assert "absolute" in [label.get_text() for label in axes[0].get_yticklabels()]
-    figure.draw_without_rendering()
-    box = figure.get_tightbbox()
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["method", "baseline"]
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
-
-
-def test_plot_distinguishes_oracles_and_trivial_maxima_from_baselines(results):
-    (part,) = results.parts
-    for reason, label in ((ORACLE, "oracle (uses the truth)"), (TRIVIAL_MAX, "trivial maximum")):
-        changed = copy.copy(results)
-        changed.parts = [dataclasses.replace(part, excluded={"mass": {"uniform": reason}})]
-        legend = [text.get_text() for text in changed.plot().legends[0].get_texts()]
-        assert legend == ["method", label]
-
-
-def test_small_p_values_are_printed_as_a_limit(results, monkeypatch):
-    found = api.compare_pairs
-    monkeypatch.setattr(
-        api, "compare_pairs", lambda *given: [pair._replace(p_corrected=0.00004) for pair in found(*given)]
-    )
-    assert "< 0.0001" in str(results.compare("absolute")) and "0.0000" not in str(results.compare("absolute"))
+def test_the_command_prints_the_same_table(results, toy, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["attribution-benchmarks"])
+    flags = [f"--benchmarks={toy}:TOY", "--noquick", f"--output={tmp_path / 'scores.json'}"]
+    with pytest.raises(SystemExit) as exit_code:
+        command(["score", "integrated_gradients", *flags])
+    assert exit_code.value.code in (0, None)
+    line = next(line for line in str(results).splitlines() if line.startswith("Integrated Gradients"))
+    assert line.split() in [one.split() for one in capsys.readouterr().out.splitlines()]
+    (row,) = [row for row in Scores.load(tmp_path / "scores.json").rows if row["kind"] == "method"]
+    assert row in results.rows
 
 
 @pytest.mark.parametrize(

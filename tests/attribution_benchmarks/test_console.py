@@ -51,3 +51,20 @@ def test_unknown_command_suggests_a_known_one(capsys):
         command(["sveaa"])
     assert raised.value.code == 2
     assert capsys.readouterr().err == "error: unknown command 'sveaa'; did you mean 'svea'?\n"
+
+
+def test_any_benchmark_is_a_command(toy, capsys):
+    with pytest.raises(SystemExit) as raised:
+        command([f"{toy}:TOY", "--methods=gradient"])
+    assert raised.value.code in (0, None) and "Vanilla Gradient" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as raised:
+        command(["nowhere.py:MINE"])
+    assert raised.value.code == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+
+
+def test_methods_and_metrics_are_listed(capsys):
+    command(["methods"])
+    assert "integrated_gradients " in capsys.readouterr().out
+    command(["metrics"])
+    listed = capsys.readouterr().out
+    assert "roc_auc " in listed and "svea roe_test " in listed and "ROE test %, more is better" in listed

@@ -41,7 +41,7 @@ LEFT_OUT = {
         "python scripts/construct_bim_dataset.py --drawn --num_train=100",
     ],
     "tests/docs/test_scale.py runs it in its own process": [
-        "python -m attribution_benchmarks.exact.evaluate --methods=gradient,smoothgrad --num_imgs=36",
+        "attribution-benchmarks exact --methods=gradient,smoothgrad --num_imgs=36",
     ],
     "22 exports: 2 to 3 CPU minutes; tests/scripts/test_serve.py does it with two": [
         "attribution-benchmarks serve --stand_in$", "bash scripts/serve.sh --",
@@ -49,7 +49,7 @@ LEFT_OUT = {
     "tests/docs/test_extend.py runs it with its output": [
         "python -m svea.benchmark --methods=gradient,grad_cam --metrics=roe_test,roc_auc,sparsity.py:GINI",
         "python -m clevr_xai.evaluate --metrics=mass,roc_auc,sparsity.py:GINI", "python bright_half.py",
-        "attribution-benchmarks score --benchmark=bright_half.py:BRIGHT_HALF",
+        "attribution-benchmarks bright_half.py:BRIGHT_HALF",
     ],
     "needs a server of all models; tests/attribution_benchmarks/serving and tests/bim do it": [
         "python scripts/compare_served_models.py", "python -m bim.metrics --metrics=MCS,IDR,IIR,RMCS --server",
@@ -77,7 +77,7 @@ LONGEST = (
     "python -m attribution.export --model=saved_models/bim/obj", "attribution-benchmarks serve --stand_in --models=",
     # The command has its own tests; so have the benchmarks of single features and of sequences.
     "python -m attribution.check_method", "python -m svea.benchmark --model=saved_models/svea/deletions",
-    "attribution-benchmarks score --benchmark=sequences",
+    "attribution-benchmarks sequences",
 )  # fmt: skip
 
 

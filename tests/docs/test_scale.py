@@ -18,16 +18,18 @@ ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.exact import evaluate
+    from attribution_benchmarks.cli.benchmark_command import Command
+    from attribution_benchmarks.exact.definition import BENCHMARK
 
+    command = Command(BENCHMARK, "exact")
     assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 2
-    python, option, module, *arguments = shlex.split(COMMANDS[1].replace("\\\n", " "))
-    assert (python, option, module) == ("python", "-m", "attribution_benchmarks.exact.evaluate")
+    program, name, *arguments = shlex.split(COMMANDS[1].replace("\\\n", " "))
+    assert (program, name) == ("attribution-benchmarks", "exact")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     found = []
     for given in (arguments, [one for one in arguments if not re.match("--($|runner|workers|block_size)", one)]):
-        assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", *given]) == 0
+        assert execute(command.main, command.flags, "", ["exact", *given]) == 0
         store = tmp_path / "my_scores"
         found.append((capsys.readouterr().out, ScoreStore(store).contents()))
         told = [json.loads(path.read_text()) for path in store.rglob("manifest.json")]

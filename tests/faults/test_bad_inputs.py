@@ -28,7 +28,7 @@ SECONDS = 240  # for one case, which is seconds on an idle machine
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export.__main__", "exact": "attribution_benchmarks.core.evaluate",
+    "export": "attribution.export.__main__", "score": "attribution_benchmarks.score",
     "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.__main__",
 }  # fmt: skip
 DEEP = b"[" * 100_000
@@ -110,7 +110,7 @@ FLAGS = [
     ("bim", f"{SCORE} --server=http://127.0.0.1:1", ["--deadline=inf"]),
     ("clevr_xai", "", ["--num_questions=1.5"]),
     ("tcav", "--data_dir={set} --target=dog", ["--model=missing"]),
-    ("exact", "", ["--benchmark=os:getcwd", "--benchmark=svea"]),
+    ("score", "--methods=gradient", ["--benchmarks=os:getcwd"]),
     ("generate", "--output_dir=out", ["--image_size=100x", "--samples=0"]),
     ("construct", "", ["--data_dir=file/below"]),
     ("report", "", ["--output_dir=file"]),
@@ -143,7 +143,7 @@ FILES = [
         "list": b"[]", "mask outside": scene(mask_filename="../../../etc/passwd"), "objects text": scene(objects=["x"]),
     }),
     ("svea", "--methods=gradient --scores_dir=scores", "scores/scores.sqlite", {"a pipe": PIPE}),
-    ("exact", "--benchmark=exact --metrics=pipe.py:f", "pipe.py", {"a pipe": PIPE}),
+    ("score", "--methods=gradient --benchmarks=exact --metrics=pipe.py:f", "pipe.py", {"a pipe": PIPE}),
     ("report", "--output_dir=out", "out/work/lock", {"a pipe": PIPE}),
     ("explain", EXPLAIN, "x.png", {"of terabytes": png_of(1 << 30, 1 << 30)}),
     ("explain", EXPLAIN.replace("png", "npy"), "x.npy", {"promising": npy_promising("(1000000, 1000000)")}),

@@ -6,22 +6,27 @@ import numpy as np
 import pytest
 
 from attribution import cli
-from attribution_benchmarks.core import evaluate as core_evaluate
+from attribution_benchmarks.cli.benchmark_command import Command
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.evaluation import load, prepare
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.exact import definition, evaluate, metrics, xai_tris, xai_units
+from attribution_benchmarks.exact import definition, metrics, xai_tris, xai_units
 from attribution_benchmarks.exact.definition import FEATURES, NAMES
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """Return the scores of four inputs of each problem, (method, metric) -> row."""
-    output = tmp_path_factory.mktemp("exact") / "exact.json"
-    arguments = [f"--num_imgs={4 * len(NAMES)}", f"--output={output}", "--random_networks=1"]
-    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", *arguments]) == 0
-    return {(row["method"], row["metric"]): row for row in json.loads(output.read_text())["rows"]}
+    return found("exact", tmp_path_factory.mktemp("exact"), f"--num_imgs={4 * len(NAMES)}", "--random_networks=1")
+
+
+def found(benchmark, folder, *arguments):
+    command = Command(registry.benchmark_named(benchmark), benchmark)
+    flags = ["score", f"--output={folder / 'scores.json'}", *arguments]
+    assert cli.execute(command.main, command.flags, "", flags) == 0
+    rows = json.loads((folder / "scores.json").read_text())["rows"]
+    return {(row["method"], row["metric"]): row for row in rows}
 
 
 def test_metrics_by_hand():
@@ -102,10 +107,8 @@ def test_the_registry_and_the_report_know_it():
 
 
 def scored(benchmark, tmp_path, *arguments):
-    output = tmp_path / "scores.json"
-    arguments = [f"--benchmark={benchmark}", f"--output={output}", "--random_networks=0", *arguments]
-    assert cli.execute(core_evaluate.main, core_evaluate.FLAGS, core_evaluate.__doc__, ["score", *arguments]) == 0
-    return {(row["method"], row["metric"]): row["value"] for row in json.loads(output.read_text())["rows"]}
+    rows = found(benchmark, tmp_path, "--random_networks=0", *arguments)
+    return {place: row["value"] for place, row in rows.items()}
 
 
 def test_units_of_behavior_show_known_failures(tmp_path):

@@ -13,8 +13,8 @@ from attribution.errors import printable
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
-from attribution_benchmarks.core.scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.scores import InputScores, stack
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import gallery, matrix, presets, publish, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names
