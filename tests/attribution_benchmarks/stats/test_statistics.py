@@ -63,11 +63,14 @@ def test_variance_of_the_mean_has_the_parts_of_inputs_networks_and_residuals():
     rows, columns = values.mean(axis=1), values.mean(axis=0)
     rest = values - rows[:, None] - columns + values.mean()
     residual = (rest**2).sum() / ((n - 1) * (k - 1)) / (n * k)
-    expected = rows.var(ddof=1) / n + columns.var(ddof=1) / k - residual
+    of_inputs, of_networks = rows.var(ddof=1) / n, columns.var(ddof=1) / k
+    expected = of_inputs + of_networks - residual
     found = means(values[..., None])
     assert found.error[0] == pytest.approx(np.sqrt(expected), rel=1e-12)
     assert found.network_error[0] == pytest.approx(columns.std(ddof=1) / np.sqrt(k), rel=1e-12)
-    assert min(n - 1, k - 1) <= found.freedom[0] <= n + k
+    of_rows = min(n - 1, 2 * n / (stats.kurtosis(rows, fisher=False) - 1))
+    satterthwaite = expected**2 / (of_inputs**2 / of_rows + of_networks**2 / (k - 1))
+    assert found.freedom[0] == pytest.approx(satterthwaite, rel=1e-9)
 
 
 def test_networks_of_equal_scores_change_nothing_and_two_networks_are_fixed():
