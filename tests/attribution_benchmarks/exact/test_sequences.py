@@ -179,9 +179,9 @@ def test_padding_gets_exactly_zero(name, networks):
 
 
 def test_a_token_has_the_sum_of_its_embedding():
-    exact = np.array([[2.0, -1.0, 0.0]])
+    exact = np.array([[-2.0, 1.0, 0.0]])
     batch = Batch(np.zeros((1, 3), np.int32), ["a"], truth={"shapley": exact})
-    maps = np.array([[[1.0, 1.0], [0.5, -1.5], [3.0, -3.0]]])
+    maps = np.array([[[-1.0, -1.0], [-0.5, 1.5], [3.0, -3.0]]])
     measures = [metric.measure.function(maps, batch, None) for metric in (*metrics.OVERALL, metrics.TOP_FEATURE)]
     assert np.ravel(measures) == pytest.approx([0, 1, 0, 1], abs=1e-7)
     hit = metrics.TOP_FEATURE.measure.function

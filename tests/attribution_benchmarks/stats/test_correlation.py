@@ -97,6 +97,8 @@ def test_few_inputs_perfect_orders_and_constants_have_no_width_to_tell():
     line = np.arange(30.0)
     assert correlation.spearman_interval(line, -line)[:3] == (-1.0, -1.0, -1.0)
     assert np.isnan(correlation.spearman_interval(line, np.ones(30))[:3]).all()
+    for alone in (np.where(line == 3, -5, line), 1.0 * (line == 3)):  # without it a perfect order, or a constant
+        assert correlation.spearman_interval(line, alone)[1:3] == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize(("second", "message"), [([1.0, np.nan], "not finite"), ([1.0], "2 values against 1")])
