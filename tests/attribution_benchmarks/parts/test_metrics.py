@@ -167,6 +167,8 @@ def test_thresholds_tuned_on_tests_and_on_the_other_half():
     for name, curve in curves.items():  # the other three count as one
         curve[:, best if name == "distractibility" else 20] = 1 if name == "distractibility" else 0.9
     assert metrics.tuned(curves) == best
+    curves["distractibility"][:, best] = 0.8
+    assert metrics.tuned(curves) == 20
 
 
 def test_thresholds_of_a_network_that_is_never_correct():
