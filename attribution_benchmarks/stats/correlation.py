@@ -59,7 +59,8 @@ def spearman_interval(first: npt.ArrayLike, second: npt.ArrayLike, *, clusters: 
 
     A jackknife over groups of ``clusters`` (each input alone where None) on Fisher's scale, artanh (Efron and
     Tibshirani, 1993, chapter 11). All NaN where one side is constant. The interval is [-1, 1] for fewer than
-    ``_MIN_CLUSTERS`` clusters, and the value alone for a perfect correlation.
+    ``_MIN_CLUSTERS`` clusters and where the correlation without a group is perfect or undefined, and the value alone
+    for a perfect correlation.
     """
     first, second = _paired(first, second)
     value, n = float(spearman(first, second)), len(first)
@@ -69,7 +70,9 @@ def spearman_interval(first: npt.ArrayLike, second: npt.ArrayLike, *, clusters: 
     if np.isnan(value) or abs(value) == 1:
         return Estimate(value, value, value, n)
     group = group.reshape(-1) % _GROUPS
-    others = [spearman(first[group != one], second[group != one]) for one in range(group.max() + 1)]
+    others = np.array([spearman(first[group != one], second[group != one]) for one in range(group.max() + 1)])
+    if not (np.abs(others) < 1).all():
+        return Estimate(value, -1.0, 1.0, n)
     low, high = np.tanh(_jackknife(np.arctanh(value), np.arctanh(others)))
     return Estimate(value, float(low), float(high), n)
 

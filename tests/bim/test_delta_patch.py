@@ -83,20 +83,21 @@ def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypa
     assert "1 of 2 keep the class" in record.summary()
 
 
-def test_where_logits_have_no_slope_a_patch_moves_away_from_the_scene(monkeypatch):
-    """The logits come nearer to the scene's with the distance, and only that of pixels has a gradient."""
+@pytest.mark.parametrize("nearer", [True, False])
+def test_where_logits_have_no_slope_a_patch_moves_away_from_the_scene(monkeypatch, nearer):
+    """The logits come nearer to the scene's with the distance, or else the dog as pasted is the nearest patch."""
     scenes, masks = np.full((1, 8, 8, 3), 100, np.uint8), np.arange(64).reshape(1, 8, 8) < 32
     pasted = np.where(masks[..., None], np.uint8(110), scenes)
     empty = classifiers.network_inputs(scenes, 8)
 
     def logits(inputs):
         away = tf.reduce_mean(tf.abs(inputs - empty), axis=(1, 2, 3))
-        return tf.stop_gradient(away * tf.exp(-away))[:, None]
+        return tf.stop_gradient(away * tf.exp(-away) if nearer else away)[:, None]
 
     monkeypatch.setattr(delta_patch, "logit_function", lambda *_: logits)
     monkeypatch.setattr(delta_patch, "check_gives_logits", lambda *_: None)
     found = delta_patch.optimise(None, scenes, pasted, masks, steps=5)
-    assert (found[masks] > 110).all() and (found[~masks] == 100).all()
+    assert ((found[masks] > 110) if nearer else (found[masks] == 110)).all() and (found[~masks] == 100).all()
 
 
 def test_no_record_is_none_and_no_sets_are_named(tmp_path):

@@ -139,6 +139,13 @@ def test_resizing_is_pillows_bilinear_filter():
     np.testing.assert_array_equal(masks.resize(mask, 96), expected)
 
 
+def test_centres_are_the_means_of_visible_pixels_at_another_size():
+    indices = np.full((4, 8), -1)
+    indices[:2, 2:5] = 1  # their middle is at 1 of 4 rows and at 3.5 of 8 columns
+    found = masks.visible_centres(indices, 3, 16)
+    assert found[1].tolist() == [6.5, 3.5] and np.isnan(found[[0, 2]]).all()
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_mask_of_several_objects_is_the_union_of_theirs(seed):

@@ -68,13 +68,12 @@ def test_the_whole_signal_has_no_region_to_mask(scored):
 
 
 def test_drop_and_increase_are_the_networks_own_answers(scored, model, data):
-    start = scored.controls["fixed_centre"].starts[0]
-    kept = np.zeros_like(data.test.signals)
-    kept[:, start : start + 12] = data.test.signals[:, start : start + 12]
+    places = np.arange(40) - scored.controls["argmax_abs"].starts[TRAIN_SIGNALS:, None]
+    kept = np.where((places >= 0) & (places < 12), data.test.signals, 0)
     before, after = (model.scores(x[..., None], 500) for x in (data.test.signals, kept))
     top = before.argmax(axis=1)[:, None]
     y, o = (np.take_along_axis(scores, top, axis=1)[:, 0].astype(np.float64) for scores in (before, after))
-    values = scored.controls["fixed_centre"].values
+    values = scored.controls["argmax_abs"].values
     np.testing.assert_allclose(values["drop"], 100 * np.where(o < y, 1 - o / y, 0), atol=1e-3)
     assert values["increase"].mean() == pytest.approx(100 * np.mean(o > y), abs=0.2)
 

@@ -120,8 +120,10 @@ def test_stored_values_equal_an_independent_enumeration(number, networks):
         row = short[number * 5]
         tokens, target, values = stored["tokens"][row], stored["targets"][row], stored["values"][row]
     expected = by_definition(tokens, lambda parts: networks[network].scores(parts, 512)[:, target])
-    np.testing.assert_allclose(values, expected, atol=2e-6)
-    assert (values[tokens == PAD] == 0).all()
+    counted = exact_values(tokens[np.newaxis], [target], lambda parts: networks[network].scores(parts, 512))[0]
+    for found in (values, counted):
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+        assert (found[tokens == PAD] == 0).all()
 
 
 def completeness(name, model):
@@ -177,13 +179,14 @@ def test_padding_gets_exactly_zero(name, networks):
 
 
 def test_a_token_has_the_sum_of_its_embedding():
-    exact = np.array([[2.0, -1.0, 0.0]])
+    exact = np.array([[-2.0, 1.0, 0.0]])
     batch = Batch(np.zeros((1, 3), np.int32), ["a"], truth={"shapley": exact})
-    maps = np.array([[[1.0, 1.0], [0.5, -1.5], [3.0, -3.0]]])
+    maps = np.array([[[-1.0, -1.0], [-0.5, 1.5], [3.0, -3.0]]])
     measures = [metric.measure.function(maps, batch, None) for metric in (*metrics.OVERALL, metrics.TOP_FEATURE)]
     assert np.ravel(measures) == pytest.approx([0, 1, 0, 1], abs=1e-7)
     hit = metrics.TOP_FEATURE.measure.function
-    assert hit(np.array([[1.0, 1.0, 0.0]]), batch, None) == 0.5 and hit(np.array([[0.0, 1, 0]]), batch, None) == 0
+    for one, expected in (([1.0, 1, 0], 0.5), ([0.0, 1, 0], 0), ([-1.0, 0.5, 0], 1)):
+        assert hit(np.array([one]), batch, None) == expected
 
 
 def test_scores_by_network_and_by_task():

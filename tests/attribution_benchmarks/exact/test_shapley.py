@@ -1,7 +1,4 @@
-"""Exact Shapley values against permutations, their axioms, and the closed forms of the committed networks."""
-
-import itertools
-import math
+"""Exact Shapley values of the committed networks: closed forms, and those of all coalitions."""
 
 import numpy as np
 import pytest
@@ -26,42 +23,6 @@ def networks():
 @pytest.fixture(scope="module")
 def network(networks):
     return networks["problems"]
-
-
-def by_permutations(worth, features):
-    """Return Shapley values as the mean gain over all orders in which features come in; worth maps bits to numbers."""
-    found = np.zeros(features)
-    for order in itertools.permutations(range(features)):
-        inside = 0
-        for feature in order:
-            found[feature] += worth[inside | 1 << feature] - worth[inside]
-            inside |= 1 << feature
-    return found / math.factorial(features)
-
-
-@pytest.mark.parametrize("features", [1, 2, 5])
-def test_counting_coalitions_is_the_mean_over_all_orders(features):
-    worth = np.random.default_rng(features).normal(size=(3, 2**features))
-    expected = [by_permutations(one, features) for one in worth]
-    np.testing.assert_allclose(metrics.shapley_values(worth), expected, atol=1e-12)
-
-
-def test_efficiency_symmetry_dummy_and_linearity():
-    members = metrics.coalitions(FEATURES)
-    generator = np.random.default_rng(0)
-    worth = generator.normal(size=(2, len(members)))
-    values = metrics.shapley_values(worth)
-    np.testing.assert_allclose(values.sum(axis=1), worth[:, -1] - worth[:, 0], atol=1e-10)
-    np.testing.assert_allclose(
-        metrics.shapley_values(worth[:1] + 2 * worth[1:])[0], values[0] + 2 * values[1], atol=1e-10
-    )
-    both = metrics.shapley_values((members[:, 3] & members[:, 7]).astype(float)[None])[0]
-    np.testing.assert_allclose(both, np.isin(np.arange(FEATURES), (3, 7)) / 2, atol=1e-12)
-
-
-def test_too_many_features_raise():
-    with pytest.raises(ValueError, match="13 features have too many coalitions"):
-        metrics.coalitions(13)
 
 
 @pytest.mark.parametrize("folder,place", HAND_SET_PROBLEMS, ids=lambda value: str(value))

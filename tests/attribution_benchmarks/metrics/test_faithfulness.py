@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.ndimage
 import scipy.sparse
 import scipy.sparse.linalg
 import scipy.special
@@ -284,12 +285,15 @@ def test_imputed_noise_is_of_the_input_alone_and_what_is_left_stays():
 
 @pytest.mark.parametrize("fill", [imputation.mean_colour, imputation.blurred])
 def test_baselines_replace_what_is_gone_alone(fill):
-    pictures = np.random.default_rng(0).random((2, 8, 8, 3))
-    gone = np.zeros((2, 8, 8), bool)
+    pictures = np.random.default_rng(0).random((2, 8, 24, 3))
+    gone = np.zeros((2, 8, 24), bool)
     gone[0, :4] = True
     found = fill(pictures, gone, ["a", "b"])
     np.testing.assert_array_equal(found[~gone], pictures[~gone])
     assert (found[gone] != pictures[gone]).all()
+    if fill is imputation.blurred:  # by a twentieth of each side
+        soft = scipy.ndimage.gaussian_filter(pictures, (0, 0.4, 1.2, 0), mode="nearest")
+        np.testing.assert_allclose(found[gone], soft[gone], atol=1e-12)
     np.testing.assert_allclose(
         imputation.mean_colour(pictures, np.ones_like(gone), "ab").std(axis=(1, 2)), 0, atol=1e-12
     )
@@ -338,7 +342,19 @@ def test_halves_of_positions_go_up():
     np.testing.assert_array_equal(faithfulness.removed((0.1, 0.5, 0.69), 5), [1, 3, 3])
 
 
-def test_a_constant_network_is_monotone():
-    batch = Batch(np.arange(10, dtype=np.float32)[np.newaxis], ["0"], np.zeros(1, int))
-    monotonicity = METRIC_REGISTRY["monotonicity"].measure.function
-    assert monotonicity(np.ones((1, 10)), batch, lambda changed: np.zeros((len(changed), 2))) == 1
+def test_a_constant_network_is_monotone_and_has_its_probability_under_every_curve():
+    batch, maps = block_of(signals()), contributions(signals())
+    for name, expected in (("monotonicity", 1), ("insertion", 0.5), ("deletion_road", 0.5), ("selectivity", 0.5)):
+        np.testing.assert_allclose(value(name, maps, batch, lambda changed: np.zeros((len(changed), 2))), expected)
+
+
+def test_irof_ranks_segments_by_their_mean_and_selectivity_by_their_sum():
+    """96 positions are 64 cells of one or two. The network is certain until the third is removed, alone in its cell."""
+    inputs, maps = np.zeros((1, 96, 1)), np.full((1, 96), 0.6)
+    inputs[0, 2], maps[0, 2] = 1, 1
+
+    def scores(changed):
+        return np.where(changed[:, 2] > 0.5, 20.0, -20.0) * [1, -1]
+
+    assert value("irof", maps, block_of(inputs), scores) == pytest.approx(1 - 0.5 / 64)
+    assert value("selectivity", maps, block_of(inputs), scores) == pytest.approx(32.5 / 64)  # 32 pairs have 1.2

@@ -97,12 +97,12 @@ def test_a_random_map_gets_what_theory_says():
 
 @pytest.mark.parametrize(("name", "reach"), [("pointing_game@0", 0), ("pointing_game@0.1", 10), ("pointing_game", 3)])
 def test_the_tolerance_is_part_of_the_name(name, reach):
-    mask = np.zeros((1, 100, 100), bool)
+    mask = np.zeros((1, 60, 100), bool)  # a share of the longest side
     mask[0, 50, 50] = True
     (metric,) = select_metrics([name], {}).values()
     assert metric.name == metric.measure.name == name and metric.rate
     for distance, hit in ((reach, 1), (reach + 1, 0)):
-        maps = np.zeros((1, 100, 100))
+        maps = np.zeros(mask.shape)
         maps[0, 50, 50 + distance] = 1
         assert metric.measure.compute(maps, block_of(mask), None) == hit
 

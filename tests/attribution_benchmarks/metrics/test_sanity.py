@@ -113,24 +113,29 @@ def test_each_stage_is_kept_and_the_mean_comes_first(scored):
 
 def test_similarity_in_closed_form():
     generator = np.random.default_rng(2)
-    first, second = generator.random((2, 3, 12, 10))
+    first = generator.random((3, 12, 10))
     np.testing.assert_allclose(sanity.spearman(first, first**3), 1)
     np.testing.assert_allclose(sanity.spearman(first, -first), -1)
     np.testing.assert_array_equal(sanity.spearman(first, np.ones_like(first)), 0)
-    expected = [structural_similarity(a, b, data_range=1) for a, b in zip(first, second, strict=True)]
-    np.testing.assert_allclose(sanity.ssim(first, second), expected, rtol=1e-9)
     np.testing.assert_allclose(sanity.ssim(first, first), 1)
     halves = np.repeat([[0.0, 1.0]], 8, axis=0).reshape(1, 16)
     np.testing.assert_allclose(sanity.complexity(halves), np.log(2))
     assert sanity.complexity(np.zeros((1, 16))) == 0
 
 
-def test_entropy_that_grows_from_one_to_two_has_doubled(monkeypatch):
-    entropies = iter([np.ones(1), np.full(1, 2.0)])
-    maps = np.ones((1, 4, 4))
-    monkeypatch.setattr(sanity, "_cascade", lambda *_: [maps])
-    monkeypatch.setattr(sanity, "complexity", lambda maps: next(entropies))
-    assert METRIC_REGISTRY["emprt"].measure.function(maps, Batch(maps[..., None], ["0"]), None) == 1
+def test_structural_similarity_is_of_maps_divided_by_their_own_largest_value(monkeypatch):
+    first, second = np.random.default_rng(2).random((2, 3, 12, 10)) * [[[1.0]], [[10]], [[100]]]
+    monkeypatch.setattr(sanity, "_cascade", lambda *_: [second])
+    found = METRIC_REGISTRY["randomisation_ssim"].measure.function(first, Batch(first[..., None], "abc"), None)
+    pairs = [(a / a.max(), b / b.max()) for a, b in zip(first, second, strict=True)]
+    np.testing.assert_allclose(found[:, 0], [structural_similarity(*pair, data_range=1) for pair in pairs], rtol=1e-9)
+
+
+def test_entropy_that_all_random_weights_double_has_grown_by_one(monkeypatch):
+    halves, quarters = (np.arange(16.0).reshape(1, 4, 4) // size for size in (8, 4))
+    monkeypatch.setattr(sanity, "_cascade", lambda *_: [halves, quarters])
+    found = METRIC_REGISTRY["emprt"].measure.function(halves, Batch(halves[..., None], ["0"]), None)
+    assert found == pytest.approx(1)  # from ln 2 to ln 4
 
 
 def test_sensitivity_by_hand(monkeypatch):

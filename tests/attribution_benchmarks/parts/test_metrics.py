@@ -115,6 +115,8 @@ def test_distractibility_counts_regions_without_influence():
     assert metrics.distractibility(important(2, 3, 4, distracted=True), LINEAR)[0, 0] == 0
     matters = batch(additive(4, 2, 0, -1, 0), objects=(1.0,))
     assert metrics.distractibility(important(0, 2), matters)[0, 0] == pytest.approx(1 - 1 / 3)
+    against = truth.without_influence(batch(additive(-4, -2, 0, 1, 0)))  # five per cent of a logit of -5
+    assert against.tolist() == [[True, True, True, False, True, True]]
     assert truth.background_independence(LINEAR) == 1 and truth.background_independence(matters) == 0
 
 
@@ -162,6 +164,11 @@ def test_thresholds_tuned_on_tests_and_on_the_other_half():
     curves["distractibility"][3, 50] = 1
     assert metrics.tuned(curves) == 50
     assert metrics.cross_fitted(curves)["distractibility"].sum() == 0
+    for name, curve in curves.items():  # the other three count as one
+        curve[:, best if name == "distractibility" else 20] = 1 if name == "distractibility" else 0.9
+    assert metrics.tuned(curves) == best
+    curves["distractibility"][:, best] = 0.8
+    assert metrics.tuned(curves) == 20
 
 
 def test_thresholds_of_a_network_that_is_never_correct():

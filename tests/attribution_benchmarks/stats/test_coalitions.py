@@ -20,7 +20,7 @@ def gains_in_all_orders(worth):
     return found
 
 
-@pytest.mark.parametrize("players", [2, 5])
+@pytest.mark.parametrize("players", [1, 2, 5])
 def test_shapley_values_are_the_mean_gains_over_all_orders(players):
     games = np.random.default_rng(0).normal(size=(3, 2**players))
     expected = [gains_in_all_orders(game) for game in games]

@@ -68,6 +68,18 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(n, rho, of_cluster):
     assert 0.92 <= held / trials <= 0.98  # two standard errors and a half
 
 
+def test_the_interval_of_tau_leaves_out_one_family_at_a_time():
+    first, noise = np.random.default_rng(5).normal(size=(2, 30))
+    second, families = first + noise, np.arange(30) % 10
+    kept = [families != one for one in range(10)]
+    others = np.array([stats.kendalltau(first[some], second[some]).statistic for some in kept])
+    half = stats.t.ppf(0.975, 9) * np.sqrt(0.9 * np.square(others - others.mean()).sum())
+    tau = stats.kendalltau(first, second).statistic
+    found = correlation.kendall_interval(first, second, families.tolist())
+    assert found == pytest.approx((tau, tau - half, tau + half, 30))
+    assert correlation.kendall_interval(first, second, (families % 4).tolist())[1:3] == (-1, 1)
+
+
 def test_clusters_of_copies_count_once():
     generator = np.random.default_rng(2)
     first, second = generator.standard_normal((2, 40))
@@ -85,6 +97,8 @@ def test_few_inputs_perfect_orders_and_constants_have_no_width_to_tell():
     line = np.arange(30.0)
     assert correlation.spearman_interval(line, -line)[:3] == (-1.0, -1.0, -1.0)
     assert np.isnan(correlation.spearman_interval(line, np.ones(30))[:3]).all()
+    for alone in (np.where(line == 3, -5, line), 1.0 * (line == 3)):  # without it a perfect order, or a constant
+        assert correlation.spearman_interval(line, alone)[1:3] == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize(("second", "message"), [([1.0, np.nan], "not finite"), ([1.0], "2 values against 1")])
@@ -113,12 +127,6 @@ def test_w_is_friedmans_statistic_by_judges_and_methods_ties_included(seed, leve
     scores = np.random.default_rng(seed).integers(0, levels, size=(8, 5)).astype(float)
     friedman = stats.friedmanchisquare(*scores).statistic  # its treatments are the methods
     assert correlation.kendalls_w(scores).w == pytest.approx(friedman / (5 * 7))
-
-
-def test_two_judges_without_ties_have_half_of_spearman_and_one():
-    scores = np.random.default_rng(3).normal(size=(9, 2))
-    rho = stats.spearmanr(*scores.T).statistic
-    assert correlation.kendalls_w(scores).w == pytest.approx((1 + rho) / 2)
 
 
 def test_the_p_value_is_that_of_all_permutations():

@@ -176,6 +176,8 @@ def test_tau_by_chance_is_the_smallest_that_covers_95_percent_of_all_orders(n):
 
 def test_agreement_by_chance_is_that_of_unrelated_rankings():
     """Of two rankings W is (1 + Spearman) / 2; of many methods Spearman's quantile is that of a normal distribution."""
+    for n, judges in ((3, 2), (2, 3)):  # more than one in twenty agree: one in six, and one in four
+        assert correlation.agreement_by_chance(n, judges).w == pytest.approx(1)
     found = correlation.agreement_by_chance(60, 2)
     assert found.w == pytest.approx((1 + 1.645 / np.sqrt(59)) / 2, abs=0.01)
     assert found.tau == pytest.approx(1.96 * np.sqrt(2 * (2 * 60 + 5) / (9 * 60 * 59)), rel=0.1)
