@@ -330,8 +330,7 @@ class Scores:
         check_output(os.fspath(path))
         suffix = pathlib.Path(path).suffix
         if suffix == ".parquet":
-            frame = self.frame
-            atomic_write(path, lambda file: frame.to_parquet(file))
+            atomic_write(path, self.frame.to_parquet)
             return
         content = {
             ".json": self._json,
