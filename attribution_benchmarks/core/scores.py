@@ -330,7 +330,8 @@ class Scores:
         check_output(os.fspath(path))
         suffix = pathlib.Path(path).suffix
         if suffix == ".parquet":
-            atomic_write(path, self.frame.to_parquet)
+            write: Any = self.frame.to_parquet
+            atomic_write(path, write)
             return
         content = {
             ".json": self._json,
