@@ -144,6 +144,7 @@ def test_maps_of_grad_cam_are_scaled(models, inputs):
         if cell.endswith("@pytorch_grad_cam"):
             maps = attribution.explain(cell, model, x)
             assert maps.shape == x.shape[:-1] and maps.min() >= 0 and maps.max() <= 1
+            np.testing.assert_allclose(attribution.explain(cell, model, x[2:3]), maps[2:3], atol=1e-5)
 
 
 def test_nearest_neighbours_repeat_each_value():
