@@ -143,6 +143,7 @@ def test_a_function_that_is_no_activation_is_refused_by_name(operation, from_fun
 
 
 ACTIVATIONS = {
+    **{function.__name__: function for function in (tf.nn.leaky_relu, tf.nn.elu, tf.nn.selu, tf.tanh)},
     "softsign": tf.nn.softsign,
     "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)),
     "a choice": lambda x: tf.where(x > 0, x, 0.1 * x),
