@@ -91,15 +91,6 @@ def test_the_logit_of_a_residual_is_not_the_probability_that_another_method_aske
     np.testing.assert_allclose(found["lrp_epsilon"].expected, expected, rtol=1e-5)
 
 
-def test_more_points_leave_less_of_a_residual(smooth):
-    model = smooth
-    medians = [
-        np.median(attribution.explain("integrated_gradients", model, X, points=n, return_residuals=True)[1].relative)
-        for n in (2, 6, 18, 54)
-    ]
-    assert (np.diff(medians) < 0).all() and medians[0] > 0.05 and medians[-1] < 1e-3
-
-
 @pytest.mark.parametrize(
     ("method", "options", "misses"),
     [
