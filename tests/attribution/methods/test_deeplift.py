@@ -102,11 +102,11 @@ def test_a_relu_has_the_slope_of_its_chord(from_function):
 
 
 def test_a_softmax_has_the_multipliers_of_its_parts(from_function):
-    """Also of its maximum, whose change is shared between the winners at the input and at the baseline."""
+    """Of a product with 1 / Σ, and of the maximum, whose change the winners at the input and at the baseline share."""
 
     def by_hand(z):
         exponentials = tf.exp(z - tf.reduce_max(z, axis=1, keepdims=True))
-        return exponentials / tf.reduce_sum(exponentials, axis=1, keepdims=True)
+        return exponentials * tf.exp(-tf.math.log(tf.reduce_sum(exponentials, axis=1, keepdims=True)))
 
     models = [from_function(lambda v, f=f: f(2 * v @ KERNEL) @ KERNEL, 4) for f in (tf.nn.softmax, by_hand)]
     maps = [attribution.explain("deeplift", model, POINTS, 1, baseline=0.4) for model in models]
