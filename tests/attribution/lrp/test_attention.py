@@ -66,6 +66,7 @@ PARTS = {
     "hard swish": lambda x, c: x * c(tf.nn.relu6(x + 3) / 6),
     "a gated linear unit": lambda x, c: tf.matmul(x, QUERY) * c(tf.sigmoid(tf.matmul(x, KEY))),
     "a hard gate": lambda x, c: tf.matmul(x, QUERY) * c(tf.clip_by_value(0.2 * tf.matmul(x, KEY) + 0.5, 0, 1)),
+    "a gate by ReLU6": lambda x, c: tf.matmul(x, QUERY) * c(tf.nn.relu6(tf.matmul(x, KEY) + 3) / 6),
     "an inverted gate": lambda x, c: (1 - c(tf.sigmoid(x))) * tf.matmul(x, KEY),
     "attention as weights of a sum": lambda x, c: tf.reduce_sum(x * c(tf.nn.softmax(tf.matmul(x, KEY), axis=1)), 1),
 }
@@ -142,6 +143,7 @@ def test_a_function_that_is_no_activation_is_refused_by_name(operation, from_fun
 
 
 ACTIVATIONS = {
+    **{function.__name__: function for function in (tf.nn.leaky_relu, tf.nn.elu, tf.nn.selu, tf.tanh)},
     "softsign": tf.nn.softsign,
     "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)),
     "a choice": lambda x: tf.where(x > 0, x, 0.1 * x),

@@ -179,7 +179,7 @@ def test_the_shift_of_a_normalization_is_no_bias_of_the_sum_behind_it(from_funct
 
     def scores(x):
         a, b = (tf.nn.relu(tf.matmul(x, column)) for column in np.eye(2, dtype=np.float32)[:, :, np.newaxis])
-        return (a * [[2.0]] + [[1.0]]) + (b * [[-3.0]] + [[5.0]])
+        return (a * [[2.0]] + [[1.0]]) + ([[5.0]] - b * [[3.0]])
 
     model, x = from_function(scores, 2), np.array([[1.0, 1.0], [3.0, 0.5]], np.float32)
     passed = attribution.explain("excitation_backprop", model, x, 0)

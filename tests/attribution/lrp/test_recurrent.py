@@ -84,6 +84,18 @@ def test_maps_do_not_depend_on_whether_steps_are_calls(layer, calls, tmp_path, m
         np.testing.assert_allclose(again, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+def test_steps_of_equal_names_that_compute_something_else_are_told_apart(tmp_path, monkeypatch):
+    x, found = np.random.default_rng(5).normal(size=(2, 3, FEATURES)).astype(np.float32), []
+    for entries in (unroll_rnn._ENTRIES, ()):  # as calls, and not
+        monkeypatch.setattr(unroll_rnn, "_ENTRIES", entries)
+        for activation in ("tanh", "relu"):
+            keras.utils.clear_session()  # layers are numbered from here
+            path = tmp_path / f"{activation}_{len(entries)}"
+            _, model = export(keras.layers.LSTM(2, activation=activation), path, steps=3)
+            found.append(attribution.explain("lrp_alpha1beta0", model, x, 1))
+    np.testing.assert_allclose(found[:2], found[2:], rtol=0, atol=1e-6)
+
+
 def test_a_graph_without_loops_is_unchanged(models):
     graph = models["image"].graph
     assert unroll_rnn.unroll_loops(graph, models["image"].input_node(), models["image"].logits.split(":")[0]) is graph

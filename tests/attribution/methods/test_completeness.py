@@ -84,13 +84,10 @@ def test_of_several_references_the_mean_score_counts(smooth):
     np.testing.assert_allclose(found.expected, expected, atol=1e-6)
 
 
-def test_more_points_leave_less_of_a_residual(smooth):
-    model = smooth
-    medians = [
-        np.median(attribution.explain("integrated_gradients", model, X, points=n, return_residuals=True)[1].relative)
-        for n in (2, 6, 18, 54)
-    ]
-    assert (np.diff(medians) < 0).all() and medians[0] > 0.05 and medians[-1] < 1e-3
+def test_the_logit_of_a_residual_is_not_the_probability_that_another_method_asked_for(by_score, inputs):
+    model, x = by_score["probabilities", "signal"], inputs["signal"]
+    _, found = attribution.explain_many(["occlusion", "lrp_epsilon"], model, x, 1, return_residuals=True)
+    np.testing.assert_allclose(found["lrp_epsilon"].expected, by_score["logits", "signal"].scores(x)[:, 1], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

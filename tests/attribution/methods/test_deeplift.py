@@ -101,14 +101,20 @@ def test_a_relu_has_the_slope_of_its_chord(from_function):
     np.testing.assert_allclose(maps, [[2.0, 0.0]], atol=1e-6)
 
 
+def test_a_softmax_has_the_multipliers_of_its_parts(from_function):
+    """Of a product with 1 / Σ, and of the maximum, whose change the winners at the input and at the baseline share."""
+
+    def by_hand(z):
+        exponentials = tf.exp(z - tf.reduce_max(z, axis=1, keepdims=True))
+        return exponentials * tf.exp(-tf.math.log(tf.reduce_sum(exponentials, axis=1, keepdims=True)))
+
+    models = [from_function(lambda v, f=f: f(2 * v @ KERNEL) @ KERNEL, 4) for f in (tf.nn.softmax, by_hand)]
+    maps = [attribution.explain("deeplift", model, POINTS, 1, baseline=0.4) for model in models]
+    np.testing.assert_allclose(*maps, rtol=1e-4, atol=1e-5)
+
+
 def test_a_linear_model_gives_gradient_x_input(from_function):
-    model = from_function(lambda v: tf.matmul(v, KERNEL) + 2.0, 4)
-    maps = attribution.explain("deeplift", model, POINTS, 3)
-    np.testing.assert_allclose(maps, POINTS * KERNEL[:, 3], rtol=1e-5)
-
-
-def test_a_permutation_permutes_the_map(from_function):
-    model = from_function(lambda v: tf.matmul(tf.reverse(v, [1]), KERNEL), 4)
+    model = from_function(lambda v: tf.matmul(tf.reverse(v, [1]), KERNEL) + 2.0, 4)
     maps = attribution.explain("deeplift", model, POINTS, 3)
     np.testing.assert_allclose(maps, POINTS * KERNEL[::-1, 3], rtol=1e-5)
 

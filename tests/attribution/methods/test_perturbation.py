@@ -42,7 +42,7 @@ def test_occlusion_averages_over_the_patches_that_cover_a_position(linear):
 
 
 def test_occlusion_with_the_value_that_is_there_changes_nothing(linear):
-    maps = attribution.explain("occlusion", linear, np.full_like(IMAGES, 0.5), 1, baseline=0.5)
+    maps = attribution.explain("occlusion", linear, IMAGES[:3], 1, baseline=IMAGES[:3])  # 32 / 3 inputs a pass
     np.testing.assert_allclose(maps, 0, atol=1e-6)
 
 
@@ -87,13 +87,6 @@ def test_rise_scores_equal_masks_of_a_signal_once(from_function):
     np.testing.assert_allclose(maps, total / masks.sum(axis=0), rtol=1e-4)
 
 
-def test_rise_of_a_constant_score_is_flat_in_the_mean(from_function):
-    model = from_function(lambda x: tf.zeros_like(x[:, 0, :1]) + 1.0, 20, 1)
-    maps = attribution.explain("rise", model, np.ones((1, 20, 1), np.float32), masks=4000)
-    # Every position is covered with probability 1/2; a mean of 4,000 masks strays by less than 5 standard errors.
-    np.testing.assert_allclose(maps, 1, atol=5 * 2 * 0.5 / np.sqrt(4000))
-
-
 @pytest.mark.parametrize("probability", [0.2, 0.7])
 def test_a_mask_is_a_random_crop_of_a_grid_that_is_a_cell_larger(probability):
     """As in the authors' code, with TensorFlow's bilinear resizing in place of scikit-image's."""
@@ -127,15 +120,6 @@ def test_masks_are_cropped_from_an_upsampled_grid(spatial):
 def test_impossible_parameters_are_refused(name, overrides, linear):
     with pytest.raises(BadInput, match=f"{name} needs"):
         attribution.explain(name, linear, IMAGES, **overrides)
-
-
-def test_features_of_a_vector_are_its_positions(from_function):
-    weights = np.array([1.0, -2.0, 3.0, 0.5], np.float32)
-    model = from_function(lambda x: tf.reduce_sum(x * weights, axis=1, keepdims=True), 4)
-    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-    np.testing.assert_allclose(attribution.explain("occlusion", model, x, patch=1), x * weights, rtol=1e-4, atol=1e-5)
-    assert attribution.explain("rise", model, x, masks=4).shape == (5, 4)
-    assert attribution.explain("random", model, x).shape == (5, 4)
 
 
 def test_a_stride_that_leaves_gaps_is_refused(linear):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.methods import resizing
+from attribution.methods import map_steps, resizing
 from attribution.methods.libraries import libraries
 from libraries import compare
 
@@ -144,6 +144,13 @@ def test_maps_of_grad_cam_are_scaled(models, inputs):
         if cell.endswith("@pytorch_grad_cam"):
             maps = attribution.explain(cell, model, x)
             assert maps.shape == x.shape[:-1] and maps.min() >= 0 and maps.max() <= 1
+
+
+@pytest.mark.parametrize("step", ["scaled", "divided_by_max"])
+def test_a_step_changes_each_map_by_itself(step):
+    maps = np.random.default_rng(0).normal(size=(3, 4, 5))
+    alone = [map_steps.apply(step, maps[row : row + 1], None)[0] for row in range(3)]
+    np.testing.assert_allclose(map_steps.apply(step, maps, None), alone)
 
 
 def test_nearest_neighbours_repeat_each_value():
