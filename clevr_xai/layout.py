@@ -19,7 +19,6 @@ from attribution.files import atomic_write
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
 GROUND_TRUTH = "ground_truth_{kind}_questions_{ground_truth}"
-STATISTICS = "stats.json"  # in each ground truth's folder
 IMAGES, MASKS = "images", "masks"
 SETTINGS = "generation.json"  # only beside data of our own generator
 ARCHIVES = ("CLEVR-XAI_v1.0", "CLEVR-XAI_v1.0_images_masks")

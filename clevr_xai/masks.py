@@ -14,13 +14,21 @@ from PIL import Image
 
 from attribution.errors import BadInput
 from attribution.reading import read_picture
-from clevr_xai.generation.scenes import BACKGROUND, linear
 from clevr_xai.programs import is_set_node, node_type
 
 SIMPLE = ("single_object", "all_objects")
 COMPLEX = ("unique", "unique_firstnonempty", "union", "all_objects")
 GROUND_TRUTHS = {"simple": SIMPLE, "complex": COMPLEX}
+KINDS = tuple(GROUND_TRUTHS)
 SIZE = 128  # of the masks in the release
+BACKGROUND = (64, 64, 64)  # 8-bit sRGB, of the mask images
+
+
+def linear(component: int) -> float:
+    """Return an 8-bit sRGB component as linear light in [0, 1] (IEC 61966-2-1)."""
+    value = component / 255
+    return value / 12.92 if value < 0.0405 else ((value + 0.055) / 1.055) ** 2.4
+
 
 _LINEAR = np.array([linear(component) for component in range(256)])
 

@@ -1,6 +1,6 @@
 r"""Train a network for CLEVR-XAI and export it as a SavedModel with its words and answers.
 
-    G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9 --noground_truth_files"
+    G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9"
     $G --num_images=9000 --seed=1 --output_dir=data/clevr_xai_training
     $G --num_images=400 --seed=2 --output_dir=data/clevr_xai_validation
     python scripts/train_relation_network.py

@@ -12,7 +12,6 @@ from PIL import Image
 from attribution.errors import BadInput
 from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
-from clevr_xai.generation import scenes
 
 COLORS = [(230, 25, 75), (60, 180, 75), (255, 225, 25)]
 
@@ -51,9 +50,9 @@ def release(tmp_path, write_json):
             (pictures / folder).mkdir(parents=True, exist_ok=True)
         # The release's images may have an alpha channel.
         Image.fromarray(rng.integers(0, 256, (320, 480, 4), np.uint8)).save(pictures / "images" / name)
-        palette = np.array([*COLORS, scenes.BACKGROUND], np.uint8)
+        palette = np.array([*COLORS, masks.BACKGROUND], np.uint8)
         Image.fromarray(palette[index]).save(pictures / "masks" / name)
-        objects = [{"mask_color": [scenes.linear(part) for part in color]} for color in COLORS]
+        objects = [{"mask_color": [masks.linear(part) for part in color]} for color in COLORS]
         entries.append({"image_filename": name, "mask_filename": name, "objects": objects})
     write_json(home / layout.SCENES, {"info": {}, "scenes": entries})
     first, second = indices
@@ -65,15 +64,12 @@ def release(tmp_path, write_json):
         write_json(home / layout.QUESTIONS.format(kind=kind), {"info": {}, "questions": items})
         for name in masks.GROUND_TRUTHS[kind]:
             folder = home / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
-            statistics = {}
             for item in items:
                 objects = masks.ground_truth_objects(item["program"], name, 3)
                 if objects:
                     folder.mkdir(exist_ok=True)
                     mask = masks.resize(np.isin(indices[item["image_filename"]], objects))
                     np.save(folder / f"{item['question_index']}.npy", mask)
-                    statistics[item["question_index"]] = {"target_objects": len(objects), "total_objects": 3}
-            write_json(folder / "stats.json", statistics)
     return home
 
 
@@ -112,7 +108,9 @@ def test_what_a_batch_holds(release):
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_masks_from_files_and_from_mask_images_are_the_same(kind, release):
     stored = everything(dataset.Dataset(kind, release))
-    derived = everything(dataset.Dataset(kind, release, from_mask_images=True))
+    for folder in release.glob("ground_truth_*"):
+        shutil.rmtree(folder)
+    derived = everything(dataset.Dataset(kind, release))
     for name in masks.GROUND_TRUTHS[kind]:
         np.testing.assert_array_equal(stored.masks[name], derived.masks[name])
         np.testing.assert_array_equal(stored.available[name], derived.available[name])
@@ -185,10 +183,6 @@ SPOILED = {
     "bad image": (
         lambda home: spoil(home / PICTURES / "images" / "CLEVR_unique_000001.png"),
         "CLEVR_unique_000001.png is not a readable image",
-    ),
-    "stranger in stats": (
-        lambda home: change_json(home / SIMPLE / "stats.json", lambda stats: stats.update({"77": {}})),
-        "stats.json names question 77",
     ),
     "unknown image": (
         lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"].pop()),
@@ -278,7 +272,9 @@ def test_a_mask_image_of_other_colours_is_refused(release):
     change_json(
         release / layout.SCENES, lambda content: content["scenes"][0]["objects"][1].update(mask_color=[0.8, 0.0, 0.07])
     )
-    data = dataset.Dataset("simple", release, from_mask_images=True)
+    for folder in release.glob("ground_truth_*"):
+        shutil.rmtree(folder)
+    data = dataset.Dataset("simple", release)
     with pytest.raises(BadInput, match=r"masks/CLEVR_unique_000000.png does not fit the scene's mask colours"):
         everything(data)
 

@@ -154,8 +154,8 @@ def test_the_mask_of_several_objects_is_the_union_of_theirs(seed):
 def test_colours_are_read_back_from_a_mask_image():
     rng = np.random.default_rng(0)
     indices = rng.integers(-1, 10, (40, 60))
-    palette = np.array([*scenes.MASK_COLORS, scenes.BACKGROUND], np.uint8)
-    colors = [[scenes.linear(component) for component in color] for color in scenes.MASK_COLORS]
+    palette = np.array([*scenes.MASK_COLORS, masks.BACKGROUND], np.uint8)
+    colors = [[masks.linear(component) for component in color] for color in scenes.MASK_COLORS]
     np.testing.assert_array_equal(masks.object_indices(palette[indices], colors), indices)
 
 
@@ -165,7 +165,7 @@ def test_colours_of_the_release_are_linear_and_rounded():
     for _ in range(20):
         colors = rng.random((10, 3))
         srgb = np.where(colors <= 0.0031308, colors * 12.92, 1.055 * colors ** (1 / 2.4) - 0.055)
-        palette = np.array([*np.round(srgb * 255), scenes.BACKGROUND], np.uint8)
+        palette = np.array([*np.round(srgb * 255), masks.BACKGROUND], np.uint8)
         indices = rng.permutation(np.arange(110) % 11).reshape(10, 11) - 1
         np.testing.assert_array_equal(masks.object_indices(palette[indices], colors.tolist()), indices)
 

@@ -13,7 +13,7 @@ from clevr_xai.generation import generate
 def test_examples_of_a_named_directory(kind, tmp_path):
     source = tmp_path / "source"
     settings = generate.Settings(seed=4, num_images=1, width=48, height=32, samples=1)
-    generate.generate(source, settings, kinds=(kind,), ground_truth_files=False)
+    generate.generate(source, settings, kinds=(kind,))
     config = tfds.download.DownloadConfig(manual_dir=source)
     loaded, info = tfds.load(
         f"clevr_xai/{kind}",
