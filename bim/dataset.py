@@ -3,9 +3,8 @@
 A set has ``val/`` with its images, ``val.txt`` with lines ``name label``, ``val_loc.txt`` with lines
 ``name row0,col0,row1,col1`` and the objects' masks; see ``bim.construct``.
 
-A mask has the shape of the object as it was cut out, before it was resized into its box: bits in ``val_mask.npz``, or
-the authors' ``val_mask``, a pickled array of Python objects. Unpickling can call any function, so only the constructors
-of NumPy arrays are allowed.
+A mask has the shape of the object as it was cut out, before it was resized into its box: bits in ``val_mask.npz``. The
+authors pickled theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import pickle
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,14 +26,6 @@ from bim.set_files import LISTED, RECORD, completeness, is_whole, read_image
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
 MOST_SIDE = 1 << 15  # pixels
-# The constructors NumPy's own pickles name, under the module paths of its 1.x and 2.x versions.
-_ALLOWED = {
-    *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
-    *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("_codecs", "encode"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,43 +95,17 @@ class BimSet:
             If there is none, or it is empty.
         """
         name = self.names[row]
-        found = layout.object_and_number(name)
-        place = None if found is None else self._mask_places.get(layout.mask_key(*found))
-        if place is None:
-            raise BadInput(f"{self.directory} has {len(self._mask_file[0])} masks, none is for {name}")
-        mask = self._mask_file[0][place]
+        shown = layout.object_and_number(name)
+        mask = self._masks.get(layout.mask_key(*shown)) if shown else None
+        if mask is None:
+            raise BadInput(f"{self.directory} has {len(self._masks)} masks, none is for {name}")
         if not mask.any():
             raise BadInput(f"{self.directory}: the mask for {name} is empty; construct the sets again")
         return mask
 
     @functools.cached_property
-    def _mask_file(self) -> tuple[list[np.ndarray], list[str] | None]:
+    def _masks(self) -> dict[str, np.ndarray]:
         return load_masks(self.directory)
-
-    @functools.cached_property
-    def _mask_places(self) -> dict[str, int]:
-        """Return the position of each mask in the file, by the mask's name."""
-        masks, keys = self._mask_file
-        return {key: place for place, key in enumerate(self._mask_keys(len(masks)) if keys is None else keys)}
-
-    def _mask_keys(self, number: int) -> list[str]:
-        """Return the names of the masks of a file without names, as the authors' are.
-
-        It has as many masks of each object class as there are validation images of a pair, in the order of the images'
-        numbers from 900 on: either of all classes in alphabetical order, or of the only class of the set.
-        """
-        shown = sorted({found[0] for found in map(layout.object_and_number, self.names) if found})
-        if unknown := set(shown) - set(layout.OBJECTS):
-            raise BadInput(f"{self.directory} has images of {listed(sorted(unknown))}, which are not objects of BIM")
-        each = _validation_images(os.path.dirname(self.directory))
-        objects = shown if number == each and len(shown) == 1 else layout.OBJECTS
-        if number != each * len(objects):
-            raise BadInput(
-                f"{self.directory} has {number} masks without names; expected {each} of each object, "
-                f"{each * len(objects)} in all; construct the sets again"
-            )
-        numbers = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + each)
-        return [layout.mask_key(name, number) for name in objects for number in numbers]
 
 
 def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -> None:
@@ -160,16 +124,11 @@ def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -
         With the first image whose box or mask is not the same in both.
     """
     for one, other in zip(first_rows, second_rows, strict=True):
-        boxes = first.boxes[one].tolist(), second.boxes[other].tolist()
-        if boxes[0] != boxes[1]:
+        same = (first.boxes[one] == second.boxes[other]).all()
+        if not same or (first.boxes[one].any() and not np.array_equal(first.mask(one), second.mask(other))):
             raise BadInput(
-                f"{first.names[one]} has the box {boxes[0]} in {first.directory} and {boxes[1]} in {second.directory}; "
-                "construct the sets again"
-            )
-        if first.boxes[one].any() and not np.array_equal(first.mask(one), second.mask(other)):
-            raise BadInput(
-                f"{first.names[one]} has one mask in {first.directory} and another in {second.directory}; construct "
-                "the sets again"
+                f"{first.names[one]} has another {'mask' if same else 'box'} in {first.directory} than in "
+                f"{second.directory}; construct the sets again"
             )
 
 
@@ -191,27 +150,19 @@ def load_set(data_dir: str, set_name: str) -> BimSet:
         numbers = np.array([int(label) for _, label in labels], np.int64)
     except (KeyError, ValueError, OverflowError) as error:
         raise BadInput(f"{directory}: val.txt and val_loc.txt do not fit each other ({error})") from error
-    if len(located) < len(boxes):
-        raise BadInput(f"{directory}/val_loc.txt names an image twice; expected one line an image")
-    if len(set(names)) < len(names):
-        raise BadInput(f"{directory}/val.txt names an image twice; expected one line an image")
+    if len(located) < len(boxes) or len(set(names)) < len(names):
+        raise BadInput(f"{directory}: val.txt or val_loc.txt names an image twice; expected one line an image")
     for name, label, box in zip(names, numbers, corners, strict=True):
         inside(os.path.join(directory, "val"), name, os.path.join(directory, "val.txt"))
         if not 0 <= label < len(layout.SCENES):
             raise BadInput(f"{directory}/val.txt: label {label} of {name} is not in 0 to {len(layout.SCENES) - 1}")
-        if problem := _box_problem(box.tolist(), may_be_absent=set_name in layout.CONTRAST_SETS):
-            raise BadInput(f"{directory}/val_loc.txt: the box of {name} {problem}")
+        row0, col0, row1, col1 = box.tolist()
+        if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
+            raise BadInput(f"{directory}/val_loc.txt: the box of {name} does not lie in {layout.IMAGE_SIDE} pixels")
+        # An image without an object has the box 0,0,0,0.
+        if (row0 == row1 or col0 == col1) and (box.any() or set_name not in layout.CONTRAST_SETS):
+            raise BadInput(f"{directory}/val_loc.txt: the box of {name} is empty; construct the sets again")
     return BimSet(directory, names, numbers, corners)
-
-
-def _box_problem(box: list[int], may_be_absent: bool) -> str:
-    """Return the reason why a box is invalid, or an empty string; an image without an object has the box 0,0,0,0."""
-    row0, col0, row1, col1 = box
-    if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
-        return f"does not lie in {layout.IMAGE_SIDE} pixels"
-    if (row0 == row1 or col0 == col1) and (any(box) or not may_be_absent):
-        return "is empty; construct the sets again"
-    return ""
 
 
 def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
@@ -253,15 +204,10 @@ def train_names(data_dir: str, set_name: str) -> list[str]:
 def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
     """Return the paths and labels of a set's training images, sorted by class and name."""
     classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
-    per_class = _images_per_class(data_dir, set_name)
     paths, labels = [], []
     for label, name in enumerate(classes):
         folder = os.path.join(data_dir, set_name, "train", name)
         files = _image_files(folder)
-        if per_class is not None and len(files) != per_class:
-            raise BadInput(
-                f"{folder} has {len(files)} images, its construction record {per_class}; construct the sets again"
-            )
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
     return paths, labels
@@ -273,35 +219,9 @@ def _image_files(folder: str) -> list[str]:
     files = [file for file in files if not file.startswith(".")]
     if not files:
         raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
-    for file in files:
-        if not file.lower().endswith((".jpg", ".jpeg", ".png")):
-            raise BadInput(f"{os.path.join(folder, file)} is not an image (.jpg, .png); remove it")
+    if others := [file for file in files if not file.lower().endswith((".jpg", ".jpeg", ".png"))]:
+        raise BadInput(f"{os.path.join(folder, others[0])} is not an image (.jpg, .png); remove it")
     return files
-
-
-def _recorded(data_dir: str, name: str) -> int | None:
-    """Return a number that sets were constructed with; None where they were made by others."""
-    path = os.path.join(data_dir, RECORD)
-    if not os.path.lexists(path):
-        return None
-    record = read_json(path)
-    if not isinstance(record, dict) or type(record.get(name)) is not int:
-        raise BadInput(f"{path} is damaged; construct the sets again")
-    return record[name]
-
-
-def _validation_images(data_dir: str) -> int:
-    """Return how many validation images of each pair there were when the sets were made."""
-    return _recorded(data_dir, "num_val") or EMBEDDED_VAL
-
-
-def _images_per_class(data_dir: str, set_name: str) -> int | None:
-    """Return how many training images of a class were constructed; None where the sets were made by others."""
-    number = _recorded(data_dir, "num_train")
-    if number is None:
-        return None
-    # Every image of the pair sets shows one of ten objects, or stands for one; the contrast sets have one a scene.
-    return number * (1 if set_name in layout.CONTRAST_SETS else len(layout.OBJECTS))
 
 
 def _draw_missing(data_dir: str, folder: str, names: Sequence[str]) -> None:
@@ -338,8 +258,9 @@ def image_names(data_dir: str, folder: str) -> list[str]:
         return sorted(load_set(data_dir, set_name).names)
     from bim.construct import TCAV_FOLDERS, tcav_images
 
-    indices = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + _validation_images(data_dir))
-    chosen = tcav_images(part, indices, _recorded(data_dir, "seed")) if part in TCAV_FOLDERS else []
+    record = read_json(os.path.join(data_dir, RECORD))
+    indices = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + record["num_val"])
+    chosen = tcav_images(part, indices, record["seed"]) if part in TCAV_FOLDERS else []
     return sorted(layout.pair_name(*image) + ".jpg" for image in chosen)
 
 
@@ -364,88 +285,25 @@ def resolve_data_dir(data_dir: str = "") -> str:
     return directory
 
 
-def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:
-    """Read the masks of a set, (h, w) bool each, from ``val_mask.npz``, or from the authors' pickled ``val_mask``.
+def load_masks(folder: str) -> dict[str, np.ndarray]:
+    """Read the masks of a set, (h, w) bool each, by the name of object and number, from ``val_mask.npz``.
 
-    Also returns their names; None where the file has none, as the authors' has not. There are a hundred of each object
-    class then, in the order of the images' numbers, classes in alphabetical order. Raises ``BadInput`` if neither file
-    exists, or the pickled one needs anything beyond NumPy arrays.
+    Raises ``BadInput`` if the file is missing or damaged.
     """
-    safe, pickled = os.path.join(folder, "val_mask.npz"), os.path.join(folder, "val_mask")
-    if os.path.lexists(safe):
-        try:
-            return _unpacked(read_arrays(safe, MOST_BYTES))
-        except (BadInput, ValueError, TypeError, KeyError) as error:
-            raise BadInput(f"{safe} is damaged ({error}); construct the sets again") from error
-    if not os.path.exists(pickled):
-        raise BadInput(f"no masks in {folder}; expected val_mask.npz, or val_mask as the authors released it")
-    with opened(pickled, "mask file") as file:
-        array = _read_pickled(file, pickled)
+    path = os.path.join(folder, "val_mask.npz")
+    if not os.path.lexists(path):
+        raise BadInput(f"no masks in {folder}; expected val_mask.npz, as scripts/construct_bim_dataset.py writes it")
     try:
-        masks = [np.asarray(mask).astype(bool) for mask in array]
-    except (TypeError, ValueError, MemoryError) as error:
-        raise BadInput(f"{pickled} holds no sequence of masks ({error})") from error
-    if any(mask.ndim != 2 for mask in masks):
-        raise BadInput(f"{pickled} holds no masks of two axes, (height, width) each")
-    return masks, None
-
-
-def _unpacked(arrays: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[str] | None]:
-    """Return the masks and their names from the arrays of a file."""
-    shapes, bits = arrays["shapes"].astype(np.int64), arrays["bits"]
-    if shapes.ndim != 2 or shapes.shape[1] != 2 or ((shapes < 1) | (shapes > MOST_SIDE)).any():
-        raise ValueError("its shapes are not those of masks")
-    sizes = shapes.prod(axis=1)
-    if bits.dtype != np.uint8 or bits.shape != (-(-int(sizes.sum()) // 8),):
-        raise ValueError("its number of bits does not match its shapes")
+        arrays = read_arrays(path, MOST_BYTES)
+        shapes, bits, keys = arrays["shapes"].astype(np.int64), arrays["bits"], arrays["keys"].tolist()
+        if shapes.ndim != 2 or shapes.shape[1] != 2 or ((shapes < 1) | (shapes > MOST_SIDE)).any():
+            raise ValueError("its shapes are not those of masks")
+        sizes = shapes.prod(axis=1)
+        if bits.dtype != np.uint8 or bits.shape != (-(-int(sizes.sum()) // 8),):
+            raise ValueError("its number of bits does not match its shapes")
+        if not len(set(keys)) == len(keys) == len(shapes):
+            raise ValueError(f"it has {len(shapes)} masks under {len(set(keys))} names")
+    except (BadInput, ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"{path} is damaged ({error}); construct the sets again") from error
     parts = np.split(np.unpackbits(bits, count=int(sizes.sum())).astype(bool), np.cumsum(sizes)[:-1])
-    masks = list(map(np.reshape, parts, shapes))
-    if "keys" not in arrays:
-        return masks, None
-    keys = list(map(str, arrays["keys"].tolist()))
-    if not len(set(keys)) == len(keys) == len(masks):
-        raise ValueError(f"it has {len(masks)} masks under {len(set(keys))} names")
-    return masks, keys
-
-
-_BROKEN_PICKLE = (  # raised by unpickling random bytes
-    pickle.UnpicklingError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError,
-    MemoryError, OverflowError, RecursionError, ImportError, NotImplementedError,
-)  # fmt: skip
-
-
-class _NotAllowed(pickle.UnpicklingError):
-    """A pickle names something beyond NumPy arrays."""
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler that rebuilds NumPy arrays and calls nothing else."""
-
-    def find_class(self, module, name):
-        if (module, name) not in _ALLOWED:
-            raise _NotAllowed(f"{module}.{name}")
-        return super().find_class(module, name)
-
-
-def _read_pickled(file, path: str):
-    """Return the array of a pickled file, or of an .npy file that holds objects."""
-    try:
-        if file.read(6) == b"\x93NUMPY":
-            version = np.lib.format.read_magic(_rewound(file))
-            reader = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-            shape, fortran, dtype = reader(file)
-            if not dtype.hasobject:
-                return np.load(_rewound(file), allow_pickle=False)
-            array = _ArrayUnpickler(file, encoding="latin1").load()
-            return array.reshape(shape, order="F" if fortran else "C")
-        return _ArrayUnpickler(_rewound(file), encoding="latin1").load()
-    except _NotAllowed as error:
-        raise BadInput(f"{path} needs {error}; only NumPy arrays are allowed in a mask file") from error
-    except _BROKEN_PICKLE as error:
-        raise BadInput(f"{path} is damaged ({type(error).__name__}); fetch it again") from error
-
-
-def _rewound(file):
-    """Return the file at its beginning."""
-    file.seek(0)
-    return file
+    return dict(zip(keys, map(np.reshape, parts, shapes), strict=True))

@@ -129,7 +129,7 @@ def train(
     learning_rate: float = 2e-3,
     seed: int = 0,
     windows: float = 0.0,
-    log=None,
+    name: str = "",
 ) -> None:
     """Train a network of this file in place, with Adam and a cosine schedule on images held in memory.
 
@@ -147,8 +147,8 @@ def train(
         Seed of the order of the images, and of the windows.
     windows
         Share of the images of which the network sees a random window only (see ``through_window``).
-    log
-        Called with (step, steps, mean loss since the last call) now and then.
+    name
+        Printed with the progress on standard error; no progress when empty.
     """
     import keras
     import tensorflow as tf
@@ -184,8 +184,8 @@ def train(
 
     class Report(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if log and (batch % 50 == 49 or batch == steps - 1):
-                log(batch + 1, steps, float(logs["loss"]))
+            if name and (batch % 50 == 49 or batch == steps - 1):
+                print_line(f"{name}: step {batch + 1} of {steps}, loss {logs['loss']:.3f}", file=sys.stderr, flush=True)
 
     model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=[Report()])
 
@@ -262,34 +262,28 @@ def export(model, directory: str | os.PathLike[str], card: str) -> None:
     keras_export.export(model, pathlib.Path(directory), card, functions)
 
 
-def _live_network(build, side: int):
-    """Build a network whose ReLUs are Keras activations, for libraries that look for them.
+def live_network(model):
+    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
 
-    tf-keras-vis replaces the activations it finds by their guided form; in a layer of another kind it finds none,
-    and its Guided Backprop would be a plain gradient without a word. The network is without batch normalization, its
-    variables in the order of the exported file's.
+    It is without batch normalization, its variables in the order of the exported file's. Its ReLUs are Keras
+    activations: tf-keras-vis replaces the activations it finds by their guided form, and in a layer of another kind it
+    finds none, so that its Guided Backprop would be a plain gradient without a word. Raises ``BadInput`` if the file
+    was exported from another architecture, so that no live network is known.
     """
     import keras
+
+    from attribution.methods import third_party
 
     def in_kerass_own_layers(layer):
         if type(layer).__name__ == "Relu":
             return keras.layers.Activation("relu", name=layer.name)
         return type(layer).from_config(layer.get_config())
 
-    return keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
-
-
-def live_network(model):
-    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
-
-    Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
-    """
-    from attribution.methods import third_party
-
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
         with contextlib.suppress(BadInput):
-            return third_party.with_weights(_live_network(build, side), model)
+            live = keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
+            return third_party.with_weights(live, model)
     raise BadInput(
         f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
         f"{listed(ARCHITECTURES)}"
@@ -332,13 +326,20 @@ def train_models(
     batch_size, learning_rate, seed, threads
         Of the training; ``threads`` of one operation.
     """
-    _check_names(names, architecture)
     import keras
     import tensorflow as tf
 
+    if unknown := [name for name in names if name not in layout.MODEL_NAMES]:
+        raise BadInput(f"no model '{unknown[0]}'; the models are {listed(layout.MODEL_NAMES)}")
+    if architecture not in ARCHITECTURES:
+        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
     build = ARCHITECTURES[architecture]
     check_directory("output_dir", output_dir)
-    record = _construction(data_dir)
+    path = os.path.join(data_dir, RECORD)
+    try:
+        record = {key: read_json(path)[key] for key in ("seed", "num_train", "num_val")}
+    except (BadInput, KeyError, TypeError) as error:
+        raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
     with contextlib.suppress(RuntimeError):  # another command of this process may have begun already
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.experimental.enable_op_determinism()
@@ -355,9 +356,13 @@ def train_models(
         keras.utils.set_random_seed(seed)
         with strategy.scope() if strategy else contextlib.nullcontext():
             network = build()
-            train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
+            train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name)
         plain = folded(network, lambda: build(normalized=False))
-        accuracy = _validation_accuracy(plain, validation)
+        correct = 0
+        for rows in np.array_split(np.arange(len(validation)), -(-len(validation) // 100)):
+            logits = plain(network_input(validation.images(rows), plain.input_shape[1]), training=False)
+            correct += int((np.argmax(logits, axis=1) == validation.labels[rows]).sum())
+        accuracy = correct / len(validation)
         print_line(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {
             "architecture": architecture,
@@ -376,37 +381,6 @@ def train_models(
         keras.backend.clear_session()
 
 
-def _check_names(names, architecture: str) -> None:
-    """Refuse unknown models and an unknown architecture."""
-    for name in names:
-        if name not in layout.MODEL_NAMES:
-            raise BadInput(f"no model '{name}'; the models are {listed(layout.MODEL_NAMES)}")
-    if architecture not in ARCHITECTURES:
-        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
-
-
-def _validation_accuracy(model, images) -> float:
-    """Return the share of a set's validation images whose highest logit is the label's."""
-    correct = 0
-    for start in range(0, len(images), 100):
-        rows = range(start, min(len(images), start + 100))
-        inputs = network_input(images.images(rows), model.input_shape[1])
-        correct += int(
-            (np.argmax(model(inputs, training=False), axis=1) == images.labels[rows.start : rows.stop]).sum()
-        )
-    return correct / len(images)
-
-
-def _construction(data_dir: str) -> dict:
-    """Return what the sets were constructed with."""
-    path = os.path.join(data_dir, RECORD)
-    try:
-        record = read_json(path)
-        return {key: record[key] for key in ("seed", "num_train", "num_val")}
-    except (BadInput, KeyError, TypeError) as error:
-        raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
-
-
 def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
     """Return the text of a model's card; ``record`` is what the sets were constructed with."""
     import jinja2
@@ -423,12 +397,3 @@ def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: 
         recipe=recipe,
         accuracy=f"{100 * accuracy:.1f}",
     )
-
-
-def _log(name: str):
-    """Return a function that writes the progress of a training to standard error."""
-
-    def log(step: int, steps: int, loss: float) -> None:
-        print_line(f"{name}: step {step} of {steps}, loss {loss:.3f}", file=sys.stderr, flush=True)
-
-    return log

@@ -68,6 +68,7 @@ def save_masks(path: str, masks, keys) -> None:
     ``keys`` are as many names, ``layout.mask_key`` of object and number: a mask is found by it, whatever else a set
     holds.
     """
+    masks = list(masks)
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
     atomic_write(path, lambda file: np.savez(file, bits=bits, shapes=shapes, keys=np.array(keys, "U64")), durable=False)

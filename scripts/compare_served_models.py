@@ -39,21 +39,9 @@ cli.define_common_flags(
 flags.DEFINE_string("server", "", "grpc://host:8500 or http://host:8501", flag_values=FLAGS)
 flags.DEFINE_list("models", ["bim_obj", "bim_scene"], "two served models: name or name@version", flag_values=FLAGS)
 flags.DEFINE_list(
-    "labels",
-    [],
-    "labels that each model predicts, obj (objects) or scene, as in --labels=obj,scene; by BIM's names when empty",
-    flag_values=FLAGS,
+    "labels", [], "what each model predicts, as in --labels=obj,scene; by BIM's names when empty", flag_values=FLAGS
 )
 flags.DEFINE_integer("requests", 30, "timed requests to each model", 1, flag_values=FLAGS)
-
-
-def _check(flag_values: flags.FlagValues) -> None:
-    names = flag_values.models
-    if not flag_values.server:
-        raise BadInput("--server is empty; expected grpc://host:8500 or http://host:8501")
-    if len(names) != 2 or names[0] == names[1]:
-        raise BadInput(f"--models={','.join(names)}: expected two different served models")
-    tables.check_output(flag_values.output)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -64,8 +52,12 @@ def main(flag_values: flags.FlagValues) -> None:
     from bim.dataset import load_set, resolve_data_dir
     from bim.scores import sample_rows
 
-    _check(flag_values)
     names = flag_values.models
+    if not flag_values.server:
+        raise BadInput("--server is empty; expected grpc://host:8500 or http://host:8501")
+    if len(names) != 2 or names[0] == names[1]:
+        raise BadInput(f"--models={','.join(names)}: expected two different served models")
+    tables.check_output(flag_values.output)
     kinds = served.kinds_of(names, flag_values.labels)
     methods = {name: serving.as_served(method_named(name)) for name in flag_values.methods}
     client = serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
@@ -76,22 +68,19 @@ def main(flag_values: flags.FlagValues) -> None:
     if sets["obj"].names != sets["scene"].names:
         raise BadInput(f"the sets obj and scene in {data_dir} have different images")
     rows = sample_rows(len(sets["obj"]), flag_values.num_imgs, flag_values.seed)
-    compared = served.compare(
-        models, names, kinds, sets, rows, methods, flag_values.seed, flag_values.batch_size, progress=True
-    )
-    images = sets["obj"].images((rows * flag_values.batch_size)[: flag_values.batch_size])
+    seed, batch_size = flag_values.seed, flag_values.batch_size
+    found = served.compare(models, names, kinds, sets, rows, methods, seed, batch_size, progress=True)
+    images = sets["obj"].images((rows * batch_size)[:batch_size])
     inputs = network_inputs(images, input_side(models[0]))
-    seconds = served.time_requests(models, inputs, flag_values.requests)
-    found = served.score_rows(compared, seconds, flag_values.batch_size)
-    titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
-    text = served.report(found, compared, titles, flag_values.batch_size)
+    found += served.time_requests(models, names, inputs, flag_values.requests)
+    text = served.report(found)
     print_text(text)
     if flag_values.output:
         description = manifest.describe_run(
             "bim",
             {name: model.fingerprint for name, model in zip(names, models, strict=True)},
             {name: images.fingerprint() for name, images in sets.items()},
-            flag_values.seed,
+            seed,
             manifest.command_of(
                 "python scripts/compare_served_models.py", cli.given(flag_values, without=("cache_dir", "output"))
             ),

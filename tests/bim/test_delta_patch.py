@@ -52,7 +52,7 @@ def test_the_set_has_the_layout_that_the_metrics_read(patched):
     patches = dataset.load_set(data_dir, "bamboo_forest_patch")
     assert patches.names == ("dog-bamboo_forest-0900.png", "dog-bamboo_forest-0901.png")
     assert patches.labels.tolist() == [0, 0] and patches.boxes.any(axis=1).all()
-    assert len(load_masks(patches.directory)[0]) == 2
+    assert len(load_masks(patches.directory)) == 2
 
 
 def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypatch):
