@@ -61,7 +61,16 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     if not isinstance(entries, list) or not entries:
         raise BadInput(f"{path} holds no list {name!r}")
     for position, entry in enumerate(entries):
-        _check_entry(entry, f"{path}: entry {position} of {name!r}", keys)
+        place = f"{path}: entry {position} of {name!r}"
+        if not isinstance(entry, dict):
+            raise BadInput(f"{place} is not an object of JSON")
+        if missing := [key for key in keys if key not in entry]:
+            raise BadInput(f"{place} lacks {listed(missing)}")
+        for key, kinds in keys.items():
+            if not isinstance(entry[key], kinds):
+                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
+        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
+            raise BadInput(f"{place} holds an object that is not an object of JSON")
     return entries
 
 
@@ -74,19 +83,6 @@ def read_info(path: pathlib.Path) -> dict:
     return info if isinstance(info, dict) else {}
 
 
-def _check_entry(entry, place: str, keys: Mapping[str, type | tuple[type, ...]]) -> None:
-    if not isinstance(entry, dict):
-        raise BadInput(f"{place} is not an object of JSON")
-    missing = [key for key in keys if key not in entry]
-    if missing:
-        raise BadInput(f"{place} lacks {listed(missing)}")
-    for key, kinds in keys.items():
-        if not isinstance(entry[key], kinds):
-            raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
-    if not all(isinstance(item, dict) for item in entry.get("objects", ())):
-        raise BadInput(f"{place} holds an object that is not an object of JSON")
-
-
 def compact(content) -> str:
     """Return content as JSON without spaces."""
     return json.dumps(content, separators=(",", ":"))
@@ -97,21 +93,10 @@ def write_json(path: pathlib.Path, content) -> None:
     write(path, f"{compact(content)}\n".encode())
 
 
-def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str], compress: bool = False) -> None:
-    """Write a JSON file of ``info`` and a list, or a ``.json.gz`` file instead.
+def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str]) -> None:
+    """Write a JSON file of ``info``, its first value, and a list under a name.
 
-    Parameters
-    ----------
-    path
-        The file.
-    info
-        First value of the file.
-    name
-        Of the list.
-    entries
-        JSON of each; an iterator is consumed one by one, so that the list need not fit into memory.
-    compress
-        Whether to compress it; the same content gives the same bytes.
+    ``entries`` are the JSON of each; an iterator is consumed one by one, so that the list need not fit into memory.
     """
 
     def put(file: IO[bytes]) -> None:
@@ -120,14 +105,7 @@ def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[s
             file.write(f"{',' if place else ''}{entry}".encode())
         file.write(b"]}\n")
 
-    def put_compressed(file: IO[bytes]) -> None:
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-            put(compressed)
-
-    if compress:
-        write(path.with_name(path.name + ".gz"), put_compressed)
-    else:
-        write(path, put)
+    write(path, put)
 
 
 def write(path: pathlib.Path, data: bytes | Callable[[IO[bytes]], object]) -> None:

@@ -13,8 +13,9 @@ The questions are in the language of CLEVR-XAI's release; --wording=plain writes
 programs and answers do not depend on it: the same command with the other wording rewrites the questions
 of a directory. The embedded set is made by
 
-    python scripts/generate_clevr_xai.py --num_images=200 --stored_size=128 --compressed \
-        --output_dir=clevr_xai/embedded
+    python scripts/generate_clevr_xai.py --num_images=200 --stored_size=128 --output_dir=clevr_xai/embedded
+
+and its scenes and questions are compressed with gzip.
 
 With --renderer=blender the images are rendered in Blender from the authors' files, with the same scenes, masks and
 questions. It needs the extras ``render`` and ``blender`` (bpy 4.2, Python 3.11) and the folder image_generation/data of
@@ -52,7 +53,6 @@ flags.DEFINE_string("assets", "", "folder of the authors' Blender files, for --r
 flags.DEFINE_string("blender_python", "", "Python with bpy 4.2; this one when empty", flag_values=FLAGS)
 flags.DEFINE_integer("samples", 16, "light paths a pixel, a square number", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer("num_workers", 0, "processes, each on one core; 0 for one a core", 0, flag_values=FLAGS)
-flags.DEFINE_bool("compressed", False, "write scenes and questions as .json.gz", flag_values=FLAGS)
 
 
 def main(flag_values):
@@ -78,7 +78,6 @@ def main(flag_values):
         wanted,
         tuple(flag_values.questions),
         each=local_map(flag_values.num_workers or available_cores()),
-        compressed=flag_values.compressed,
         wording=flag_values.wording,
         assets=flag_values.assets,
         blender_python=flag_values.blender_python,

@@ -73,7 +73,6 @@ def generate(
     settings: Settings,
     kinds: tuple[str, ...] = KINDS,
     each: contextlib.AbstractContextManager[ParallelMap] | None = None,
-    compressed: bool = False,
     wording: str = "official",
     assets: str = "",
     blender_python: str = "",
@@ -89,8 +88,6 @@ def generate(
         Of questions: "simple", "complex".
     each
         Applies functions to many items; one by one in this process when None.
-    compressed
-        Whether to write scenes and questions as ``.json.gz``.
     wording
         Of the questions, see ``questions.generate``. Images and programs do not depend on it.
     assets, blender_python
@@ -121,14 +118,14 @@ def generate(
         make_image = functools.partial(_make_image, output_dir.absolute(), settings, assets, blender_python)
         found = list(each("images", make_image, range(settings.num_images)))
         info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
-        layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
+        layout.write_entries(output_dir / layout.SCENES, info, "scenes", found)
         blocks = questions.in_blocks(found)
         info["wording"] = wording
         for kind in dict.fromkeys(kinds):
             make_questions = functools.partial(_generate_questions, kind, settings.seed, wording)
             asked = each(f"{kind} questions in {wording} wording", make_questions, blocks)
             file = output_dir / layout.QUESTIONS.format(kind=kind)
-            layout.write_entries(file, info, "questions", _numbered(asked), compressed)
+            layout.write_entries(file, info, "questions", _numbered(asked))
 
 
 def _numbered(asked: Iterable[Sequence[str]]) -> Iterator[str]:

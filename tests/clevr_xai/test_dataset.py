@@ -1,16 +1,13 @@
 """Reading the release's layout, however it was unpacked, and naming the file that is wrong."""
 
-import gzip
 import json
 import shutil
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
 
 COLORS = [(230, 25, 75), (60, 180, 75), (255, 225, 25)]
@@ -286,14 +283,3 @@ def test_unknown_names_are_refused(release, tmp_path):
         dataset.Dataset("simple", tmp_path / "nowhere")
     with pytest.raises(BadInput, match="simple questions have no ground truth 'union'"):
         dataset.Dataset("simple", release).masks("union", [0])
-
-
-def test_json_is_written_whole_and_compressed_the_same_every_time(tmp_path):
-    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
-    first = (tmp_path / "a.json.gz").read_bytes()
-    time.sleep(1.1)  # the second is not in the bytes
-    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
-    assert (tmp_path / "a.json.gz").read_bytes() == first
-    read = {"info": {"x": 1}, "y": [2.5, {}]}
-    assert json.loads(gzip.decompress(first)) == read_json(tmp_path / "a.json.gz") == read
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json.gz"]

@@ -133,13 +133,12 @@ def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp
 
 
 def test_stored_images_are_the_resized_renders(made, tmp_path):
-    generate.generate(tmp_path, TINY.__class__(**{**vars(TINY), "num_images": 1, "stored_size": 16}), compressed=True)
+    generate.generate(tmp_path, TINY.__class__(**{**vars(TINY), "num_images": 1, "stored_size": 16}))
     name = "CLEVR_unique_000000.png"
     small = np.asarray(Image.open(tmp_path / "images" / name))
     expected = Image.open(made / "images" / name).resize((16, 16), Image.BILINEAR)
     np.testing.assert_array_equal(small, np.asarray(expected))
     assert (tmp_path / "masks" / name).read_bytes() == (made / "masks" / name).read_bytes()
-    assert read_json(tmp_path / f"{layout.SCENES}.gz")["scenes"] == read_json(made / layout.SCENES)["scenes"][:1]
 
 
 def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):

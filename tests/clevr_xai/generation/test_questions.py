@@ -374,8 +374,7 @@ def test_frames_are_drawn_equally_often_and_one_listed_twice_twice_as_often(embe
     for family in families.load("simple"):
         attribute = family.steps[-1].kind.removeprefix("query_")
         listed = collections.Counter(
-            text.lower().removesuffix("?").replace("{1}", "N").replace("{a1}", "a N")
-            for text in questions.texts(family)
+            text.lower().removesuffix("?").replace("{1}", "N").replace("{a1}", "a N") for text in family.official
         )
         counts = {text: many.count(text) for text in listed}
         total = sum(counts.values())
