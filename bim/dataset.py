@@ -178,7 +178,7 @@ def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     return [(first, second.strip()) for first, second in rows]
 
 
-def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
+def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Read a set's training images.
 
     Returns
@@ -188,29 +188,19 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
         for each.
     labels : numpy.ndarray
         (N,) int64.
+    names : list of str
+        Of the files.
     """
-    paths, labels = _train_files(data_dir, set_name)
-    images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
-    for row, path in enumerate(paths):
-        images[row] = read_image(path, layout.IMAGE_SIDE)
-    return images, np.array(labels)
-
-
-def train_names(data_dir: str, set_name: str) -> list[str]:
-    """Return the file names of a set's training images, in the order of ``load_train``."""
-    return [os.path.basename(path) for path in _train_files(data_dir, set_name)[0]]
-
-
-def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
-    """Return the paths and labels of a set's training images, sorted by class and name."""
-    classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
     paths, labels = [], []
-    for label, name in enumerate(classes):
+    for label, name in enumerate(layout.OBJECTS if set_name == "obj" else layout.SCENES):
         folder = os.path.join(data_dir, set_name, "train", name)
         files = _image_files(folder)
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
-    return paths, labels
+    images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
+    for row, path in enumerate(paths):
+        images[row] = read_image(path, layout.IMAGE_SIDE)
+    return images, np.array(labels), list(map(os.path.basename, paths))
 
 
 def _image_files(folder: str) -> list[str]:

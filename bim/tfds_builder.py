@@ -12,11 +12,13 @@ gives the embedded drawings. For sets that were constructed from photographs, na
 
 from __future__ import annotations
 
-import os
+import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow_datasets as tfds
 
+from attribution_benchmarks.core.tfds_builder import Builder
 from bim import dataset, layout, scores
 
 _CITATION = """\
@@ -26,10 +28,9 @@ _CITATION = """\
   journal = {arXiv preprint arXiv:1907.09701},
   year    = {2019}
 }"""
-CONFIGS = (*layout.MODEL_NAMES, "dog_bedroom", "bamboo_forest")
 
 
-class Bim(tfds.core.GeneratorBasedBuilder):
+class Bim(Builder):
     """Objects pasted on scenes, with the place of each object.
 
     Features: ``image`` (128, 128, 3) uint8, ``label``, ``name``, ``box`` (row0, col0, row1, col1 in pixels,
@@ -37,12 +38,10 @@ class Bim(tfds.core.GeneratorBasedBuilder):
     training images; these have no box and no mask.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [  # noqa: RUF012  the name and the form are TFDS's
-        tfds.core.BuilderConfig(name=name, description=f"BIM, set {name}") for name in CONFIGS
+        tfds.core.BuilderConfig(name=name, description=f"BIM, set {name}")
+        for name in (*layout.MODEL_NAMES, "dog_bedroom", "bamboo_forest")
     ]
-
-    _source = ""  # directory of the sets; empty for the embedded ones
 
     def _info(self) -> tfds.core.DatasetInfo:
         """Return the features."""
@@ -64,43 +63,30 @@ class Bim(tfds.core.GeneratorBasedBuilder):
             disable_shuffling=True,
         )
 
-    def download_and_prepare(self, *, download_dir=None, download_config=None, **options) -> None:
-        """Prepare the sets of ``download_config.manual_dir``, or the embedded ones when there is none.
-
-        TFDS reuses what it finds prepared in ``data_dir``, whatever its source: give each source one of its
-        own.
-        """
-        manual = getattr(download_config, "manual_dir", None)
-        self._source = os.fspath(manual) if manual else ""
-        super().download_and_prepare(download_dir=download_dir, download_config=download_config, **options)
-
     def _split_generators(self, dl_manager) -> dict:
         """Return the validation images, and the training images where there are any."""
-        directory = dataset.resolve_data_dir(self._source)
-        splits = {"validation": self._validation(directory)}
-        train = os.path.join(directory, self.builder_config.name, "train")
-        if os.path.isdir(train) and any(os.listdir(os.path.join(train, name)) for name in os.listdir(train)):
-            splits["train"] = self._train(directory)
+        directory, name = dataset.resolve_data_dir(self.source), self.builder_config.name
+        splits = {"validation": self._validation(dataset.load_set(directory, name))}
+        if any(pathlib.Path(directory, name, "train").glob("*/*")):
+            splits["train"] = self._train(directory, name)
         return splits
 
-    def _generate_examples(self, directory: str):
-        """Yield the validation images; the splits have generators of their own."""
-        return self._validation(directory)
-
-    def _validation(self, directory: str):
-        images = dataset.load_set(directory, self.builder_config.name)
+    def _validation(self, images: dataset.BimSet) -> Iterator[tuple[int, dict]]:
         images.draw(range(len(images)))  # all at once, in parallel
         for row, name in enumerate(images.names):
-            box = images.boxes[row]
-            mask = np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)
+            box, mask = images.boxes[row], _nothing()
             if box.any():
                 mask = scores.place_mask(images.mask(row), box, layout.IMAGE_SIDE)
             label = int(images.labels[row])
             yield row, {"image": images.images([row])[0], "label": label, "name": name, "box": box, "mask": mask}
 
-    def _train(self, directory: str):
-        images, labels = dataset.load_train(directory, self.builder_config.name)
-        names = dataset.train_names(directory, self.builder_config.name)
-        empty = np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)
-        for row, (image, label, name) in enumerate(zip(images, labels, names, strict=True)):
-            yield row, {"image": image, "label": int(label), "name": name, "box": np.zeros(4, np.int64), "mask": empty}
+    def _train(self, directory: str, name: str) -> Iterator[tuple[int, dict]]:
+        images, labels, names = dataset.load_train(directory, name)
+        common = {"box": np.zeros(4, np.int64), "mask": _nothing()}
+        for row, (image, label, file) in enumerate(zip(images, labels, names, strict=True)):
+            yield row, {"image": image, "label": int(label), "name": file, **common}
+
+
+def _nothing() -> np.ndarray:
+    """Return the mask of an image without an object, or whose object is not known."""
+    return np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)
