@@ -234,11 +234,35 @@ def construct(
             {(name, index): one for name, found in sources.items() for index, one in zip(indices, found, strict=True)}
             for sources in (cutouts, scenes)
         )
-        _write_lists(data_dir, _validation(num_val), entries, seed)
-        alone, pasted = dict.fromkeys(files, layout.OBJECTS), dict.fromkeys(entries, layout.SCENES)
-        _write_images(data_dir, alone, pasted, files, entries, seed, each)
-        _link_subsets(data_dir, indices, seed)
-        _finish(data_dir, record, True)
+        _write_sets(data_dir, record, files, entries, each)
+
+
+def construct_drawn(data_dir: str, num_train: int, num_val: int, seed: int = 0, each: ParallelMap = serial_map) -> None:
+    """Make all BIM sets of drawings below ``data_dir``; see ``construct``."""
+    with locked_directory(data_dir, "BIM's sets"):
+        record = begin(data_dir, num_train, num_val, seed)
+        indices = [*range(num_train), *_validation(num_val)]
+        files, entries = (
+            _drawn(data_dir, kind, list(itertools.product(classes, indices)), seed, each)
+            for kind, classes in (("scene", layout.SCENES), ("object", layout.OBJECTS))
+        )
+        _write_sets(data_dir, record, {scene: done["path"] for scene, done in files.items()}, entries, each)
+
+
+def _drawn(data_dir: str, kind: str, wanted: Sequence[tuple[str, int]], seed: int, each: ParallelMap) -> dict:
+    """Return the results of ``draw_source`` by class and index."""
+    corpora = os.path.join(os.path.abspath(data_dir), CORPORA)  # another process has another working directory
+    tasks = [(corpora, kind, *one, seed) for one in wanted]
+    return dict(zip(wanted, each(f"drawn {kind}s", draw_source, tasks), strict=True))
+
+
+def _write_sets(data_dir: str, record: dict, files: dict, entries: dict, each: ParallelMap) -> None:
+    """Write all sets from files of scenes and ``load_cutout``'s entries of objects, by class and index."""
+    _write_lists(data_dir, _validation(record["num_val"]), entries, record["seed"])
+    alone, pasted = dict.fromkeys(files, layout.OBJECTS), dict.fromkeys(entries, layout.SCENES)
+    _write_images(data_dir, alone, pasted, files, entries, record["seed"], each)
+    _link_subsets(data_dir, sorted({index for _, index in files}), record["seed"])
+    _finish(data_dir, record, True)
 
 
 def _write_images(data_dir: str, alone: dict, pasted: dict, files: dict, entries: dict, seed: int, each) -> None:
@@ -275,18 +299,11 @@ def list_drawn(data_dir: str, num_val: int, seed: int = 0) -> None:
             return
         record = begin(data_dir, 0, num_val, seed)
         entries = {
-            (name, index): _drawn_entry(draw_source(("", "object", name, index, seed), saved=False))
+            (name, index): draw_source(("", "object", name, index, seed), saved=False)
             for name, index in itertools.product(layout.OBJECTS, _validation(num_val))
         }
         _write_lists(data_dir, _validation(num_val), entries, seed)
         _finish(data_dir, record, LISTED)
-
-
-def _drawn_entry(drawn: dict) -> dict:
-    """Return the entry of a drawn object for ``load_cutout``."""
-    annotation = drawn["annotation"]
-    side = annotation["side"]
-    return {"path": drawn["path"], "segmentation": annotation["segmentation"], "height": side, "width": side}
 
 
 def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
@@ -308,7 +325,6 @@ def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
 def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> None:
     """Draw images of ``scene`` and ``scene_only``, given as pairs of set and name."""
     seed = read_json(os.path.join(place, RECORD))["seed"]
-    corpora = os.path.join(place, CORPORA)
     alone, pasted = collections.defaultdict(list), collections.defaultdict(list)
     for source, name in origins:
         shown, scene, number = name.split("-")
@@ -317,10 +333,8 @@ def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> 
         else:
             alone[scene, int(number)].append(shown)
     needed = sorted({*alone, *((scene, index) for (_, index), scenes in pasted.items() for scene in scenes)})
-    drawn = each("drawn scenes", draw_source, [(corpora, "scene", *scene, seed) for scene in needed])
-    files = {scene: done["path"] for scene, done in zip(needed, drawn, strict=True)}
-    drawn = each("drawn objects", draw_source, [(corpora, "object", *shown, seed) for shown in pasted])
-    entries = {shown: _drawn_entry(done) for shown, done in zip(pasted, drawn, strict=True)}
+    files = {scene: done["path"] for scene, done in _drawn(place, "scene", needed, seed, each).items()}
+    entries = _drawn(place, "object", list(pasted), seed, each)
     _write_images(place, alone, pasted, files, entries, seed, each)
 
 

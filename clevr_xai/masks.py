@@ -50,30 +50,20 @@ def ground_truth_objects(program: list[dict], ground_truth: str, num_objects: in
     list of int
         Sorted indices. Empty: the question has no such mask.
     """
+    filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
+    unique = {node["_output"] for node in program if node_type(node) == "unique"}
     rules: dict[str, Callable[[], Iterable[int]]] = {
         "all_objects": lambda: range(num_objects),
-        "single_object": lambda: _last_filtered(program),
-        "unique": lambda: _unique_objects(program),
+        "single_object": lambda: filters[-1] if filters else [],
+        "unique": lambda: unique,
         "union": lambda: {index for node in program if _is_set(node) for index in node["_output"]},
-        "unique_firstnonempty": lambda: _unique_objects(program) | _first_nonempty(program),
+        "unique_firstnonempty": lambda: unique | _first_nonempty(program),
     }
-    if ground_truth not in rules:
-        raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join(rules)}")
     return sorted(rules[ground_truth]())
-
-
-def _last_filtered(program: list[dict]) -> list[int]:
-    """Return the set that the last filter finds, none if there is no filter."""
-    filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
-    return filters[-1] if filters else []
 
 
 def _is_set(node: dict) -> bool:
     return is_set_node(node_type(node))
-
-
-def _unique_objects(program: list[dict]) -> set[int]:
-    return {node["_output"] for node in program if node_type(node) == "unique"}
 
 
 def _first_nonempty(program: list[dict]) -> set[int]:

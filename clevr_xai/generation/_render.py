@@ -350,9 +350,13 @@ def _denoise(light: np.ndarray) -> np.ndarray:
 def _mitsuba():
     """Return Mitsuba, set to trace rays on one thread without just-in-time compilation."""
     try:
-        _load_threading_library()
-        for package in ("mitsuba", "oidn"):
-            importlib.import_module(package)
+        # The threading library is in the denoiser's folder, where Linux' loader does not search.
+        package = importlib.util.find_spec("oidn")
+        for folder in package.submodule_search_locations if package else ():
+            for library in sorted(pathlib.Path(folder).glob("lib.linux.x64/libtbb.so*")):
+                ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        for name in ("mitsuba", "oidn"):
+            importlib.import_module(name)
     except (ImportError, OSError) as error:
         raise BadInput(_needed(error)) from None
     import drjit
@@ -366,14 +370,6 @@ def _mitsuba():
 
 def _needed(reason) -> str:
     return f"rendering needs Mitsuba and Open Image Denoise ({reason}): {installation('render')}"
-
-
-def _load_threading_library() -> None:
-    """Load the threading library in the denoiser's folder, where Linux' loader does not search."""
-    package = importlib.util.find_spec("oidn")
-    for folder in package.submodule_search_locations if package else ():
-        for library in sorted(pathlib.Path(folder).glob("lib.linux.x64/libtbb.so*")):
-            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
 @functools.cache

@@ -15,7 +15,6 @@ from PIL import Image
 from attribution.errors import BadInput
 from bim import construct, dataset, layout, set_files
 from bim.dataset import load_masks
-from bim.synthetic.drawings import write_corpora
 
 
 def tree(directory):
@@ -136,12 +135,7 @@ def test_an_interrupted_construction_continues_to_the_same_bytes(construct_sets,
 def drawn(tmp_path_factory):
     """All files of sets of drawings that were constructed as a whole."""
     directory = tmp_path_factory.mktemp("drawn")
-    coco = directory / "corpora" / "coco"
-    write_corpora(str(directory / "corpora"), [900, 901])
-    construct.construct(
-        str(directory), str(coco / "annotations" / "instances_train2017.json"), str(coco / "train2017"),
-        str(directory / "corpora" / "miniplaces"), num_train=0, num_val=2,
-    )  # fmt: skip
+    construct.construct_drawn(str(directory), num_train=0, num_val=2)
     return tree(directory)
 
 
@@ -160,9 +154,7 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
         assert len(
             dataset.read_images(str(tmp_path), folder, dataset.image_names(str(tmp_path), folder))
         ) == 18 + 82 * (folder != "tcav/dog_scene")
-    whole = {
-        path: content for path, content in drawn.items() if not re.match("corpora/coco/ann|tcav/random_[1-8]", path)
-    }
+    whole = {path: content for path, content in drawn.items() if not re.match("tcav/random_[1-8]", path)}
     assert {**tree(tmp_path), set_files.RECORD: whole[set_files.RECORD]} == whole
     np.testing.assert_array_equal(scenes.images([3, 150]), read)
 
