@@ -178,7 +178,7 @@ def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     return [(first, second.strip()) for first, second in rows]
 
 
-def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
     """Read a set's training images.
 
     Returns
@@ -188,8 +188,6 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray, li
         for each.
     labels : numpy.ndarray
         (N,) int64.
-    names : list of str
-        Of the files.
     """
     paths, labels = [], []
     for label, name in enumerate(layout.OBJECTS if set_name == "obj" else layout.SCENES):
@@ -200,7 +198,7 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray, li
     images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
     for row, path in enumerate(paths):
         images[row] = read_image(path, layout.IMAGE_SIDE)
-    return images, np.array(labels), list(map(os.path.basename, paths))
+    return images, np.array(labels)
 
 
 def _image_files(folder: str) -> list[str]:

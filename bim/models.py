@@ -348,7 +348,7 @@ def train_models(
         directory = os.path.join(output_dir, name)
         if os.path.isdir(os.path.join(directory, "1")):
             continue
-        images, labels, _ = load_train(data_dir, name)
+        images, labels = load_train(data_dir, name)
         validation = load_set(data_dir, name)  # before the training, which would be lost without it
         wanted = CONTRAST_SET_IMAGES if name in layout.CONTRAST_SETS else PAIR_SET_IMAGES
         passes = epochs or wanted / len(images)

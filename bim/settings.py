@@ -101,10 +101,5 @@ class TcavSettings(RunSettings):
         "layers to score the concept in, final_dense being the logits; by default block_layer1 to block_layer4 and the "
         "logits, or what a model has for them",
     )
-    counterparts: str = setting(
-        "objects",
-        "counterparts of dogs for a CAV: other objects on scenes, or empty scenes, as in the authors' code",
-        choices=("objects", "scenes"),
-    )
     num_random: int = setting(10, "random counterparts, each one experiment", low=2)
     level: float = setting(0.05, "significance level after Holm's correction", low=0.0, high=1.0)

@@ -12,7 +12,6 @@ gives the embedded drawings. For sets that were constructed from photographs, na
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,21 +20,12 @@ import tensorflow_datasets as tfds
 from attribution_benchmarks.core.tfds_builder import Builder
 from bim import dataset, layout, scores
 
-_CITATION = """\
-@article{yang2019benchmarking,
-  title   = {Benchmarking Attribution Methods with Relative Feature Importance},
-  author  = {Yang, Mengjiao and Kim, Been},
-  journal = {arXiv preprint arXiv:1907.09701},
-  year    = {2019}
-}"""
-
 
 class Bim(Builder):
     """Objects pasted on scenes, with the place of each object.
 
     Features: ``image`` (128, 128, 3) uint8, ``label``, ``name``, ``box`` (row0, col0, row1, col1 in pixels,
-    zeros without object), ``mask`` (128, 128) bool. Splits: ``validation``, and ``train`` where the set has
-    training images; these have no box and no mask.
+    zeros without object), ``mask`` (128, 128) bool. The split is ``validation``.
     """
 
     BUILDER_CONFIGS = [  # noqa: RUF012  the name and the form are TFDS's
@@ -58,35 +48,21 @@ class Bim(Builder):
                 }
             ),
             supervised_keys=("image", "label"),
-            citation=_CITATION,
+            citation="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
             homepage="https://arxiv.org/abs/1907.09701",
             disable_shuffling=True,
         )
 
     def _split_generators(self, dl_manager) -> dict:
-        """Return the validation images, and the training images where there are any."""
-        directory, name = dataset.resolve_data_dir(self.source), self.builder_config.name
-        splits = {"validation": self._validation(dataset.load_set(directory, name))}
-        if any(pathlib.Path(directory, name, "train").glob("*/*")):
-            splits["train"] = self._train(directory, name)
-        return splits
+        """Return the validation images."""
+        images = dataset.load_set(dataset.resolve_data_dir(self.source), self.builder_config.name)
+        return {"validation": self._validation(images)}
 
     def _validation(self, images: dataset.BimSet) -> Iterator[tuple[int, dict]]:
         images.draw(range(len(images)))  # all at once, in parallel
         for row, name in enumerate(images.names):
-            box, mask = images.boxes[row], _nothing()
+            box, mask = images.boxes[row], np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)
             if box.any():
                 mask = scores.place_mask(images.mask(row), box, layout.IMAGE_SIDE)
             label = int(images.labels[row])
             yield row, {"image": images.images([row])[0], "label": label, "name": name, "box": box, "mask": mask}
-
-    def _train(self, directory: str, name: str) -> Iterator[tuple[int, dict]]:
-        images, labels, names = dataset.load_train(directory, name)
-        common = {"box": np.zeros(4, np.int64), "mask": _nothing()}
-        for row, (image, label, file) in enumerate(zip(images, labels, names, strict=True)):
-            yield row, {"image": image, "label": int(label), "name": file, **common}
-
-
-def _nothing() -> np.ndarray:
-    """Return the mask of an image without an object, or whose object is not known."""
-    return np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)

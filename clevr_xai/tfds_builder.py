@@ -22,15 +22,6 @@ from attribution_benchmarks.core.tfds_builder import Builder
 from clevr_xai import dataset, masks
 from clevr_xai.vocabulary import ANSWERS
 
-_CITATION = """\
-@article{arras2022clevrxai,
-  title   = {{CLEVR-XAI}: A benchmark dataset for the ground truth evaluation of neural network explanations},
-  author  = {Arras, Leila and Osman, Ahmed and Samek, Wojciech},
-  journal = {Information Fusion},
-  volume  = {81},
-  pages   = {14--40},
-  year    = {2022}
-}"""
 _ROWS = 100  # questions read at a time
 
 
@@ -64,7 +55,7 @@ class ClevrXai(Builder):
                     "available": {name: np.bool_ for name in names},
                 }
             ),
-            citation=_CITATION,
+            citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 81, 14-40, 2022",
             homepage="https://github.com/ahmedmagdiosman/clevr-xai",
             disable_shuffling=True,
         )

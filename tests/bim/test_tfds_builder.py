@@ -24,9 +24,6 @@ def test_every_image_comes_with_its_label_box_and_mask(sets, tmp_path, name):
             )
         else:
             assert not found[row]["mask"].any()
-    if name == "obj":
-        train = list(tfds.as_numpy(tfds.load("bim/obj", split="train", **options)))
-        assert len(train) == 100 and not any(example["mask"].any() for example in train)
 
 
 def test_there_is_a_configuration_for_every_set():
