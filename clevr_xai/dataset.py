@@ -67,7 +67,7 @@ class QuestionBatch:
 
 
 def wording(kind: str, data_dir: str | pathlib.Path = "") -> str:
-    """Return the wording of a directory's questions, "official" or "plain", see ``generation.questions.generate``.
+    """Return the wording of a directory's questions, "official" or "plain", see ``generation.questions``.
 
     Data that this project's generator did not make count as official. The parameters are those of ``Dataset``.
     """
@@ -152,7 +152,14 @@ class Dataset:
     @functools.cached_property
     def answers(self) -> list[str]:
         """Every question's answer as one of the 28 words of ``vocabulary.ANSWERS``."""
-        return [self._answer(question) for question in self.questions]
+        found = []
+        for question in self.questions:
+            try:
+                found.append(answer_text(question["answer"]))
+            except ValueError as error:
+                place = f"{self._questions_file}: question {question['question_index']}"
+                raise BadInput(f"{place}: {error}") from None
+        return found
 
     def scene(self, row: int) -> dict:
         """Return the scene that a question is about."""
@@ -179,17 +186,24 @@ class Dataset:
             All False where the question has no such mask.
         available : (N,) bool
         """
-        if ground_truth not in self.ground_truths:
-            raise BadInput(
-                f"{self.kind} questions have no ground truth {ground_truth!r}; they have {listed(self.ground_truths)}"
-            )
         found = np.zeros((len(rows), self.size, self.size), bool)
         available = np.zeros(len(rows), bool)
         for position, row in enumerate(rows):
             objects = self.objects(ground_truth, row)
             available[position] = bool(objects)
-            if objects:
-                found[position] = self._mask(ground_truth, row, objects)
+            if not objects:
+                continue
+            folder = self._files[ground_truth]
+            if folder is None:
+                found[position] = self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
+                continue
+            path = folder / f"{self.questions[row]['question_index']}.npy"
+            if not path.exists():
+                raise BadInput(f"no {path}, though the question's program has such objects")
+            mask = read_array(path)
+            if mask.shape != found.shape[1:] or mask.dtype != bool:
+                raise BadInput(f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {found.shape[1:]}")
+            found[position] = mask
         return found, available
 
     def objects(self, ground_truth: str, row: int) -> list[int]:
@@ -223,19 +237,18 @@ class Dataset:
                 rows=chosen,
                 images=self.images(chosen),
                 questions=[self.questions[row]["question"] for row in chosen],
-                answers=[self._answer(self.questions[row]) for row in chosen],
+                answers=[self.answers[row] for row in chosen],
                 masks={name: found for name, (found, _) in truths.items()},
                 available={name: available for name, (_, available) in truths.items()},
             )
 
     def _required(self, name: str) -> pathlib.Path:
-        path = layout.find(self.data_dir, name)
-        if path is None:
-            raise BadInput(
-                f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the "
-                "output of scripts/generate_clevr_xai.py"
-            )
-        return path
+        if path := layout.find(self.data_dir, name):
+            return path
+        raise BadInput(
+            f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the output of "
+            "scripts/generate_clevr_xai.py"
+        )
 
     def _check_questions(self, questions: list[dict]) -> None:
         """Give numbers to questions that have none; refuse those without one of their own or without a scene."""
@@ -265,21 +278,6 @@ class Dataset:
             return None
         return folder
 
-    def _mask(self, ground_truth: str, row: int, objects: list[int]) -> np.ndarray:
-        """Return the (size, size) bool mask of a question that has one."""
-        folder = self._files[ground_truth]
-        if folder is None:
-            return self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
-        path = folder / f"{self.questions[row]['question_index']}.npy"
-        if not path.exists():
-            raise BadInput(f"no {path}, though the question's program has such objects")
-        mask = read_array(path)
-        if mask.shape != (self.size, self.size) or mask.dtype != bool:
-            raise BadInput(
-                f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {(self.size, self.size)}"
-            )
-        return mask
-
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
         picture = read_picture(inside(self._images, name, self._questions_file))
@@ -294,9 +292,3 @@ class Dataset:
         scene = self.scenes[name]
         path = inside(self._masks, scene.get("mask_filename", name), self._scenes_file)
         return masks.object_masks(masks.read_indices(path, scene), len(scene["objects"]), self.size)
-
-    def _answer(self, question: dict) -> str:
-        try:
-            return answer_text(question["answer"])
-        except ValueError as error:
-            raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None

@@ -36,12 +36,7 @@ SHAPES = ("cube", "sphere", "cylinder")
 RELATIONS = ("left", "right", "behind", "front")
 
 # In the order in which a noun phrase names them and a program filters by them.
-ATTRIBUTES = {
-    "size": tuple(SIZES),
-    "color": tuple(COLORS),
-    "material": MATERIALS,
-    "shape": SHAPES,
-}
+ATTRIBUTES = {"size": tuple(SIZES), "color": tuple(COLORS), "material": MATERIALS, "shape": SHAPES}
 INTEGERS = tuple(range(11))
 
 # Every way a question may put a value; the first is the value's plain name.
@@ -71,15 +66,7 @@ QUESTION_WORDS = tuple(
     """.split()
 )
 
-ANSWERS = (
-    "yes",
-    "no",
-    *map(str, INTEGERS),
-    *SHAPES,
-    *COLORS,
-    *SIZES,
-    *MATERIALS,
-)
+ANSWERS = ("yes", "no", *map(str, INTEGERS), *SHAPES, *COLORS, *SIZES, *MATERIALS)
 
 
 def answer_text(answer: bool | int | str) -> str:

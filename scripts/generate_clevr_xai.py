@@ -64,14 +64,9 @@ def main(flag_values):
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
     if not size:
         raise BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
+    names = ("seed", "num_images", "samples", "stored_size", "renderer")
     wanted = generate.Settings(
-        seed=flag_values.seed,
-        num_images=flag_values.num_images,
-        width=int(size[1]),
-        height=int(size[2]),
-        samples=flag_values.samples,
-        stored_size=flag_values.stored_size,
-        renderer=flag_values.renderer,
+        width=int(size[1]), height=int(size[2]), **{name: flag_values[name].value for name in names}
     )
     generate.generate(
         flag_values.output_dir,

@@ -89,7 +89,7 @@ def generate(
     each
         Applies functions to many items; one by one in this process when None.
     wording
-        Of the questions, see ``questions.generate``. Images and programs do not depend on it.
+        Of the questions, see ``questions.generate_block``. Images and programs do not depend on it.
     assets, blender_python
         Of ``_blender.render``.
 

@@ -24,13 +24,18 @@ QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
 WORDINGS = ("plain", "official")
 
 
-def generate(scenes: Sequence[dict], kind: str, seed: int, wording: str = "official") -> list[dict]:
+def in_blocks(scenes: Sequence) -> list[Sequence]:
+    """Return scenes, in any form, split into blocks."""
+    return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
+
+
+def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "official") -> list[dict]:
     """Generate questions about scenes.
 
     Parameters
     ----------
     scenes
-        In CLEVR's JSON form, in the order of their image index.
+        At most 250, in CLEVR's JSON form, in the order of their image index.
     kind
         "simple" or "complex".
     seed
@@ -44,19 +49,8 @@ def generate(scenes: Sequence[dict], kind: str, seed: int, wording: str = "offic
     list of dict
         ``split``, ``image_filename``, ``image_index``, ``question``, ``program`` (nodes ``type``, ``inputs``,
         ``value_inputs``, ``_output``), ``answer`` (a bool, an int or a word), ``template_filename``,
-        ``question_family_index``, ``question_index``.
+        ``question_family_index``.
     """
-    asked = (question for block in in_blocks(scenes) for question in generate_block(block, kind, seed, wording))
-    return [{**question, "question_index": number} for number, question in enumerate(asked)]
-
-
-def in_blocks(scenes: Sequence) -> list[Sequence]:
-    """Return scenes, in any form, split into blocks."""
-    return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
-
-
-def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "official") -> list[dict]:
-    """Generate questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
     known = families.load(kind)
     used = dict.fromkeys(known, 0)
     counts = {family: dict.fromkeys(family.possible_answers, 0) for family in known}

@@ -10,15 +10,27 @@ from clevr_xai.generation import questions
 
 
 @pytest.fixture(scope="session")
-def asked(embedded_scenes):
-    """Complex and simple questions in official wording on the embedded scenes, of another seed than the embedded."""
-    return {kind: questions.generate(embedded_scenes, kind, seed=7) for kind in dataset.KINDS}
+def ask():
+    """A function from scenes, kind and seed to the questions about them, with their numbers."""
+
+    def generate(scenes, kind, seed, wording="official"):
+        blocks = questions.in_blocks(scenes)
+        found = (question for block in blocks for question in questions.generate_block(block, kind, seed, wording))
+        return [{**question, "question_index": number} for number, question in enumerate(found)]
+
+    return generate
 
 
 @pytest.fixture(scope="session")
-def asked_plainly(embedded_scenes):
+def asked(ask, embedded_scenes):
+    """Complex and simple questions in official wording on the embedded scenes, of another seed than the embedded."""
+    return {kind: ask(embedded_scenes, kind, seed=7) for kind in dataset.KINDS}
+
+
+@pytest.fixture(scope="session")
+def asked_plainly(ask, embedded_scenes):
     """The same questions in the plain wording."""
-    return {kind: questions.generate(embedded_scenes, kind, seed=7, wording="plain") for kind in dataset.KINDS}
+    return {kind: ask(embedded_scenes, kind, 7, "plain") for kind in dataset.KINDS}
 
 
 @pytest.fixture(scope="session")

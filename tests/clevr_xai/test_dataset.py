@@ -281,5 +281,3 @@ def test_unknown_names_are_refused(release, tmp_path):
         dataset.Dataset("hard", release)
     with pytest.raises(BadInput, match="no directory"):
         dataset.Dataset("simple", tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="simple questions have no ground truth 'union'"):
-        dataset.Dataset("simple", release).masks("union", [0])

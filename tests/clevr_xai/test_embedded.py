@@ -8,7 +8,7 @@ from PIL import Image
 
 from attribution.reading import read_json
 from clevr_xai import dataset, layout, masks
-from clevr_xai.generation import _render, questions, scenes
+from clevr_xai.generation import _render, scenes
 
 SETTINGS = read_json(dataset.EMBEDDED / layout.SETTINGS)
 SIZE = SETTINGS["width"], SETTINGS["height"]
@@ -47,8 +47,8 @@ def test_its_scenes_are_sampled_again(embedded_scenes):
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
-def test_its_questions_are_asked_again(kind, embedded_scenes):
-    again = questions.generate(embedded_scenes, kind, SETTINGS["seed"])
+def test_its_questions_are_asked_again(kind, embedded_scenes, ask):
+    again = ask(embedded_scenes, kind, SETTINGS["seed"])
     assert json.loads(json.dumps(again)) == list(dataset.Dataset(kind).questions)
     assert dataset.wording(kind) == "official"
 

@@ -70,13 +70,13 @@ def test_blocks_of_scenes_are_put_one_behind_the_other(training_dir, data, monke
 
 
 @pytest.fixture(scope="module")
-def clevr(tmp_path_factory, embedded_scenes):
+def clevr(tmp_path_factory, embedded_scenes, ask):
     """Two embedded scenes in the layout of CLEVR v1.0, with its names of keys, and their questions."""
     folder = tmp_path_factory.mktemp("CLEVR_v1.0")
     scenes = [
         {**scene, "image_filename": f"CLEVR_train_{scene['image_index']:06}.png"} for scene in embedded_scenes[:2]
     ]
-    asked = training.questions.generate(embedded_scenes[:2], "complex", seed=3)
+    asked = ask(embedded_scenes[:2], "complex", seed=3)
     for question in asked:
         question["program"] = [
             {"function": node["type"], "inputs": node["inputs"], "value_inputs": node["value_inputs"]}
@@ -188,7 +188,7 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(build, data):
 def test_training_fits_a_few_questions(build, data):
     first = batches(data)(0)
     model = training.training_model(build(), num_questions=2)
-    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, 5, cosine=True), every=30)
+    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, 5), every=30)
     assert [entry["step"] for entry in log] == [30, 60]
     for name in ("answer_loss", "cells_loss", "program_loss"):
         assert log[1][name] < 0.9 * log[0][name]

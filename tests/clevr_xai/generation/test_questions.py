@@ -1,6 +1,6 @@
 """Questions against a checker of their own, which knows geometry and attributes but not the executor.
 
-Of the official wording: its agreement and its use of "other". tests/clevr_xai/test_embedded.py has its sentences.
+Of the official wording: its use of "other". tests/clevr_xai/test_embedded.py has its sentences.
 """
 
 import collections
@@ -262,10 +262,9 @@ def test_the_same_seed_asks_the_same(embedded_scenes, asked):
     assert [question["question_index"] for question in asked["complex"]] == list(range(len(asked["complex"])))
 
 
-def test_counts_start_anew_every_250_images(embedded_scenes):
+def test_counts_start_anew_every_250_images(ask, embedded_scenes):
     many = [{**embedded_scenes[index % 60], "image_index": index} for index in range(260)]
-    asked = questions.generate(many, "simple", seed=1)
-    alone = questions.generate(many[250:], "simple", seed=1)
+    asked, alone = ask(many, "simple", seed=1), ask(many[250:], "simple", seed=1)
     tail = [question for question in asked if question["image_index"] >= 250]
     assert [question["question"] for question in tail] == [question["question"] for question in alone]
 
@@ -287,42 +286,21 @@ def test_other_is_said_only_of_what_could_be_the_first_object(description, expec
     assert found == expected
 
 
-NOUNS = [word for value in ("thing", *vocabulary.SHAPES) for word in vocabulary.SYNONYMS[value]]
-ADJECTIVES = [
-    word
-    for name in ("size", "color", "material")
-    for value in vocabulary.ATTRIBUTES[name]
-    for word in vocabulary.SYNONYMS.get(value, (value,))
-]
-PHRASE = re.compile(rf"\b((?:(?:{'|'.join(ADJECTIVES)}) )*)({'|'.join(NOUNS)})(s?)\b")
-RELATION = re.compile(
-    "|".join(text for value in vocabulary.RELATIONS for text in sorted(vocabulary.SYNONYMS[value], key=len)[::-1])
-)
+def test_sentences_agree_in_number():
+    """Of a phrase and its verb; articles are those of the words that fill it."""
+    for family in families.load("complex") + families.load("simple"):
+        for text in family.official:
+            assert re.fullmatch(r"[A-Z].*[a-z}]\?", text)
+            text = re.sub(r"\{R\d}", "R", re.sub(r"\{(?:a|another|other)?\d?(?:thing)?(s?)}", r"N\1", text))
+            assert not re.search(r"\b(the|a|another)( other)? Ns", text), text
+            assert not re.search(r"\b(any|many|more|fewer|either|or) N\b", text), text
+            assert not re.search(r"Ns \[?that (is|has)\b|\bN \[?that (are|have)\b|Ns (is|has)\b", text), text
 
 
-@pytest.fixture(scope="module")
-def official(asked, embedded_scenes):
-    """Questions of both kinds, several of every family in each of its frames."""
-    more = [question for seed in range(2) for question in questions.generate(embedded_scenes, "complex", seed)]
-    return {"simple": asked["simple"], "complex": asked["complex"] + more}
-
-
-def skeleton(sentence):
-    """Return a sentence with N for each noun phrase, R for each relation, and "a" for "an"."""
-    text = PHRASE.sub(lambda match: f"N{match[3]}", sentence.lower().removesuffix("?"))
-    return re.sub(r"\ban N", "a N", RELATION.sub("R", text))
-
-
-def test_nouns_verbs_and_articles_agree(official):
-    for question in [*official["simple"], *official["complex"]]:
-        text = question["question"]
-        assert re.fullmatch(r"[A-Z][a-z]*( [a-z]+;?)* [a-z]+\?", text)
-        for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
-            assert (article.lower() == "an") == (word[0] in "aeiou"), text
-        text = skeleton(text)
-        assert not re.search(r"\b(the|a|another)( other)? Ns", text), text
-        assert not re.search(r"\b(any|many|of|more|fewer|either|or) N\b", text), text
-        assert not re.search(r"Ns that (is|has)\b|\bN that (are|have)\b|Ns (is|has)\b", text), text
+def test_articles_fit_the_words_behind_them(asked):
+    for question in asked["complex"]:
+        for article, word in re.findall(r"\b([Aa]n?) (\w+)", question["question"]):
+            assert (article.lower() == "an") == (word[0] in "aeiou"), question["question"]
 
 
 def description(program, end):
@@ -334,9 +312,9 @@ def description(program, end):
     return found, end
 
 
-def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_overlap(official):
+def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_overlap(asked):
     said = collections.Counter()
-    for question in official["complex"]:
+    for question in asked["complex"]:
         program = question["program"]
         same = [position for position, node in enumerate(program) if node["type"].startswith("same_")]
         other = re.search(r"\b(an)?other\b", question["question"]) is not None
@@ -351,7 +329,7 @@ def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_ove
             overlap = all(anchor[name] == value for name, value in things.items() if name in anchor)
             assert other == (overlap and anchor.get("shape") == things.get("shape")), question["question"]
             said[other] += 1
-    assert min(said.values()) > 200
+    assert min(said.values()) > 50
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
@@ -363,22 +341,3 @@ def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_pl
         differ += one["question"] != other["question"]
         assert {**one, "question": ""} == {**other, "question": ""}
     assert differ > 0.9 * len(reworded)
-
-
-def test_frames_are_drawn_equally_often_and_one_listed_twice_twice_as_often(embedded_scenes):
-    many = [
-        skeleton(question["question"])
-        for seed in range(5)
-        for question in questions.generate(embedded_scenes, "simple", seed)
-    ]
-    for family in families.load("simple"):
-        attribute = family.steps[-1].kind.removeprefix("query_")
-        listed = collections.Counter(
-            text.lower().removesuffix("?").replace("{1}", "N").replace("{a1}", "a N") for text in family.official
-        )
-        counts = {text: many.count(text) for text in listed}
-        total = sum(counts.values())
-        assert total > 900
-        assert (attribute == "shape") == (max(listed.values()) == 2)
-        for text, times in listed.items():
-            assert counts[text] / total == pytest.approx(times / sum(listed.values()), abs=0.05)
