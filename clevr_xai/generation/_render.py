@@ -145,11 +145,13 @@ _GROUND_SIZE = 60.0
 _AMBIENT = 0.03  # with it every row of the ground is within 8 gray levels of the two real pictures measured
 
 
-def world(scene: dict, transform) -> dict:
-    """Return a scene of ``scenes.sample_scene`` without its lamps and its camera, for ``mitsuba.load_dict``.
+def world(scene: dict, lit: bool = True) -> dict:
+    """Return a scene of ``scenes.sample_scene`` without its camera, for ``mitsuba.load_dict``.
 
-    ``transform`` is Mitsuba's class ``ScalarTransform4f``. The objects' names are ``object_0``, ``object_1``, ...
+    The objects' names are ``object_0``, ``object_1``, ... If ``lit``, there are its lamps and the sun: surfaces that
+    emit light on one side and are transparent from both.
     """
+    transform = _mitsuba().ScalarTransform4f
     found: dict[str, dict] = {
         "integrator": {"type": "volpath", "max_depth": 9}  # the only integrator that sees lamps through lamps
     }
@@ -167,15 +169,8 @@ def world(scene: dict, transform) -> dict:
     flat = transform().scale([_GROUND_SIZE, _GROUND_SIZE, 1])
     found["ground"] = {"type": "rectangle", "to_world": flat, "bsdf": ground}
     found["ambient"] = {"type": "constant", "radiance": {"type": "rgb", "value": _AMBIENT}}
-    return found
-
-
-def lights(scene: dict, transform) -> dict:
-    """Return the lamps and the sun: surfaces that emit light on one side and are transparent from both.
-
-    Parameters and result are those of ``world``.
-    """
-    found = {}
+    if not lit:
+        return found
     for name, (color, side, watts, push) in _LAMPS.items():
         radiance = watts / (math.pi * side**2)  # of a Lambertian lamp of that power
         at = [component * push for component in scene["lights"][name]]
@@ -268,16 +263,10 @@ def _process() -> concurrent.futures.Executor:
 
 
 def _render(scene, width, height, samples):
-    world = _load(lit_world(scene), _sensor(scene, width, height, samples))
-    light = _rendered(world, world.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
+    traced = _load(world(scene), _sensor(scene, width, height, samples))
+    light = _rendered(traced, traced.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
     image = np.round(_srgb(_denoise(light)) * 255).astype(np.uint8)
     return image, _render_indices(scene, width, height)
-
-
-def lit_world(scene) -> dict:
-    """Return a scene with its lamps, as ``world`` does."""
-    transform = _mitsuba().ScalarTransform4f
-    return {**world(scene, transform), **lights(scene, transform)}
 
 
 def _load(world: dict, sensor: dict):
@@ -292,7 +281,7 @@ def _load(world: dict, sensor: dict):
 def _render_indices(scene, width, height) -> np.ndarray:
     """Trace one ray through each pixel's centre, without lamps, which would hide objects; -1 for the background."""
     mitsuba = _mitsuba()
-    traced = _load(world(scene, mitsuba.ScalarTransform4f), _sensor(scene, width, height, 1))
+    traced = _load(world(scene, lit=False), _sensor(scene, width, height, 1))
     sensor = mitsuba.load_dict(
         {
             **_sensor(scene, width, height, 1),

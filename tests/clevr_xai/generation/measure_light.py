@@ -13,7 +13,7 @@ from clevr_xai.generation import _render, scenes
 if __name__ == "__main__":
     mitsuba = _render._mitsuba()
     scene = scenes.sample_scene(3, 0) | {"objects": []}
-    shapes = _render.lit_world(scene)
+    shapes = _render.world(scene)
     integrator = {"type": "volpath", "max_depth": 2, "rr_depth": 1000}
     lit = {"ground": shapes["ground"], "lamp": shapes[sys.argv[1]], "integrator": integrator}
     world = mitsuba.load_dict({"type": "scene", **lit, "sensor": _render._sensor(scene, 96, 64, 64)})
