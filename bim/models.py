@@ -133,8 +133,6 @@ def train(
 ) -> None:
     """Train a network of this file in place, with Adam and a cosine schedule on images held in memory.
 
-    Built under a ``tf.distribute`` strategy, it trains on the strategy's devices.
-
     Parameters
     ----------
     images, labels
@@ -343,7 +341,6 @@ def train_models(
     with contextlib.suppress(RuntimeError):  # another command of this process may have begun already
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.experimental.enable_op_determinism()
-    strategy = tf.distribute.MirroredStrategy() if len(tf.config.list_physical_devices("GPU")) > 1 else None
     for name in names:
         directory = os.path.join(output_dir, name)
         if os.path.isdir(os.path.join(directory, "1")):
@@ -354,9 +351,8 @@ def train_models(
         passes = epochs or wanted / len(images)
         windows = CONTRAST_SET_WINDOWS if name in layout.CONTRAST_SETS else 0.0
         keras.utils.set_random_seed(seed)
-        with strategy.scope() if strategy else contextlib.nullcontext():
-            network = build()
-            train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name)
+        network = build()
+        train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name)
         plain = folded(network, lambda: build(normalized=False))
         correct = 0
         for rows in np.array_split(np.arange(len(validation)), -(-len(validation) // 100)):

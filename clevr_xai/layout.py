@@ -6,7 +6,6 @@ Both are found, and so is either folder by its path.
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
@@ -75,11 +74,9 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
 
 
 def read_info(path: pathlib.Path) -> dict:
-    """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not, without reading the rest."""
-    with reading.opened(path, "JSON file") as file:
-        head = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(10_000).decode(errors="replace")
-    begun = head.startswith('{"info":')
-    info = json.JSONDecoder().raw_decode(head.removeprefix('{"info":').lstrip())[0] if begun else {}
+    """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not."""
+    content = reading.read_json(path)
+    info = content.get("info") if isinstance(content, dict) else None
     return info if isinstance(info, dict) else {}
 
 

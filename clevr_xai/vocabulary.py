@@ -151,10 +151,7 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
             with opened(file) as stream:
                 found.append(stream.read().decode("utf-8").split())
         except BadInput:
-            raise BadInput(
-                f"no readable {file}; a network for these questions carries its {WORDS_FILE} and {ANSWERS_FILE} "
-                "as assets, one entry a line"
-            ) from None
+            raise BadInput(f"no readable {file}; networks carry {WORDS_FILE} and {ANSWERS_FILE} as assets") from None
         if not found[-1] or len(set(found[-1])) < len(found[-1]):
             raise BadInput(f"{file} is empty or has an entry twice; it holds one entry a line, each once")
     return found[0], found[1]

@@ -11,8 +11,7 @@ and so on, in 6 CPU minutes each. For the real data
 
     python scripts/train_bim_models.py --data_dir=data/bim --architecture=resnet50 --epochs=30 --output_dir=models/bim
 
-trains ResNet-50 on all GPUs of the machine. A model that is there already is left alone, so an interrupted
-run continues with the next.
+trains ResNet-50. A model that is there already is left alone, so an interrupted run continues with the next.
 
 Cost: 40 CPU minutes for the thirteen small networks.
 """

@@ -25,7 +25,6 @@ from clevr_xai import layout
 from clevr_xai.generation import _blender, _render, questions, scenes
 from clevr_xai.masks import KINDS
 
-MAX_WIDTH = 8192  # pixels
 RENDERERS = ("mitsuba", "blender")
 
 
@@ -62,8 +61,8 @@ class Settings:
             raise BadInput(
                 f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
             )
-        if self.width > MAX_WIDTH or self.stored_size > MAX_WIDTH:
-            raise BadInput(f"no images of more than {MAX_WIDTH:,} pixels a side")
+        if max(self.width, self.stored_size) > 8192:
+            raise BadInput("no images of more than 8,192 pixels a side")
         if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
             raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
 
