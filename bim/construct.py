@@ -26,7 +26,7 @@ from attribution.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
 from attribution_benchmarks.beam.workers import available_cores
 from bim import layout
-from bim.set_files import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
+from bim.layout import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
 from bim.synthetic.drawings import draw_source, save_picture
 
 CORPORA = "corpora"  # folder of the drawings below that of the sets

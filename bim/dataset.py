@@ -21,7 +21,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import cache_directory, check_directory
 from attribution.reading import inside, opened, read_arrays, read_json
 from bim import layout
-from bim.set_files import LISTED, RECORD, completeness, is_whole, read_image
+from bim.layout import LISTED, RECORD, completeness, is_whole, read_image
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB

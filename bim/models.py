@@ -20,8 +20,7 @@ from attribution.reading import read_json
 from attribution_benchmarks.core import keras_export
 from bim import layout
 from bim.dataset import load_set, load_train
-from bim.layout import CHANNEL_MEANS
-from bim.set_files import RECORD
+from bim.layout import CHANNEL_MEANS, RECORD
 
 NUM_CLASSES = 10
 ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")

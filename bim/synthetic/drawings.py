@@ -13,8 +13,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.files import atomic_write
-from bim.layout import OBJECTS, scene_folder
-from bim.set_files import is_whole
+from bim.layout import OBJECTS, is_whole, scene_folder
 from bim.synthetic.draw_objects import draw_object
 from bim.synthetic.draw_scenes import draw_scene
 

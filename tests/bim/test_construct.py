@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import construct, dataset, layout, set_files
+from bim import construct, dataset, layout
 from bim.dataset import load_masks
 
 
@@ -141,7 +141,7 @@ def drawn(tmp_path_factory):
 
 def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_construction(drawn, tmp_path):
     construct.list_drawn(str(tmp_path), 2)
-    assert json.loads((tmp_path / set_files.RECORD).read_text())["complete"] == set_files.LISTED
+    assert json.loads((tmp_path / layout.RECORD).read_text())["complete"] == layout.LISTED
     assert not list(tmp_path.rglob("*.jpg"))
     scenes = dataset.load_set(str(tmp_path), "scene")
     read, names = scenes.images([3, 150]), [scenes.names[row] for row in (3, 150)]
@@ -155,7 +155,7 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
             dataset.read_images(str(tmp_path), folder, dataset.image_names(str(tmp_path), folder))
         ) == 18 + 82 * (folder != "tcav/dog_scene")
     whole = {path: content for path, content in drawn.items() if not re.match("tcav/random_[1-8]", path)}
-    assert {**tree(tmp_path), set_files.RECORD: whole[set_files.RECORD]} == whole
+    assert {**tree(tmp_path), layout.RECORD: whole[layout.RECORD]} == whole
     np.testing.assert_array_equal(scenes.images([3, 150]), read)
 
 
@@ -165,7 +165,7 @@ def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, m
     construct.list_drawn(str(tmp_path), 2)
     with pytest.raises(ZeroDivisionError):
         dataset.load_set(str(tmp_path), "obj").images(range(0, 200, 3))
-    os.remove(tmp_path / set_files.RECORD)  # as if the lists were not complete either
+    os.remove(tmp_path / layout.RECORD)  # as if the lists were not complete either
     (tmp_path / "obj" / "val.txt").write_text("")
     program = (
         "import sys; from bim import construct, dataset; construct.list_drawn(sys.argv[1], 2); "
@@ -175,7 +175,7 @@ def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, m
     assert [process.wait() for process in both] == [0, 0]
     found = tree(tmp_path)
     assert {f"obj/val/{name}" for name in dataset.load_set(str(tmp_path), "obj").names[::2]} <= set(found)
-    assert all(content == drawn[path] for path, content in found.items() if path != set_files.RECORD)
+    assert all(content == drawn[path] for path, content in found.items() if path != layout.RECORD)
 
 
 def test_another_seed_moves_the_objects(construct_sets, sets, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import classifiers, construct, dataset, delta_patch, layout, set_files
+from bim import classifiers, construct, dataset, delta_patch, layout
 from bim.dataset import load_masks
 
 
@@ -78,7 +78,7 @@ def test_other_parameters_are_refused_before_anything_is_drawn(tmp_path):
     before = (tmp_path / "construction.json").read_bytes()
     with pytest.raises(BadInput, match="another --data_dir"):
         construct.begin(str(tmp_path), 1, 2, seed=1)
-    assert (tmp_path / "construction.json").read_bytes() == before and not set_files.completeness(str(tmp_path))
+    assert (tmp_path / "construction.json").read_bytes() == before and not layout.completeness(str(tmp_path))
     (tmp_path / "construction.json").write_text("{")
     with pytest.raises(BadInput, match=r"construction\.json is not a readable JSON file"):
         construct.begin(str(tmp_path), 1, 2, seed=0)

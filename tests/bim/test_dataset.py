@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from bim import dataset, set_files
+from bim import dataset, layout
 
 SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 
@@ -12,9 +12,9 @@ SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_path, monkeypatch):
     source, target = tmp_path / "a.jpg", tmp_path / "b.jpg"
     source.write_bytes(b"picture")
-    set_files.link(str(source), str(target))
+    layout.link(str(source), str(target))
     monkeypatch.setattr(dataset.os.path, "exists", lambda path: False)  # as it was a moment before
-    set_files.link(str(source), str(target))
+    layout.link(str(source), str(target))
     assert source.samefile(target)
 
 
@@ -26,7 +26,7 @@ def some_masks():
 
 def test_masks_come_back(tmp_path, some_masks):
     names = ["dog-0900", "dog-0901", "kite-0900", "kite-0901"]
-    set_files.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
+    layout.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
     found = dataset.load_masks(str(tmp_path))
     assert list(found) == names
     for one, other in zip(found.values(), some_masks, strict=True):
@@ -50,7 +50,7 @@ def test_masks_come_back(tmp_path, some_masks):
     ],
 )
 def test_arrays_that_are_no_masks_are_refused(tmp_path, some_masks, change):
-    set_files.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
+    layout.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
     with np.load(tmp_path / "val_mask.npz") as file:
         arrays = dict(file)
     np.savez(tmp_path / "val_mask.npz", **{**arrays, **change})

@@ -6,7 +6,7 @@ import pytest
 from attribution.errors import BadInput
 from bim import dataset
 from bim.dataset import load_masks
-from bim.set_files import save_masks
+from bim.layout import save_masks
 
 
 @pytest.mark.parametrize(
