@@ -392,22 +392,24 @@ def _write_lists(data_dir: str, validation: range, entries: dict, seed: int) -> 
     ``validation`` are the indices of the validation images of each pair, ``entries`` those of ``load_cutout`` by object
     and index.
     """
-    masks = {shown: _cutout_mask(entries[shown])[0] for shown in itertools.product(layout.OBJECTS, validation)}
+    shown = itertools.product(layout.OBJECTS, validation)
+    masks = {layout.mask_key(*one): _cutout_mask(entries[one])[0] for one in shown}
+    dogs = {key: mask for key, mask in masks.items() if key.startswith(f"{layout.COMMON_FEATURE}-")}
     triples = list(itertools.product(layout.OBJECTS, layout.SCENES, validation))
     boxes = {}
-    for shown, scene, index in triples:
-        name = layout.pair_name(shown, scene, index)
-        boxes[name] = placement(name, masks[shown, index].shape, layout.IMAGE_SIDE, seed)
+    for one, scene, index in triples:
+        name = layout.pair_name(one, scene, index)
+        boxes[name] = placement(name, masks[layout.mask_key(one, index)].shape, layout.IMAGE_SIDE, seed)
     for set_name in ("obj", "scene", "scene_only"):
         classes, position = (layout.OBJECTS, 0) if set_name == "obj" else (layout.SCENES, 1)
         labels = [classes.index(triple[position]) for triple in triples]
         write_lists(os.path.join(data_dir, set_name), boxes, labels, boxes.values())
-        _write_masks(os.path.join(data_dir, set_name), masks)
+        save_masks(os.path.join(data_dir, set_name, "val_mask.npz"), masks.values(), list(masks))
     for set_name in SUBSETS:
         folder = os.path.join(data_dir, set_name)
         names, scenes, _ = zip(*_images_of(set_name, validation), strict=True)
         write_lists(folder, names, map(layout.SCENES.index, scenes), [boxes.get(name, NO_BOX) for name in names])
-        _write_masks(folder, {shown: mask for shown, mask in masks.items() if shown[0] == layout.COMMON_FEATURE})
+        save_masks(os.path.join(folder, "val_mask.npz"), dogs.values(), list(dogs))
 
 
 def write_lists(folder: str, names, labels, boxes, suffix: str = ".jpg") -> None:
@@ -478,8 +480,3 @@ def tcav_images(folder: str, indices, seed: int) -> list[tuple[str, str, int]]:
     triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
     chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
     return [triples[position] for position in sorted(chosen)]
-
-
-def _write_masks(folder: str, masks: dict) -> None:
-    """Write the masks of objects by object and index."""
-    save_masks(os.path.join(folder, "val_mask.npz"), masks.values(), [layout.mask_key(*shown) for shown in masks])

@@ -192,24 +192,18 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
     paths, labels = [], []
     for label, name in enumerate(layout.OBJECTS if set_name == "obj" else layout.SCENES):
         folder = os.path.join(data_dir, set_name, "train", name)
-        files = _image_files(folder)
+        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        files = [file for file in files if not file.startswith(".")]
+        if not files:
+            raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
+        if others := [file for file in files if not file.lower().endswith((".jpg", ".jpeg", ".png"))]:
+            raise BadInput(f"{os.path.join(folder, others[0])} is not an image (.jpg, .png); remove it")
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
     images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
     for row, path in enumerate(paths):
         images[row] = read_image(path, layout.IMAGE_SIDE)
     return images, np.array(labels)
-
-
-def _image_files(folder: str) -> list[str]:
-    """Return the sorted names of a folder's images, without hidden files; refuse other files."""
-    files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    files = [file for file in files if not file.startswith(".")]
-    if not files:
-        raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
-    if others := [file for file in files if not file.lower().endswith((".jpg", ".jpeg", ".png"))]:
-        raise BadInput(f"{os.path.join(folder, others[0])} is not an image (.jpg, .png); remove it")
-    return files
 
 
 def _draw_missing(data_dir: str, folder: str, names: Sequence[str]) -> None:

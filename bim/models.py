@@ -179,12 +179,12 @@ def train(
     data = tf.data.Dataset.from_generator(batches, output_signature=shapes)
     data = data.map(lambda image, label: (network_input(image, side), label)).take(steps).prefetch(2)
 
-    class Report(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if name and (batch % 50 == 49 or batch == steps - 1):
-                print_line(f"{name}: step {batch + 1} of {steps}, loss {logs['loss']:.3f}", file=sys.stderr, flush=True)
+    def report(batch, logs):
+        if name and (batch % 50 == 49 or batch == steps - 1):
+            print_line(f"{name}: step {batch + 1} of {steps}, loss {logs['loss']:.3f}", file=sys.stderr, flush=True)
 
-    model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=[Report()])
+    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=report)]
+    model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=callbacks)
 
 
 def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -46,12 +46,11 @@ def check_methods(models: Iterable[serving.ServedModel], methods: Mapping[str, M
     Each method is rehearsed on one made-up input, with made-up answers of the shapes that the server promises. Raises
     ``BadInput`` if a method needs what a model does not have, or needs the network itself.
     """
-    rehearsed = set()
-    for model in models:
-        kind = (repr(model.sheet and dataclasses.replace(model.sheet, source="")), repr(model.signatures))
-        if kind in rehearsed:
-            continue
-        rehearsed.add(kind)
+    kinds = {
+        (repr(model.sheet and dataclasses.replace(model.sheet, source="")), repr(model.signatures)): model
+        for model in models
+    }
+    for model in kinds.values():
         understudy = copy.copy(model)
         understudy.client = _MadeUp(model.signatures)
         spec = model.inputs[model.explained_input()]

@@ -33,25 +33,20 @@ class Bim(Builder):
         for name in (*layout.MODEL_NAMES, "dog_bedroom", "bamboo_forest")
     ]
 
-    def _info(self) -> tfds.core.DatasetInfo:
+    citation = "Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019"
+    homepage = "https://arxiv.org/abs/1907.09701"
+
+    def features(self) -> dict:
         """Return the features."""
         side = layout.IMAGE_SIDE
         classes = layout.OBJECTS if self.builder_config.name == "obj" else layout.SCENES
-        return self.dataset_info_from_configs(
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(side, side, 3), dtype=np.uint8),
-                    "label": tfds.features.ClassLabel(names=list(classes)),
-                    "name": tfds.features.Text(),
-                    "box": tfds.features.Tensor(shape=(4,), dtype=np.int64),
-                    "mask": tfds.features.Tensor(shape=(side, side), dtype=np.bool_, encoding="zlib"),
-                }
-            ),
-            supervised_keys=("image", "label"),
-            citation="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
-            homepage="https://arxiv.org/abs/1907.09701",
-            disable_shuffling=True,
-        )
+        return {
+            "image": tfds.features.Image(shape=(side, side, 3), dtype=np.uint8),
+            "label": tfds.features.ClassLabel(names=list(classes)),
+            "name": tfds.features.Text(),
+            "box": tfds.features.Tensor(shape=(4,), dtype=np.int64),
+            "mask": tfds.features.Tensor(shape=(side, side), dtype=np.bool_, encoding="zlib"),
+        }
 
     def _split_generators(self, dl_manager) -> dict:
         """Return the validation images."""

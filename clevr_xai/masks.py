@@ -56,14 +56,10 @@ def ground_truth_objects(program: list[dict], ground_truth: str, num_objects: in
         "all_objects": lambda: range(num_objects),
         "single_object": lambda: filters[-1] if filters else [],
         "unique": lambda: unique,
-        "union": lambda: {index for node in program if _is_set(node) for index in node["_output"]},
+        "union": lambda: {index for node in program if is_set_node(node) for index in node["_output"]},
         "unique_firstnonempty": lambda: unique | _first_nonempty(program),
     }
     return sorted(rules[ground_truth]())
-
-
-def _is_set(node: dict) -> bool:
-    return is_set_node(node_type(node))
 
 
 def _first_nonempty(program: list[dict]) -> set[int]:
@@ -74,7 +70,7 @@ def _first_nonempty(program: list[dict]) -> set[int]:
     """
     for node in reversed(program):
         kind = node_type(node)
-        if _is_set(node) and node["_output"]:
+        if is_set_node(node) and node["_output"]:
             return set(node["_output"])
         if kind in ("union", "intersect"):
             return {index for start in node["inputs"] for index in _first_in_chain(program, start)}
@@ -85,7 +81,7 @@ def _first_in_chain(program: list[dict], start: int) -> list[int]:
     """Return the first non-empty set on the way back from a node through nodes of a single input."""
     node = program[start]
     while True:
-        if _is_set(node) and node["_output"]:
+        if is_set_node(node) and node["_output"]:
             return node["_output"]
         if len(node["inputs"]) != 1:
             return []

@@ -7,6 +7,7 @@ a single object is its index. Public CLEVR files say ``function`` where CLEVR-XA
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from clevr_xai.vocabulary import ATTRIBUTES
@@ -21,8 +22,9 @@ def node_type(node: dict) -> str:
     return node["type"] if "type" in node else node["function"]
 
 
-def is_set_node(kind: str) -> bool:
-    """Return whether nodes of this type output a set of objects other than the whole scene."""
+def is_set_node(node: dict) -> bool:
+    """Return whether a node outputs a set of objects other than the whole scene."""
+    kind = node_type(node)
     return kind.startswith(("filter_", "same_")) or kind in ("relate", "union", "intersect")
 
 
@@ -80,7 +82,7 @@ def check_outputs(program, num_objects: int) -> None:
             raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
         if "_output" not in node:
             raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
-        found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
+        found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(node) else []
         if not _all_below(found, num_objects):
             raise InvalidProgram(
                 f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
@@ -98,19 +100,13 @@ def _unique(scene, objects):
     return objects[0]
 
 
-def _filter(attribute):
-    def filter_node(scene, objects, value):
-        return [index for index in objects if scene["objects"][index][attribute] == value]
-
-    return filter_node
+def _filtered(scene, objects, value, attribute):
+    return [index for index in objects if scene["objects"][index][attribute] == value]
 
 
-def _same(attribute):
-    def same_node(scene, index):
-        value = scene["objects"][index][attribute]
-        return [other for other, item in enumerate(scene["objects"]) if other != index and item[attribute] == value]
-
-    return same_node
+def _others_like(scene, index, attribute):
+    alike = _filtered(scene, range(len(scene["objects"])), scene["objects"][index][attribute], attribute)
+    return [other for other in alike if other != index]
 
 
 # Called with the scene, the inputs' outputs and the value inputs.
@@ -125,8 +121,8 @@ NODES: dict[str, Callable] = {
     "equal_integer": lambda scene, first, second: first == second,
     "less_than": lambda scene, first, second: first < second,
     "greater_than": lambda scene, first, second: first > second,
-    **{f"filter_{attribute}": _filter(attribute) for attribute in ATTRIBUTES},
-    **{f"same_{attribute}": _same(attribute) for attribute in ATTRIBUTES},
+    **{f"filter_{name}": functools.partial(_filtered, attribute=name) for name in ATTRIBUTES},
+    **{f"same_{name}": functools.partial(_others_like, attribute=name) for name in ATTRIBUTES},
     **{f"query_{name}": lambda scene, index, name=name: scene["objects"][index][name] for name in ATTRIBUTES},
     **{f"equal_{name}": lambda scene, first, second: first == second for name in ATTRIBUTES},
 }

@@ -37,28 +37,22 @@ class ClevrXai(Builder):
         tfds.core.BuilderConfig(name=kind, description=f"CLEVR-XAI-{kind}") for kind in dataset.KINDS
     ]
 
-    def _info(self) -> tfds.core.DatasetInfo:
+    citation = "Arras, Osman and Samek, CLEVR-XAI, Information Fusion 81, 14-40, 2022"
+    homepage = "https://github.com/ahmedmagdiosman/clevr-xai"
+
+    def features(self) -> dict:
         """Return the features."""
         names = masks.GROUND_TRUTHS[self.builder_config.name]
         shape = (masks.SIZE, masks.SIZE)
-        return self.dataset_info_from_configs(
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(*shape, 3), dtype=np.uint8),
-                    "question": tfds.features.Text(),
-                    "answer": tfds.features.ClassLabel(names=list(ANSWERS)),
-                    "question_index": np.int64,
-                    "image_filename": tfds.features.Text(),
-                    "masks": {
-                        name: tfds.features.Tensor(shape=shape, dtype=np.bool_, encoding="zlib") for name in names
-                    },
-                    "available": {name: np.bool_ for name in names},
-                }
-            ),
-            citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 81, 14-40, 2022",
-            homepage="https://github.com/ahmedmagdiosman/clevr-xai",
-            disable_shuffling=True,
-        )
+        return {
+            "image": tfds.features.Image(shape=(*shape, 3), dtype=np.uint8),
+            "question": tfds.features.Text(),
+            "answer": tfds.features.ClassLabel(names=list(ANSWERS)),
+            "question_index": np.int64,
+            "image_filename": tfds.features.Text(),
+            "masks": {name: tfds.features.Tensor(shape=shape, dtype=np.bool_, encoding="zlib") for name in names},
+            "available": {name: np.bool_ for name in names},
+        }
 
     def _split_generators(self, dl_manager) -> dict:
         """Return the one split there is: CLEVR-XAI is made for evaluation."""

@@ -374,12 +374,11 @@ def freeze(network: keras.Model, names: Sequence[str]) -> None:
 
     Raises ``BadInput`` for a name that no layer has.
     """
-    found = {layer.name: layer for layer in network.layers}
-    for model in network.layers:
-        found |= {layer.name: layer for layer in getattr(model, "layers", ())}
+    models = [network, *network.layers]
+    found = {layer.name: layer for model in models for layer in getattr(model, "layers", ())}
+    if unknown := [name for name in names if name not in found]:
+        raise BadInput(f"no layer {unknown[0]!r} to freeze; there are {listed(found)}")
     for name in names:
-        if name not in found:
-            raise BadInput(f"no layer {name!r} to freeze; there are {listed(found)}")
         found[name].trainable = False
 
 

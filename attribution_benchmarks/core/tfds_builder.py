@@ -17,6 +17,20 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     VERSION = tfds.core.Version("1.0.0")
     source = ""  # directory of the data; empty for the embedded ones
+    citation, homepage = "", ""
+
+    def features(self) -> dict[str, Any]:
+        """Return the features of an example."""
+        raise NotImplementedError
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        """Return the features, and where the data come from."""
+        return self.dataset_info_from_configs(
+            features=tfds.features.FeaturesDict(self.features()),
+            citation=self.citation,
+            homepage=self.homepage,
+            disable_shuffling=True,
+        )
 
     def download_and_prepare(self, *, download_dir=None, download_config=None, **options) -> None:
         """Prepare the data of ``download_config.manual_dir``, or the embedded ones when there is none."""

@@ -265,8 +265,10 @@ def _process() -> concurrent.futures.Executor:
 def _render(scene, width, height, samples):
     traced = _load(world(scene), _sensor(scene, width, height, samples))
     light = _rendered(traced, traced.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
-    image = np.round(_srgb(_denoise(light)) * 255).astype(np.uint8)
-    return image, _render_indices(scene, width, height)
+    light = np.clip(_denoise(light), 0.0, 1.0)
+    # sRGB of linear light in [0, 1] (IEC 61966-2-1).
+    image = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.round(image * 255).astype(np.uint8), _render_indices(scene, width, height)
 
 
 def _load(world: dict, sensor: dict):
@@ -280,16 +282,10 @@ def _load(world: dict, sensor: dict):
 
 def _render_indices(scene, width, height) -> np.ndarray:
     """Trace one ray through each pixel's centre, without lamps, which would hide objects; -1 for the background."""
-    mitsuba = _mitsuba()
-    traced = _load(world(scene, lit=False), _sensor(scene, width, height, 1))
-    sensor = mitsuba.load_dict(
-        {
-            **_sensor(scene, width, height, 1),
-            "sampler": {"type": "stratified", "sample_count": 1, "jitter": False},
-        }
-    )
-    integrator = mitsuba.load_dict({"type": "aov", "aovs": "index:shape_index"})
-    position = _rendered(traced, integrator, sensor=sensor, spp=1)[..., -1]
+    sampler = {"type": "stratified", "sample_count": 1, "jitter": False}
+    traced = _load(world(scene, lit=False), {**_sensor(scene, width, height, 1), "sampler": sampler})
+    integrator = _mitsuba().load_dict({"type": "aov", "aovs": "index:shape_index"})
+    position = _rendered(traced, integrator, spp=1)[..., -1]
     # Positions count from 1, in the order of the scene's shapes; 0 is the background.
     objects = {f"object_{index}": index for index in range(len(scene["objects"]))}
     index_of = np.array([-1] + [objects.get(shape.id(), -1) for shape in traced.shapes()], np.int16)
@@ -398,12 +394,6 @@ def _sensor(scene, width, height, samples) -> dict:
             "rfilter": {"type": "box"},
         },
     }
-
-
-def _srgb(light: np.ndarray) -> np.ndarray:
-    """Return linear light as sRGB in [0, 1] (IEC 61966-2-1)."""
-    light = np.clip(light, 0.0, 1.0)
-    return np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
 
 
 def check_available() -> None:
