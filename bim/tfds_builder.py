@@ -34,6 +34,7 @@ class Bim(Builder):
     ]
 
     citation = "Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019"
+    supervised_keys = ("image", "label")
     homepage = "https://arxiv.org/abs/1907.09701"
 
     def features(self) -> dict:

@@ -17,7 +17,7 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     VERSION = tfds.core.Version("1.0.0")
     source = ""  # directory of the data; empty for the embedded ones
-    citation, homepage = "", ""
+    citation, homepage, supervised_keys = "", "", None
 
     def features(self) -> dict[str, Any]:
         """Return the features of an example."""
@@ -27,6 +27,7 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         """Return the features, and where the data come from."""
         return self.dataset_info_from_configs(
             features=tfds.features.FeaturesDict(self.features()),
+            supervised_keys=self.supervised_keys,
             citation=self.citation,
             homepage=self.homepage,
             disable_shuffling=True,

@@ -160,17 +160,6 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name, tmp_path):
     assert size <= 1.1e6
 
 
-def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
-    from bim.synthetic.draw_objects import draw_object
-
-    model = classifiers.load_classifier(layout.SAVED_MODELS, "obj")
-    right = 0
-    for label, name in enumerate(layout.OBJECTS):
-        images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
-        right += (model.predict(classifiers.network_inputs(np.stack(images), 128)) == label).sum()
-    assert right >= 28  # of 40, on plain grounds, while it was trained on scenes
-
-
 def test_methods_of_other_libraries_explain_the_exported_networks():
     # Saliency of tf-keras-vis is the largest |gradient| of the channels, each map scaled to [0, 1].
     model = classifiers.load_classifier(layout.SAVED_MODELS, "obj")

@@ -29,11 +29,6 @@ def test_a_cav_points_from_the_counterpart_to_the_concept():
     assert back @ direction < 0
 
 
-def test_a_cav_of_nothing_is_right_half_of_the_time():
-    accuracies = [tcav.concept_activation_vector(*clouds(0.0, seed=seed), seed)[1] for seed in range(12)]
-    assert abs(np.mean(accuracies) - 0.5) < 5 * 0.5 / np.sqrt(12 * 134)
-
-
 def test_the_score_counts_positive_directional_derivatives():
     gradients = np.array([[1.0, 0.0], [-1.0, 5.0], [2.0, 2.0], [0.0, 1.0]])
     assert tcav.tcav_score(gradients, np.array([1.0, 0.0])) == 0.5

@@ -147,111 +147,60 @@ def change_json(path, change):
     path.write_text(json.dumps(content))
 
 
-def spoil(path, data=b"not what it says"):
-    path.write_bytes(data)
-
-
 SIMPLE = "ground_truth_simple_questions_single_object"
 PICTURES = "../CLEVR-XAI_v1.0_images_masks"
+QUESTIONS = layout.QUESTIONS.format(kind="simple")
+
+
+def changed(name, change):
+    return lambda home: change_json(home / name, change)
+
+
+def in_question(row, **values):
+    return changed(QUESTIONS, lambda content: content["questions"][row].update(values))
+
+
 SPOILED = {
     "no scenes": (lambda home: (home / layout.SCENES).unlink(), "no CLEVR-XAI_scenes.json in"),
-    "no questions": (lambda home: (home / "CLEVR-XAI_simple_questions.json").unlink(), "no CLEVR-XAI_simple_questions"),
     "no images": (lambda home: shutil.rmtree(home / PICTURES / "images"), "no images in"),
     "no masks": (
         lambda home: (shutil.rmtree(home / PICTURES / "masks"), shutil.rmtree(home / SIMPLE)),
         f"neither {SIMPLE} nor masks in",
     ),
-    "bad json": (lambda home: spoil(home / layout.SCENES), "scenes.json is not a readable JSON file"),
-    "wrong json": (lambda home: spoil(home / layout.SCENES, b"[]"), "scenes.json holds no list 'scenes'"),
+    "wrong json": (lambda home: (home / layout.SCENES).write_text("[]"), "scenes.json holds no list 'scenes'"),
     "missing mask": (lambda home: (home / SIMPLE / "1.npy").unlink(), r"single_object/1.npy, though the question's"),
-    "not an array": (lambda home: spoil(home / SIMPLE / "1.npy"), "1.npy is not a readable array"),
+    "not an array": (lambda home: (home / SIMPLE / "1.npy").write_text("x"), "1.npy is not a readable array"),
     "wrong shape": (
         lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((64, 64), bool)),
         r"1.npy holds bool of shape \(64, 64\); expected bool of \(128, 128\)",
     ),
-    "wrong type": (
-        lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((128, 128))),
-        "1.npy holds float64 of shape",
-    ),
+    "wrong type": (lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((128, 128))), "1.npy holds float64 of shape"),
     "missing image": (
         lambda home: (home / PICTURES / "images" / "CLEVR_unique_000001.png").unlink(),
         "no .*CLEVR_unique_000001.png",
     ),
-    "bad image": (
-        lambda home: spoil(home / PICTURES / "images" / "CLEVR_unique_000001.png"),
-        "CLEVR_unique_000001.png is not a readable image",
-    ),
     "unknown image": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"].pop()),
+        changed(layout.SCENES, lambda content: content["scenes"].pop()),
         "question 1 is about CLEVR_unique_000001.png, which CLEVR-XAI_scenes.json does not hold",
     ),
-    "same number twice": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][1].update(question_index=0),
-        ),
-        "question_index occurs twice",
-    ),
+    "same number twice": (in_question(1, question_index=0), "question_index occurs twice"),
     "no outputs": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: [node.pop("_output") for node in content["questions"][1]["program"]],
-        ),
-        "program of question 1 .*lacks '_output'",
+        in_question(1, program=[{"type": "scene", "inputs": []}]), "program of question 1 .*lacks '_output'"
     ),
     "another scene": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].pop(1) and
-                                 content["scenes"][0]["objects"].pop(1)),
+        changed(layout.SCENES, lambda content: content["scenes"][0].update(objects=[])),
         "question 0 about CLEVR_unique_000000.png: node 1",
     ),
-    "unknown answer": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"][0].update(answer="pink")
-        ),
-        "question 0: 'pink' is no answer of CLEVR",
-    ),
-    "no program": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"][0].pop("program")
-        ),
-        "entry 0 of 'questions' lacks 'program'",
-    ),
+    "unknown answer": (in_question(0, answer="pink"), "question 0: 'pink' is no answer of CLEVR"),
     "same image twice": (
-        lambda home: change_json(
-            home / layout.SCENES, lambda content: content["scenes"].append(content["scenes"][0])
-        ),
+        changed(layout.SCENES, lambda content: content["scenes"].append(content["scenes"][0])),
         "scenes.json: some image_filename occurs twice",
     ),
-    "a number in place of a question": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"].append(5)
-        ),
-        "entry 2 of 'questions' is not an object of JSON",
-    ),
     "a list in place of a name": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][0].update(image_filename=[1]),
-        ),
-        r"entry 0 of 'questions' holds \[1\] as 'image_filename'",
+        in_question(0, image_filename=[1]), r"entry 0 of 'questions' holds \[1\] as 'image_filename'"
     ),
     "a word in place of a number": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][0].update(question_index="first"),
-        ),
-        "question_index 'first' is not a whole number",
-    ),
-    "a number in place of an object": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].append(5)),
-        "entry 0 of 'scenes' holds an object that is not an object of JSON",
-    ),
-    "damaged program": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][1]["program"][1].update(type=None),
-        ),
-        "program of question 1 .*has no type",
+        in_question(0, question_index="first"), "question_index 'first' is not a whole number"
     ),
 }  # fmt: skip
 

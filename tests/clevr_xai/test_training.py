@@ -59,16 +59,6 @@ def test_images_come_with_their_objects_and_every_round_has_other_questions(data
         assert names == [scene["objects"][0][name] for name in ATTRIBUTES]
 
 
-def test_blocks_of_scenes_are_put_one_behind_the_other(training_dir, data, monkeypatch):
-    monkeypatch.setattr(training.questions, "BLOCK", 3)  # of four scenes: 3 and 1
-    monkeypatch.setattr(training, "available_cores", lambda: 1)
-    parted = training.load(training_dir, rounds=2)
-    np.testing.assert_array_equal(parted.images, data.images)
-    first = data.first_question[3]  # the questions of a block depend on its scenes alone
-    np.testing.assert_array_equal(parted.answers[:first], data.answers[:first])
-    assert (parted.image_of[parted.first_question[3] :] == 3).all()
-
-
 @pytest.fixture(scope="module")
 def clevr(tmp_path_factory, embedded_scenes, ask):
     """Two embedded scenes in the layout of CLEVR v1.0, with its names of keys, and their questions."""

@@ -34,11 +34,6 @@ def test_words_are_numbered_behind_padding_and_unknown():
     assert encoded.dtype == np.int32
 
 
-def test_no_sentence_and_no_word():
-    assert vocabulary.encode([], ["a"]).shape == (0, 1)
-    assert vocabulary.encode(["?"], ["a"]).tolist() == [[0]]
-
-
 def test_a_long_sentence_is_refused():
     with pytest.raises(ValueError, match="3 words does not fit into 2"):
         vocabulary.encode(["a a a"], ["a"], length=2)
