@@ -221,15 +221,9 @@ _TWELVE = (  # in the authors' order, with the names that the registry prints
 MAPS = {method.name: method for method in _TWELVE}
 _VARGRAD = dataclasses.replace(METHODS["vargrad"], function=_vargrad)
 PRINTED = (
-    "grad_cam",
-    "gradient",
-    "smoothgrad",
-    "integrated_gradients",
-    "integrated_gradients_smoothgrad",
-    "gradient_x_input",
-    "guided_backprop",
-    "guided_grad_cam",
-)
+    "grad_cam", "gradient", "smoothgrad", "integrated_gradients", "integrated_gradients_smoothgrad",
+    "gradient_x_input", "guided_backprop", "guided_grad_cam",
+)  # fmt: skip
 
 
 def method_named(name: str) -> Method:

@@ -23,7 +23,6 @@ from bim.dataset import load_set, load_train
 from bim.layout import CHANNEL_MEANS, RECORD
 
 NUM_CLASSES = 10
-ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 
 
 def small_resnet(side: int = 128, normalized: bool = True, widths=(16, 32, 64, 96)):

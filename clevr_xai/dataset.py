@@ -138,7 +138,18 @@ class Dataset:
             raise BadInput(f"{self._scenes_file}: some image_filename occurs twice")
         self._images = self._required(layout.IMAGES)
         self._masks = layout.find(self.data_dir, layout.MASKS)
-        self._check_questions(questions)
+        # Questions that have no numbers are numbered in their order.
+        numbers = [question.setdefault("question_index", row) for row, question in enumerate(questions)]
+        if strange := [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]:
+            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
+        if len(set(numbers)) != len(numbers):
+            raise BadInput(f"{self._questions_file}: some question_index occurs twice")
+        for question in questions:
+            place, name = f"{self._questions_file}: question {question['question_index']}", question["image_filename"]
+            if not question["question"].isprintable():
+                raise BadInput(f"{place} holds what cannot be printed")
+            if name not in self.scenes:
+                raise BadInput(f"{place} is about {name}, which {self._scenes_file.name} does not hold")
         self.questions = _PackedList(questions)
         self._files = {name: self._ground_truth_folder(name) for name in self.ground_truths}
         self._programs_seen: set[int] = set()
@@ -249,21 +260,6 @@ class Dataset:
             f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the output of "
             "scripts/generate_clevr_xai.py"
         )
-
-    def _check_questions(self, questions: list[dict]) -> None:
-        """Give numbers to questions that have none; refuse those without one of their own or without a scene."""
-        numbers = [question.setdefault("question_index", row) for row, question in enumerate(questions)]
-        if strange := [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]:
-            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
-        if len(set(numbers)) != len(numbers):
-            raise BadInput(f"{self._questions_file}: some question_index occurs twice")
-        for question in questions:
-            place = f"{self._questions_file}: question {question['question_index']}"
-            if not question["question"].isprintable():
-                raise BadInput(f"{place} holds what cannot be printed")
-            if question["image_filename"] not in self.scenes:
-                name = question["image_filename"]
-                raise BadInput(f"{place} is about {name}, which {self._scenes_file.name} does not hold")
 
     def _ground_truth_folder(self, ground_truth: str) -> pathlib.Path | None:
         """Return the folder of a ground truth's files, None when masks are to be made from mask images."""

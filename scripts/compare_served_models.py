@@ -62,19 +62,18 @@ def score_rows(names, predicted, labels, seconds, batch_size: int, one_kind: boo
     shares = {(name, "accuracy"): hits for name, hits in zip(names, predicted == labels, strict=True)}
     if one_kind:
         shares[", ".join(names), "agreement"] = predicted[0] == predicted[1]
+    common = {"method": "prediction", "paper": None, "kind": "method"}
     rows = []
     for (name, metric), values in shares.items():
         mean = statistics.mean_interval(values.astype(np.float64), rate=1.0, bounds=(0.0, 1.0))
         interval = {"value": mean.value, "low": mean.low, "high": mean.high, "n": len(values)}
-        rows.append({"model": name, "metric": metric, **interval})
+        rows.append({"model": name, "metric": metric, **interval, **common})
     for name, times in zip(names, seconds, strict=True):
         figures = {f"latency_p{share}_ms": 1000 * np.percentile(times, share) for share in PERCENTILES}
         figures["images_per_second"] = batch_size * len(times) / times.sum()
-        rows += [
-            {"model": name, "metric": metric, "value": float(value), "low": None, "high": None, "n": len(times)}
-            for metric, value in figures.items()
-        ]
-    return [{"method": "prediction", "paper": None, "kind": "method", **row} for row in rows]
+        common |= {"model": name, "low": None, "high": None, "n": len(times)}
+        rows += [{"metric": metric, "value": float(value), **common} for metric, value in figures.items()]
+    return rows
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -37,17 +37,10 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer("num_images", 100, "how many images to make", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_list("questions", ["simple", "complex"], "kinds of questions: simple, complex", flag_values=FLAGS)
-flags.DEFINE_enum(
-    "wording", "official", ["official", "plain"],
-    "sentences of the questions: in the language of CLEVR-XAI's release, or this project's own", flag_values=FLAGS,
-)  # fmt: skip
+flags.DEFINE_enum("wording", "official", ["official", "plain"], "sentences of the questions", flag_values=FLAGS)
 flags.DEFINE_string("output_dir", "data/clevr_xai", "directory to write to", flag_values=FLAGS)
-flags.DEFINE_string(
-    "image_size", "480x320", "width x height of the rendering, 3 to 2; masks keep it", flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "stored_size", 0, "side of the stored images in pixels; 0 keeps the rendered size", lower_bound=0, flag_values=FLAGS
-)
+flags.DEFINE_string("image_size", "480x320", "width x height of the rendering; masks keep it", flag_values=FLAGS)
+flags.DEFINE_integer("stored_size", 0, "side of the stored images; 0 keeps the rendered size", 0, flag_values=FLAGS)
 flags.DEFINE_enum("renderer", "mitsuba", ["mitsuba", "blender"], "program that makes the images", flag_values=FLAGS)
 flags.DEFINE_string("assets", "", "folder of the authors' Blender files, for --renderer=blender", flag_values=FLAGS)
 flags.DEFINE_string("blender_python", "", "Python with bpy 4.2; this one when empty", flag_values=FLAGS)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 
-class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[misc, call-arg]
     """A builder whose splits are iterables of (key, example).
 
     TFDS reuses what it finds prepared in ``data_dir``, whatever its source: give each source one of its own.
@@ -33,12 +33,12 @@ class Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             disable_shuffling=True,
         )
 
-    def download_and_prepare(self, *, download_dir=None, download_config=None, **options) -> None:
+    def download_and_prepare(self, *, download_dir: Any = None, download_config: Any = None, **options: Any) -> None:
         """Prepare the data of ``download_config.manual_dir``, or the embedded ones when there is none."""
         manual = getattr(download_config, "manual_dir", None)
         self.source = os.path.abspath(manual) if manual else ""
         super().download_and_prepare(download_dir=download_dir, download_config=download_config, **options)
 
-    def _generate_examples(self, examples: Iterable[tuple[int, dict[str, Any]]]) -> Iterable:
+    def _generate_examples(self, examples: Iterable[tuple[int, dict[str, Any]]]) -> Iterable[Any]:
         """Return the examples of a split."""
         return examples

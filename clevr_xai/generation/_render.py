@@ -196,21 +196,12 @@ def _lamp(at: Color, scale: float, radiance: Color, transform) -> dict:
 
 
 def _rubber(color: Color) -> dict:
-    return {
-        "type": "principled",
-        "base_color": {"type": "rgb", "value": color},
-        "roughness": 0.7,
-        "specular": 0.33,
-    }
+    return {"type": "principled", "base_color": {"type": "rgb", "value": color}, "roughness": 0.7, "specular": 0.33}
 
 
 def _metal(color: Color) -> dict:
-    lobe = {
-        "type": "roughconductor",
-        "distribution": "ggx",
-        "material": "none",
-        "specular_reflectance": {"type": "rgb", "value": color},
-    }
+    lobe = {"type": "roughconductor", "distribution": "ggx", "material": "none"}
+    lobe |= {"specular_reflectance": {"type": "rgb", "value": color}}
     return {"type": "blendbsdf", "weight": 0.4, "rough": {**lobe, "alpha": 0.2}, "smooth": {**lobe, "alpha": 0.06}}
 
 

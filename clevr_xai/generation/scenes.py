@@ -204,17 +204,9 @@ PIXELS_TO_SPARE = 6
 # One flat colour an object in the mask images, in the order of the objects: 8-bit sRGB, far from each other
 # and from the background.
 MASK_COLORS = (
-    (230, 25, 75),
-    (60, 180, 75),
-    (255, 225, 25),
-    (0, 110, 220),
-    (245, 130, 48),
-    (145, 30, 180),
-    (70, 240, 240),
-    (240, 50, 230),
-    (210, 245, 180),
-    (0, 0, 0),
-)
+    (230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 110, 220), (245, 130, 48),
+    (145, 30, 180), (70, 240, 240), (240, 50, 230), (210, 245, 180), (0, 0, 0),
+)  # fmt: skip
 
 
 def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> dict:
