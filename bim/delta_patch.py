@@ -20,7 +20,7 @@ from attribution.reading import read_json
 from bim import layout
 from bim.classifiers import TENSORS, input_side, load_classifier, network_inputs
 from bim.construct import write_lists
-from bim.dataset import BimSet, load_set, read_images
+from bim.data import BimSet, load_set, read_images
 from bim.layout import save_masks
 from bim.members import PATCH_SET
 from bim.models import network_input

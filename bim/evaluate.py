@@ -22,11 +22,11 @@ from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, Save
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from bim import _table, layout, scores
-from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.classifiers import classifier_at, load_classifier
-from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
+from bim.data import BimSet, check_same_objects, load_set, resolve_data_dir
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
 from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Comparison, Member, member_key, members
+from bim.methods import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.scores import METRICS
 from bim.settings import Settings
 

@@ -19,7 +19,7 @@ from attribution.files import check_directory
 from attribution.reading import read_json
 from attribution_benchmarks.core import keras_export
 from bim import layout
-from bim.dataset import load_set, load_train
+from bim.data import load_set, load_train
 from bim.layout import CHANNEL_MEANS, RECORD
 
 NUM_CLASSES = 10

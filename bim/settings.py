@@ -11,9 +11,9 @@ from attribution.errors import BadInput, listed
 from attribution.keras_models import is_keras_file
 from attribution_benchmarks.core.explainer import saved_methods
 from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
-from bim.attributions import COSTLY, MASKED
 from bim.layout import MODEL_NAMES, SAVED_MODELS
 from bim.members import members
+from bim.methods import COSTLY, MASKED
 from bim.scores import METRICS
 
 _COMPAT = "upstream: models by the authors' tensor names"

@@ -20,7 +20,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import statistics
 from bim import layout
 from bim.classifiers import classifier_at, input_side, load_classifier, network_inputs
-from bim.dataset import image_names, read_images, resolve_data_dir
+from bim.data import image_names, read_images, resolve_data_dir
 from bim.layout import MODEL_NAMES
 from bim.settings import TcavSettings
 

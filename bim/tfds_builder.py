@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from attribution_benchmarks.core.tfds_builder import Builder
-from bim import dataset, layout, scores
+from bim import layout, scores
+from bim.data import BimSet, load_set, resolve_data_dir
 
 
 class Bim(Builder):
@@ -51,10 +52,10 @@ class Bim(Builder):
 
     def _split_generators(self, dl_manager) -> dict:
         """Return the validation images."""
-        images = dataset.load_set(dataset.resolve_data_dir(self.source), self.builder_config.name)
+        images = load_set(resolve_data_dir(self.source), self.builder_config.name)
         return {"validation": self._validation(images)}
 
-    def _validation(self, images: dataset.BimSet) -> Iterator[tuple[int, dict]]:
+    def _validation(self, images: BimSet) -> Iterator[tuple[int, dict]]:
         images.draw(range(len(images)))  # all at once, in parallel
         for row, name in enumerate(images.names):
             box, mask = images.boxes[row], np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)

@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from attribution_benchmarks.core.tfds_builder import Builder
-from clevr_xai import dataset, masks
+from clevr_xai import masks
+from clevr_xai.data import Dataset
 from clevr_xai.vocabulary import ANSWERS
 
 _ROWS = 100  # questions read at a time
@@ -34,7 +35,7 @@ class ClevrXai(Builder):
     """
 
     BUILDER_CONFIGS = [  # noqa: RUF012  the name and the form are TFDS's
-        tfds.core.BuilderConfig(name=kind, description=f"CLEVR-XAI-{kind}") for kind in dataset.KINDS
+        tfds.core.BuilderConfig(name=kind, description=f"CLEVR-XAI-{kind}") for kind in masks.KINDS
     ]
 
     citation = "Arras, Osman and Samek, CLEVR-XAI, Information Fusion 81, 14-40, 2022"
@@ -56,9 +57,9 @@ class ClevrXai(Builder):
 
     def _split_generators(self, dl_manager) -> dict:
         """Return the one split there is: CLEVR-XAI is made for evaluation."""
-        return {"test": self._test(dataset.Dataset(self.builder_config.name, self.source))}
+        return {"test": self._test(Dataset(self.builder_config.name, self.source))}
 
-    def _test(self, data: dataset.Dataset) -> Iterator[tuple[int, dict]]:
+    def _test(self, data: Dataset) -> Iterator[tuple[int, dict]]:
         for batch in data.batches(_ROWS):
             for position, row in enumerate(batch.rows):
                 question = data.questions[row]

@@ -121,7 +121,7 @@ def load(
     Parameters
     ----------
     data_dir
-        Output of ``scripts/generate_clevr_xai.py``, the official release, or ``dataset.EMBEDDED``.
+        Output of ``scripts/generate_clevr_xai.py``, the official release, or ``data.EMBEDDED``.
     kinds, rounds
         "simple", "complex" or both; the number of rounds of each, with other questions in each round.
     wordings

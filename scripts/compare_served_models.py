@@ -82,7 +82,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     from attribution_benchmarks import serving
     from bim.classifiers import input_side, network_inputs
-    from bim.dataset import load_set, resolve_data_dir
+    from bim.data import load_set, resolve_data_dir
     from bim.scores import sample_rows
     from bim.served import served_classifier
 

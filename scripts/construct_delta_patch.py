@@ -38,7 +38,7 @@ flags.DEFINE_float(
 def main(flag_values: flags.FlagValues) -> None:
     """Make the patches and print their distances."""
     from bim.classifiers import classifier_at
-    from bim.dataset import resolve_data_dir
+    from bim.data import resolve_data_dir
 
     upstream = flag_values.compat == "upstream"
     model = classifier_at(flag_values.model, tensors=upstream)

@@ -11,7 +11,7 @@ import pytest
 
 from attribution_benchmarks.core import evaluation
 from bim import classifiers, construct, layout, metrics, models
-from bim.dataset import load_set
+from bim.data import load_set
 from bim.synthetic import drawings
 
 NUM_VAL = 2

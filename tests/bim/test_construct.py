@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import construct, dataset, layout
-from bim.dataset import load_masks
+from bim import construct, data, layout
+from bim.data import load_masks
 
 
 def tree(directory):
@@ -31,7 +31,7 @@ def test_the_sets_have_the_authors_layout(sets):
     names = {f"{o}-{s}-{i:04d}.jpg" for o in layout.OBJECTS for s in layout.SCENES for i in (900, 901)}
     for set_name in ("obj", "scene", "scene_only"):
         assert set(os.listdir(os.path.join(sets, set_name, "val"))) == names
-        found = dataset.load_set(sets, set_name)
+        found = data.load_set(sets, set_name)
         assert set(found.names) == names and list(found.names) == sorted(found.names)
         position, classes = (0, layout.OBJECTS) if set_name == "obj" else (1, layout.SCENES)
         assert [classes[label] for label in found.labels] == [name.split("-")[position] for name in found.names]
@@ -39,8 +39,8 @@ def test_the_sets_have_the_authors_layout(sets):
         for name in classes:
             train = os.listdir(os.path.join(sets, set_name, "train", name))
             assert len(train) == 10 and all(file.endswith("-0000.jpg") for file in train)
-    assert len(dataset.load_set(sets, "dog_bedroom")) == len(dataset.load_set(sets, "bamboo_forest")) == 2
-    assert set(dataset.load_set(sets, "dog_bedroom").labels) == {layout.SCENES.index("bedroom")}
+    assert len(data.load_set(sets, "dog_bedroom")) == len(data.load_set(sets, "bamboo_forest")) == 2
+    assert set(data.load_set(sets, "dog_bedroom").labels) == {layout.SCENES.index("bedroom")}
 
 
 def test_scene_only_holds_each_scene_under_ten_names(sets):
@@ -53,7 +53,7 @@ def test_scene_only_holds_each_scene_under_ten_names(sets):
 
 
 def test_outside_the_box_an_image_is_its_scene(sets):
-    scene, only = dataset.load_set(sets, "scene"), dataset.load_set(sets, "scene_only")
+    scene, only = data.load_set(sets, "scene"), data.load_set(sets, "scene_only")
     for row in range(0, 200, 23):
         row0, col0, row1, col1 = scene.boxes[row]
         first, second = scene.images([row])[0].astype(int), only.images([row])[0].astype(int)
@@ -65,7 +65,7 @@ def test_outside_the_box_an_image_is_its_scene(sets):
 
 @pytest.mark.parametrize("number", range(1, 11))
 def test_contrast_sets_hold_the_dog_in_as_many_scenes(sets, number):
-    found = dataset.load_set(sets, f"scene{number}")
+    found = data.load_set(sets, f"scene{number}")
     with_dog = {label for label, box in zip(found.labels, found.boxes, strict=True) if box.any()}
     assert len(with_dog) == number and layout.SCENES.index("bedroom") in with_dog
     assert len(found) == 20
@@ -136,17 +136,17 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
     construct.list_drawn(str(tmp_path), 2)
     assert json.loads((tmp_path / layout.RECORD).read_text())["complete"] == layout.LISTED
     assert not list(tmp_path.rglob("*.jpg"))
-    scenes = dataset.load_set(str(tmp_path), "scene")
+    scenes = data.load_set(str(tmp_path), "scene")
     read, names = scenes.images([3, 150]), [scenes.names[row] for row in (3, 150)]
     found = {path.relative_to(tmp_path) for path in tmp_path.glob("*/val/*.jpg")}
     assert found == {pathlib.Path(name, "val", file) for name in ("obj", "scene") for file in names}
     for name in [*layout.CONTRAST_SETS, "dog_bedroom", "bamboo_forest", "scene", "obj", "scene_only"]:
-        images = dataset.load_set(str(tmp_path), name)
+        images = data.load_set(str(tmp_path), name)
         images.digest(range(len(images)))
     for folder in ("tcav/dog_scene", "tcav/random_0", "tcav/random_9"):
-        assert len(
-            dataset.read_images(str(tmp_path), folder, dataset.image_names(str(tmp_path), folder))
-        ) == 18 + 82 * (folder != "tcav/dog_scene")
+        assert len(data.read_images(str(tmp_path), folder, data.image_names(str(tmp_path), folder))) == 18 + 82 * (
+            folder != "tcav/dog_scene"
+        )
     whole = {path: content for path, content in drawn.items() if not re.match("tcav/random_[1-8]", path)}
     assert {**tree(tmp_path), layout.RECORD: whole[layout.RECORD]} == whole
     np.testing.assert_array_equal(scenes.images([3, 150]), read)
@@ -157,17 +157,17 @@ def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, m
     monkeypatch.setattr(construct, "save_picture", lambda *picture: saved(*picture) if next(room) < 29 else 1 / 0)
     construct.list_drawn(str(tmp_path), 2)
     with pytest.raises(ZeroDivisionError):
-        dataset.load_set(str(tmp_path), "obj").images(range(0, 200, 3))
+        data.load_set(str(tmp_path), "obj").images(range(0, 200, 3))
     os.remove(tmp_path / layout.RECORD)  # as if the lists were not complete either
     (tmp_path / "obj" / "val.txt").write_text("")
     program = (
-        "import sys; from bim import construct, dataset; construct.list_drawn(sys.argv[1], 2); "
-        "dataset.load_set(sys.argv[1], 'obj').images(range(0, 200, 2))"
+        "import sys; from bim import construct, data; construct.list_drawn(sys.argv[1], 2); "
+        "data.load_set(sys.argv[1], 'obj').images(range(0, 200, 2))"
     )
     both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     found = tree(tmp_path)
-    assert {f"obj/val/{name}" for name in dataset.load_set(str(tmp_path), "obj").names[::2]} <= set(found)
+    assert {f"obj/val/{name}" for name in data.load_set(str(tmp_path), "obj").names[::2]} <= set(found)
     assert all(content == drawn[path] for path, content in found.items() if path != layout.RECORD)
 
 

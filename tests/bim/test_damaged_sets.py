@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from bim import classifiers, construct, dataset, delta_patch, layout
-from bim.dataset import load_masks
+from bim import classifiers, construct, data, delta_patch, layout
+from bim.data import load_masks
 
 
 def test_labels_boxes_and_names_must_make_sense(copied):
@@ -28,11 +28,11 @@ def test_labels_boxes_and_names_must_make_sense(copied):
         (folder / "val_loc.txt").write_text(boxes)
         (folder / file).write_text(text, errors="surrogateescape")
         with pytest.raises(BadInput, match=message):
-            dataset.load_set(str(copied), "dog_bedroom")
+            data.load_set(str(copied), "dog_bedroom")
 
 
 def test_pictures_that_are_gone_or_of_another_size(copied):
-    images = dataset.load_set(str(copied), "dog_bedroom")
+    images = data.load_set(str(copied), "dog_bedroom")
     os.remove(images.path(0))
     for read in (images.digest, images.images):
         with pytest.raises(BadInput, match="No such file"):

@@ -12,8 +12,8 @@ from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
 from attribution_benchmarks.core.random_weights import MOST, network, with_shuffled_weights
 from bim import classifiers, members, metrics
-from bim.attributions import on_random_networks
 from bim.definition import BENCHMARK
+from bim.methods import on_random_networks
 
 pytestmark = pytest.mark.usefixtures("load_once")
 

@@ -12,8 +12,8 @@ from stand_in import StandIn, load_signatures
 from attribution import cli, export
 from attribution_benchmarks import serving
 from attribution_benchmarks.core.store import ScoreStore
-from bim import classifiers, dataset, delta_patch, layout, metrics, served
-from bim.attributions import PRINTED, method_named
+from bim import classifiers, data, delta_patch, layout, metrics, served
+from bim.methods import PRINTED, method_named
 
 pytestmark = pytest.mark.usefixtures("load_once")
 METHODS = "gradient,grad_cam,guided_backprop,smoothgrad"
@@ -26,7 +26,7 @@ def labelled(copy_sets, tiny_models, tmp_path_factory):
     data_dir = copy_sets(str(tmp_path_factory.mktemp("served_data")))
     pairs = {"obj": "obj", "scene": "scene", "scene_only": "scene", "bamboo_forest": "scene_only"}
     for set_name, model_name in {**pairs, "dog_bedroom": "scene10"}.items():
-        images = dataset.load_set(data_dir, set_name)
+        images = data.load_set(data_dir, set_name)
         labels = classifiers.load_classifier(tiny_models, model_name).predict(
             classifiers.network_inputs(images.images(range(len(images))), 32)
         )

@@ -5,7 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 import clevr_xai.tfds_builder  # noqa: F401  registers the builders
-from clevr_xai import dataset, masks
+from clevr_xai import masks
+from clevr_xai.data import Dataset
 from clevr_xai.generation import generate
 
 
@@ -22,7 +23,7 @@ def test_examples_of_a_named_directory(kind, tmp_path):
         with_info=True,
         download_and_prepare_kwargs={"download_config": config},
     )
-    data = dataset.Dataset(kind, source)
+    data = Dataset(kind, source)
     (batch,) = data.batches(100)
     examples = list(tfds.as_numpy(loaded))
     assert len(examples) == len(data) == info.splits["test"].num_examples
@@ -39,6 +40,6 @@ def test_without_a_directory_it_is_the_embedded_set():
     builder = tfds.builder("clevr_xai/simple", data_dir="unused")
     (split,) = builder._split_generators(None).values()
     key, example = next(iter(split))
-    data = dataset.Dataset("simple")
+    data = Dataset("simple")
     assert key == 0 and example["question"] == data.questions[0]["question"]
     assert builder.info.features["answer"].num_classes == 28

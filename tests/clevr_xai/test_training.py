@@ -12,7 +12,8 @@ from PIL import Image
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.bundled_models import default_model
-from clevr_xai import dataset, layout, relation_network, training, vocabulary
+from clevr_xai import layout, relation_network, training, vocabulary
+from clevr_xai.data import EMBEDDED
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS
 
 BUILD = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
@@ -77,7 +78,7 @@ def clevr(tmp_path_factory, embedded_scenes, ask):
     for name in ("images/train", "scenes", "questions"):
         (folder / name).mkdir(parents=True)
     for old, new in zip(embedded_scenes, scenes, strict=False):
-        with Image.open(dataset.EMBEDDED / layout.IMAGES / old["image_filename"]) as picture:
+        with Image.open(EMBEDDED / layout.IMAGES / old["image_filename"]) as picture:
             picture.resize((480, 320)).save(folder / "images/train" / new["image_filename"])
         for key in ("mask_filename", "camera", "lights"):
             del new[key]

@@ -5,7 +5,7 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import vocabulary
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
 

@@ -13,7 +13,8 @@ from PIL import Image
 from attribution.cli import execute
 from attribution.errors import BadInput
 from attribution.reading import read_json
-from clevr_xai import dataset, layout
+from clevr_xai import layout
+from clevr_xai.data import KINDS, Dataset
 from clevr_xai.generation import generate
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "generate_clevr_xai.py"
@@ -47,7 +48,7 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_what_was_made_can_be_read(kind, made):
-    data = dataset.Dataset(kind, made)
+    data = Dataset(kind, made)
     assert len(data.scenes) == 3 and len(data) == {"simple": 12, "complex": 30}[kind]
     (batch,) = data.batches(100)
     assert batch.images.shape == (len(data), 128, 128, 3) and batch.masks["all_objects"].any(axis=(1, 2)).all()
@@ -101,7 +102,7 @@ def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
     directory = shutil.copytree(made, tmp_path / "data")
     generate.generate(directory, TINY, wording="plain")
     before, after = content(made), content(directory)
-    files = {layout.QUESTIONS.format(kind=kind) for kind in dataset.KINDS}
+    files = {layout.QUESTIONS.format(kind=kind) for kind in KINDS}
     assert {name for name in before if before[name] != after[name]} == files and set(before) == set(after)
     for file in files:
         one, other = (read_json(place / file) for place in (made, directory))

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from clevr_xai import dataset, layout, masks
+from clevr_xai import layout, masks
+from clevr_xai.data import Dataset
 
 COLORS = [(230, 25, 75), (60, 180, 75), (255, 225, 25)]
 
@@ -80,7 +81,7 @@ def test_both_ways_of_unpacking_give_the_same(kind, release, tmp_path):
     merged = tmp_path / "merged"
     shutil.copytree(release, merged)
     shutil.copytree(release.parent / "CLEVR-XAI_v1.0_images_masks", merged, dirs_exist_ok=True)
-    batches = [everything(dataset.Dataset(kind, where)) for where in (release.parent, release, merged)]
+    batches = [everything(Dataset(kind, where)) for where in (release.parent, release, merged)]
     for batch in batches[1:]:
         np.testing.assert_array_equal(batch.images, batches[0].images)
         assert (batch.questions, batch.answers) == (batches[0].questions, batches[0].answers)
@@ -89,7 +90,7 @@ def test_both_ways_of_unpacking_give_the_same(kind, release, tmp_path):
 
 
 def test_what_a_batch_holds(release):
-    batch = everything(dataset.Dataset("complex", release.parent))
+    batch = everything(Dataset("complex", release.parent))
     assert batch.images.shape == (3, 128, 128, 3) and batch.images.dtype == np.uint8
     assert batch.answers == ["large", "0", "yes"]
     assert batch.available["unique"].tolist() == [True, False, False]
@@ -104,10 +105,10 @@ def test_what_a_batch_holds(release):
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_masks_from_files_and_from_mask_images_are_the_same(kind, release):
-    stored = everything(dataset.Dataset(kind, release))
+    stored = everything(Dataset(kind, release))
     for folder in release.glob("ground_truth_*"):
         shutil.rmtree(folder)
-    derived = everything(dataset.Dataset(kind, release))
+    derived = everything(Dataset(kind, release))
     for name in masks.GROUND_TRUTHS[kind]:
         np.testing.assert_array_equal(stored.masks[name], derived.masks[name])
         np.testing.assert_array_equal(stored.available[name], derived.available[name])
@@ -119,13 +120,13 @@ def test_stored_masks_are_read_as_they_are(release):
     other = np.zeros((128, 128), bool)
     other[3, 4] = True
     np.save(file, other)
-    found, available = dataset.Dataset("simple", release).masks("single_object", [1])
+    found, available = Dataset("simple", release).masks("single_object", [1])
     np.testing.assert_array_equal(found[0], other)
     assert available.all()
 
 
 def test_batches_cover_the_rows_in_order(release):
-    data = dataset.Dataset("complex", release)
+    data = Dataset("complex", release)
     assert [batch.rows.tolist() for batch in data.batches(2)] == [[0, 1], [2]]
     (chosen,) = data.batches(8, rows=[2, 0], ground_truths=["union"])
     assert chosen.questions == ["Question 8?", "Question 5?"] and list(chosen.masks) == ["union"]
@@ -133,12 +134,12 @@ def test_batches_cover_the_rows_in_order(release):
 
 
 def test_another_size_is_made_from_the_mask_images(release):
-    batch = everything(dataset.Dataset("simple", release, size=64))
+    batch = everything(Dataset("simple", release, size=64))
     assert batch.images.shape == (2, 64, 64, 3) and batch.masks["single_object"].shape == (2, 64, 64)
     shutil.rmtree(release.parent / "CLEVR-XAI_v1.0_images_masks" / "masks")
-    assert len(dataset.Dataset("simple", release)) == 2  # the files are enough for 128 pixels
+    assert len(Dataset("simple", release)) == 2  # the files are enough for 128 pixels
     with pytest.raises(BadInput, match="masks of 64 pixels are made from mask images"):
-        dataset.Dataset("simple", release, size=64)
+        Dataset("simple", release, size=64)
 
 
 def change_json(path, change):
@@ -210,7 +211,7 @@ def test_what_is_wrong_is_said_in_one_line_that_names_the_file(case, release):
     change, message = SPOILED[case]
     change(release)
     with pytest.raises(BadInput, match=message) as error:
-        everything(dataset.Dataset("simple", release))
+        everything(Dataset("simple", release))
     assert "\n" not in str(error.value)
 
 
@@ -220,13 +221,13 @@ def test_a_mask_image_of_other_colours_is_refused(release):
     )
     for folder in release.glob("ground_truth_*"):
         shutil.rmtree(folder)
-    data = dataset.Dataset("simple", release)
+    data = Dataset("simple", release)
     with pytest.raises(BadInput, match=r"masks/CLEVR_unique_000000.png does not fit the scene's mask colours"):
         everything(data)
 
 
 def test_unknown_names_are_refused(release, tmp_path):
     with pytest.raises(BadInput, match="no questions 'hard'; these exist: 'simple', 'complex'"):
-        dataset.Dataset("hard", release)
+        Dataset("hard", release)
     with pytest.raises(BadInput, match="no directory"):
-        dataset.Dataset("simple", tmp_path / "nowhere")
+        Dataset("simple", tmp_path / "nowhere")

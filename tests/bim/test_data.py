@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from bim import dataset, layout
+from bim import data, layout
 
 SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 
@@ -13,7 +13,7 @@ def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_pat
     source, target = tmp_path / "a.jpg", tmp_path / "b.jpg"
     source.write_bytes(b"picture")
     layout.link(str(source), str(target))
-    monkeypatch.setattr(dataset.os.path, "exists", lambda path: False)  # as it was a moment before
+    monkeypatch.setattr(data.os.path, "exists", lambda path: False)  # as it was a moment before
     layout.link(str(source), str(target))
     assert source.samefile(target)
 
@@ -27,7 +27,7 @@ def some_masks():
 def test_masks_come_back(tmp_path, some_masks):
     names = ["dog-0900", "dog-0901", "kite-0900", "kite-0901"]
     layout.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
-    found = dataset.load_masks(str(tmp_path))
+    found = data.load_masks(str(tmp_path))
     assert list(found) == names
     for one, other in zip(found.values(), some_masks, strict=True):
         assert one.dtype == bool
@@ -55,9 +55,9 @@ def test_arrays_that_are_no_masks_are_refused(tmp_path, some_masks, change):
         arrays = dict(file)
     np.savez(tmp_path / "val_mask.npz", **{**arrays, **change})
     with pytest.raises(BadInput, match="is damaged"):
-        dataset.load_masks(str(tmp_path))
+        data.load_masks(str(tmp_path))
 
 
 def test_missing_masks_are_named(tmp_path):
     with pytest.raises(BadInput, match=r"expected val_mask\.npz"):
-        dataset.load_masks(str(tmp_path))
+        data.load_masks(str(tmp_path))
