@@ -45,10 +45,7 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
     images. Returns object name -> list of {"path", "segmentation", "height", "width"}, in the order of image numbers.
     Raises ``BadInput`` if the file is missing, or a category is absent or has too few images.
     """
-    if not os.path.lexists(annotation_file):
-        raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
-    document = read_json(annotation_file)
-    found = {}
+    document, found = read_json(annotation_file), {}
     try:
         images = {image["id"]: image for image in document["images"]}
         numbers = {category["name"]: category["id"] for category in document["categories"]}
