@@ -73,9 +73,7 @@ def upstream_score(labelled, loaded, metric, name, rows):
             with np.errstate(invalid="ignore", divide="ignore"):
                 scaled = np.clip((flat - flat.min()) / (np.percentile(flat, 99) - flat.min()), 0, 1)
             parts = file_name.split(".")[0].split("-")
-            mask = data.load_set(labelled, set_name)._mask_file[0][
-                layout.OBJECTS.index(parts[0]) * 2 + int(parts[2]) - 900
-            ]
+            mask = data.load_masks(os.path.join(labelled, set_name))[f"{parts[0]}-{parts[2]}"]
             size = (box[3] - box[1], box[2] - box[0])
             placed = np.array(Image.fromarray(mask.astype(np.uint8)).resize(size, Image.BILINEAR))
             inside = scaled[box[0] : box[2], box[1] : box[3]] * placed
