@@ -21,11 +21,7 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
     models_dir = os.fspath(given_or_bundled(models_dir))
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
-        have = (
-            sorted(entry.name for entry in os.scandir(models_dir) if entry.is_dir())
-            if os.path.isdir(models_dir)
-            else []
-        )
+        have = sorted(entry.name for entry in pathlib.Path(models_dir).glob("*") if entry.is_dir())
         more = "; others are in the package attribution-benchmarks-models (docs/get_started.md)"
         bundled = pathlib.Path(models_dir).is_relative_to(models_folder())
         raise BadInput(

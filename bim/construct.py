@@ -8,7 +8,6 @@ does. Some sets consist of images of others: scene1 to scene10, dog_bedroom, bam
 
 from __future__ import annotations
 
-import base64
 import collections
 import glob
 import itertools
@@ -21,13 +20,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from PIL import Image
 
-from attribution.errors import BadInput, listed
-from attribution.files import atomic_write, check_directory, locked_directory, make_directory
+from attribution.errors import BadInput
+from attribution.files import atomic_write, check_directory, locked_directory
 from attribution.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
 from attribution_benchmarks.beam.workers import available_cores
 from bim import layout
-from bim.set_files import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
+from bim.layout import LISTED, RECORD, completeness, is_whole, link, read_image, save_masks
 from bim.synthetic.drawings import draw_source, save_picture
 
 CORPORA = "corpora"  # folder of the drawings below that of the sets
@@ -46,95 +45,68 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
     images. Returns object name -> list of {"path", "segmentation", "height", "width"}, in the order of image numbers.
     Raises ``BadInput`` if the file is missing, or a category is absent or has too few images.
     """
-    if not os.path.lexists(annotation_file):
-        raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
-    document = read_json(annotation_file)
-    images, instances, numbers = _checked_index(document, annotation_file)
-    found = {}
-    for name in layout.OBJECTS:
-        category = numbers.get(layout.coco_name(name))
-        if category is None:  # asking for an unknown name would return every image
-            raise BadInput(f"{annotation_file} has no category '{layout.coco_name(name)}'")
-        entries = []
-        for image in sorted(instances.get(category, {})):
-            shown = [instance for instance in instances[category][image] if not instance.get("iscrowd", 0)]
-            if not shown:
-                continue
-            largest = max(shown, key=lambda instance: (instance["area"], -instance["id"]))
-            entries.append(_entry(largest, images.get(image), image_dir, annotation_file))
-            if len(entries) == count:
-                break
-        if len(entries) < count:
-            raise BadInput(f"{count} images of '{name}' are needed, {annotation_file} has {len(entries)}")
-        found[name] = entries
+    document, found = read_json(annotation_file), {}
+    try:
+        images = {image["id"]: image for image in document["images"]}
+        numbers = {category["name"]: category["id"] for category in document["categories"]}
+        instances: dict = collections.defaultdict(dict)  # category -> image -> instances
+        for instance in document["annotations"]:
+            if not 0 <= instance["area"] < math.inf:
+                raise BadInput(f"{annotation_file}: annotation {instance['id']} has the area {instance['area']}")
+            if not instance.get("iscrowd", 0):
+                instances[instance["category_id"]].setdefault(instance["image_id"], []).append(instance)
+        for name in layout.OBJECTS:
+            category = numbers.get(layout.coco_name(name))
+            if category is None:  # asking for an unknown name would return every image
+                raise BadInput(f"{annotation_file} has no category '{layout.coco_name(name)}'")
+            shown = instances[category]
+            if len(shown) < count:
+                raise BadInput(f"{count} images of '{name}' are needed, {annotation_file} has {len(shown)}")
+            largest = (max(shown[image], key=lambda one: (one["area"], -one["id"])) for image in sorted(shown))
+            found[name] = [
+                _entry(instance, images[instance["image_id"]], image_dir, annotation_file)
+                for instance in itertools.islice(largest, count)
+            ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{annotation_file} is not a file of COCO instances: {type(error).__name__} {error}") from error
     return found
 
 
-def _checked_index(document, source: str) -> tuple[dict, dict, dict]:
-    """Return COCO's images by number, the instances by category and image, and the categories' numbers by name."""
-    _check_lists(document, source)
-    for place, category in enumerate(document["categories"]):
-        if not isinstance(category.get("name"), str):
-            raise BadInput(f"{source}: entry {place} of 'categories' has no name")
-    instances: dict[int, dict[int, list]] = {}
-    for instance in document["annotations"]:
-        area = instance.get("area")
-        if type(area) not in (int, float) or not 0 <= area < 1e12:
-            raise BadInput(f"{source}: annotation {instance['id']} has the area {area!r}; a number of pixels is needed")
-        of_category = instances.setdefault(instance["category_id"], {})
-        of_category.setdefault(instance["image_id"], []).append(instance)
-    images = {image["id"]: image for image in document["images"]}
-    return images, instances, {category["name"]: category["id"] for category in document["categories"]}
-
-
-def _check_lists(document, source: str) -> None:
-    """Check the numbers of a document's images, annotations and categories."""
-    kinds = {"images": ("id",), "annotations": ("id", "image_id", "category_id"), "categories": ("id",)}
-    for kind, keys in kinds.items():
-        entries = document.get(kind) if isinstance(document, dict) else None
-        if not isinstance(entries, list):
-            raise BadInput(f"{source} is not a file of COCO instances: it has no list '{kind}'")
-        for place, entry in enumerate(entries):
-            if not isinstance(entry, dict) or any(type(entry.get(key)) is not int for key in keys):
-                raise BadInput(f"{source}: entry {place} of '{kind}' lacks whole numbers as {listed(keys)}")
-
-
-def _entry(instance: dict, image: dict | None, image_dir: str, source: str) -> dict:
+def _entry(instance: dict, image: dict, image_dir: str, source: str) -> dict:
     """Return the checked entry of an instance for ``load_cutout``."""
-    where = f"{source}: annotation {instance['id']}"
-    if image is None:
-        raise BadInput(f"{where} is about image {instance['image_id']}, which is missing")
-    size = image.get("height"), image.get("width")
+    size = image["height"], image["width"]
     if any(type(length) is not int or not 0 < length <= MOST_SIDE for length in size):
         raise BadInput(f"{source}: image {image['id']} has the height and width {size}; numbers of pixels are needed")
-    outline = instance.get("segmentation")
-    if not (_is_polygons(outline, *size) if isinstance(outline, list) else _is_runs(outline, *size)):
-        raise BadInput(f"{where} has no outline inside its image; polygons, or lengths of runs, are needed")
-    path = os.path.abspath(inside(image_dir, image.get("file_name"), source))
-    return {"path": path, "segmentation": outline, "height": size[0], "width": size[1]}
-
-
-def _is_polygons(outline: list, height: int, width: int) -> bool:
-    """Return whether an outline is lists of x, y, x, y, ... inside an image, with a pixel of rounding around it."""
-
-    def is_polygon(points) -> bool:
-        if not isinstance(points, list) or len(points) < 6 or len(points) % 2:
-            return False
-        limits = (width + 1, height + 1) * (len(points) // 2)
-        return all(
-            type(value) in (int, float) and -1 <= value <= limit for value, limit in zip(points, limits, strict=True)
+    if not _is_outline(instance["segmentation"], *size):
+        raise BadInput(
+            f"{source}: annotation {instance['id']} has no outline inside its image; polygons, or lengths of runs, are "
+            "needed"
         )
+    path = os.path.abspath(inside(image_dir, image["file_name"], source))
+    return {"path": path, "segmentation": instance["segmentation"], "height": size[0], "width": size[1]}
 
-    return bool(outline) and all(map(is_polygon, outline))
 
+def _is_outline(outline, height: int, width: int) -> bool:
+    """Return whether an outline is what COCO's decoder may be given, which trusts it blindly.
 
-def _is_runs(outline, height: int, width: int) -> bool:
-    """Return whether an outline is an uncompressed run-length encoding of a mask of the image."""
-    if not isinstance(outline, dict) or outline.get("size") != [height, width]:
-        return False
-    counts = outline.get("counts")  # COCO's own files have no compressed ones, whose decoder trusts them blindly
-    whole = isinstance(counts, list) and all(type(run) is int and run >= 0 for run in counts)
-    return whole and sum(counts) == height * width
+    That is lists of x, y, x, y, ... inside the image, with a pixel of rounding around it, or an uncompressed run-length
+    encoding of a mask of the image: COCO's own files have no compressed ones.
+    """
+    if isinstance(outline, dict):
+        runs = outline.get("counts")
+        whole = isinstance(runs, list) and all(type(run) is int and run >= 0 for run in runs)
+        return whole and outline.get("size") == [height, width] and sum(runs) == height * width
+    limits = (width + 1, height + 1)
+    return (
+        isinstance(outline, list)
+        and bool(outline)
+        and all(isinstance(points, list) and len(points) >= 6 and len(points) % 2 == 0 for points in outline)
+        and all(
+            type(value) in (int, float) and -1 <= value <= limits[place % 2]
+            for points in outline
+            for place, value in enumerate(points)
+        )
+    )
 
 
 def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -195,12 +167,6 @@ def placement(name: str, shape: tuple[int, int], side: int, seed: int) -> tuple[
     return row, column, row + height, column + width
 
 
-def _placements(object_name: str, scenes: Iterable[str], index: int, shape: tuple[int, int], seed: int) -> dict:
-    """Return the boxes of an object on scenes, by the image's name."""
-    names = [layout.pair_name(object_name, scene, index) for scene in scenes]
-    return {name: placement(name, shape, layout.IMAGE_SIDE, seed) for name in names}
-
-
 def paste(scene: np.ndarray, image: np.ndarray, mask: np.ndarray, box) -> np.ndarray:
     """Return a scene with an object resized bilinearly into a box, (H, W, 3) uint8; outside the box it is unchanged.
 
@@ -256,37 +222,60 @@ def construct(
     BadInput
         If the sources lack something, or ``data_dir`` holds sets made with other parameters.
     """
-    record = _checked_record(data_dir, num_train, num_val, seed)
     cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
     scenes = scene_files(miniplaces_dir, num_train + num_val)
     with locked_directory(data_dir, "BIM's sets"):
-        begin(data_dir, num_train, num_val, seed)
-        _write_sets(data_dir, record, cutouts, scenes, each)
+        record = begin(data_dir, num_train, num_val, seed)
+        indices = [*range(num_train), *_validation(num_val)]
+        entries, files = (
+            {(name, index): one for name, found in sources.items() for index, one in zip(indices, found, strict=True)}
+            for sources in (cutouts, scenes)
+        )
+        _write_sets(data_dir, record, files, entries, each)
 
 
-def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: ParallelMap) -> None:
-    """Write the missing parts of the sets to a locked folder."""
-    num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
-    _make_folders(data_dir)
-    indices = [*range(num_train), *_validation(num_val)]
-    place = os.path.abspath(data_dir)  # another machine has another working directory
-    only = [(place, scene, i, file) for scene in layout.SCENES for i, file in zip(indices, scenes[scene], strict=True)]
-    collections.deque(each("scenes alone", _write_scene, only), maxlen=0)
-    of_index = [dict(zip(scenes, files, strict=True)) for files in zip(*scenes.values(), strict=True)]
-    pairs = [
-        (place, name, i, cutout, files, seed)
-        for name in layout.OBJECTS
-        for i, cutout, files in zip(indices, cutouts[name], of_index, strict=True)
-    ]
-    boxes, masks = {}, {name: [] for name in layout.OBJECTS}
-    made = each("objects on scenes", _write_pairs, pairs)
-    for (_, name, *_), written in zip(pairs, made, strict=True):
-        if written is not None:
-            boxes.update(written["boxes"])
-            masks[name].append(_unpacked(written["mask"]))
-    _write_all_lists(data_dir, _validation(num_val), boxes, masks)
-    _link_subsets(data_dir, indices, seed)
+def construct_drawn(data_dir: str, num_train: int, num_val: int, seed: int = 0, each: ParallelMap = serial_map) -> None:
+    """Make all BIM sets of drawings below ``data_dir``; see ``construct``."""
+    with locked_directory(data_dir, "BIM's sets"):
+        record = begin(data_dir, num_train, num_val, seed)
+        indices = [*range(num_train), *_validation(num_val)]
+        files, entries = (
+            _drawn(data_dir, kind, list(itertools.product(classes, indices)), seed, each)
+            for kind, classes in (("scene", layout.SCENES), ("object", layout.OBJECTS))
+        )
+        _write_sets(data_dir, record, {scene: done["path"] for scene, done in files.items()}, entries, each)
+
+
+def _drawn(data_dir: str, kind: str, wanted: Sequence[tuple[str, int]], seed: int, each: ParallelMap) -> dict:
+    """Return the results of ``draw_source`` by class and index."""
+    corpora = os.path.join(os.path.abspath(data_dir), CORPORA)  # another process has another working directory
+    tasks = [(corpora, kind, *one, seed) for one in wanted]
+    return dict(zip(wanted, each(f"drawn {kind}s", draw_source, tasks), strict=True))
+
+
+def _write_sets(data_dir: str, record: dict, files: dict, entries: dict, each: ParallelMap) -> None:
+    """Write all sets from files of scenes and ``load_cutout``'s entries of objects, by class and index."""
+    _write_lists(data_dir, _validation(record["num_val"]), entries, record["seed"])
+    alone, pasted = dict.fromkeys(files, layout.OBJECTS), dict.fromkeys(entries, layout.SCENES)
+    _write_images(data_dir, alone, pasted, files, entries, record["seed"], each)
+    _link_subsets(data_dir, sorted({index for _, index in files}), record["seed"])
     _finish(data_dir, record, True)
+
+
+def _write_images(data_dir: str, alone: dict, pasted: dict, files: dict, entries: dict, seed: int, each) -> None:
+    """Write the missing images of ``scene_only``, ``scene`` and ``obj``.
+
+    ``alone`` are the objects' names under which a scene is needed, and ``pasted`` the scenes on which an object is
+    needed, by class and index, as are ``files`` of scenes and ``entries`` of objects.
+    """
+    place = os.path.abspath(data_dir)  # another process has another working directory
+    tasks: list[tuple] = [(place, *scene, files[scene], names) for scene, names in alone.items()]
+    collections.deque(each("scenes alone", _write_scene, tasks), maxlen=0)
+    tasks = [
+        (place, *shown, entries[shown], {scene: files[scene, shown[1]] for scene in scenes}, seed)
+        for shown, scenes in pasted.items()
+    ]
+    collections.deque(each("objects on scenes", _write_pairs, tasks), maxlen=0)
 
 
 def _finish(data_dir: str, record: dict, complete: bool | str) -> None:
@@ -306,20 +295,12 @@ def list_drawn(data_dir: str, num_val: int, seed: int = 0) -> None:
         if completeness(data_dir):  # by another process, for which this one has waited
             return
         record = begin(data_dir, 0, num_val, seed)
-        boxes, masks = {}, {name: [] for name in layout.OBJECTS}
-        for name, index in itertools.product(layout.OBJECTS, _validation(num_val)):
-            mask, _ = _cutout_mask(_drawn_entry(draw_source(("", "object", name, index, seed), saved=False)))
-            masks[name].append(mask)
-            boxes |= _placements(name, layout.SCENES, index, mask.shape, seed)
-        _write_all_lists(data_dir, _validation(num_val), boxes, masks)
+        entries = {
+            (name, index): draw_source(("", "object", name, index, seed), saved=False)
+            for name, index in itertools.product(layout.OBJECTS, _validation(num_val))
+        }
+        _write_lists(data_dir, _validation(num_val), entries, seed)
         _finish(data_dir, record, LISTED)
-
-
-def _drawn_entry(drawn: dict) -> dict:
-    """Return the entry of a drawn object for ``load_cutout``."""
-    annotation = drawn["annotation"]
-    side = annotation["side"]
-    return {"path": drawn["path"], "segmentation": annotation["segmentation"], "height": side, "width": side}
 
 
 def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
@@ -341,7 +322,6 @@ def draw_images(data_dir: str, folder: str, names: Sequence[str]) -> None:
 def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> None:
     """Draw images of ``scene`` and ``scene_only``, given as pairs of set and name."""
     seed = read_json(os.path.join(place, RECORD))["seed"]
-    corpora = os.path.join(place, CORPORA)
     alone, pasted = collections.defaultdict(list), collections.defaultdict(list)
     for source, name in origins:
         shown, scene, number = name.split("-")
@@ -350,16 +330,9 @@ def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> 
         else:
             alone[scene, int(number)].append(shown)
     needed = sorted({*alone, *((scene, index) for (_, index), scenes in pasted.items() for scene in scenes)})
-    drawn = each("drawn scenes", draw_source, [(corpora, "scene", *scene, seed) for scene in needed])
-    files = {scene: done["path"] for scene, done in zip(needed, drawn, strict=True)}
-    only = [(place, *scene, files[scene], *objects) for scene, objects in alone.items()]
-    collections.deque(each("scenes alone", _write_scene, only), maxlen=0)
-    drawn = each("drawn objects", draw_source, [(corpora, "object", *shown, seed) for shown in pasted])
-    pairs = [
-        (place, *shown, _drawn_entry(done), {scene: files[scene, shown[1]] for scene in scenes}, seed)
-        for (shown, scenes), done in zip(pasted.items(), drawn, strict=True)
-    ]
-    collections.deque(each("objects on scenes", _write_pairs, pairs), maxlen=0)
+    files = {scene: done["path"] for scene, done in _drawn(place, "scene", needed, seed, each).items()}
+    entries = _drawn(place, "object", list(pasted), seed, each)
+    _write_images(place, alone, pasted, files, entries, seed, each)
 
 
 def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
@@ -368,36 +341,17 @@ def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
     Existing images are kept, so those of another seed or number must not get mixed with them: ``BadInput`` if
     ``data_dir`` was begun with other parameters.
     """
-    with locked_directory(data_dir, "BIM's sets"):
-        record = _checked_record(data_dir, num_train, num_val, seed)
-        if not os.path.exists(os.path.join(data_dir, RECORD)):
-            atomic_write(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
-        return record
-
-
-def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
-    """Return the record of a construction; refuse a folder that was begun with other parameters."""
     if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
         raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
     record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
     check_directory("data_dir", data_dir)
     path = os.path.join(data_dir, RECORD)
-    if not os.path.lexists(path):
-        return record
-    there = read_json(path)
-    if not isinstance(there, dict):
-        raise BadInput(f"{path} is damaged; remove {data_dir}, or give another --data_dir")
-    before = {key: value for key, value in there.items() if key != "complete"}
-    if before != record:
-        raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
+    with locked_directory(data_dir, "BIM's sets"):
+        if not os.path.lexists(path):
+            atomic_write(path, json.dumps(record, indent=1))
+        elif not isinstance(before := read_json(path), dict) or {**before, "complete": 0} != {**record, "complete": 0}:
+            raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
     return record
-
-
-def _make_folders(data_dir: str) -> None:
-    for set_name in ("obj", "scene", "scene_only"):
-        classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
-        for folder in ("val", *(os.path.join("train", name) for name in classes)):
-            make_directory(os.path.join(data_dir, set_name, folder))
 
 
 def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:
@@ -406,9 +360,9 @@ def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> st
 
 
 def _write_scene(task) -> None:
-    """Write one scene image under the names of the objects in the task, or of all ten."""
-    data_dir, scene, index, source, *objects = task
-    names = [layout.pair_name(name, scene, index) for name in objects or layout.OBJECTS]
+    """Write one scene image under the names of some objects."""
+    data_dir, scene, index, source, objects = task
+    names = [layout.pair_name(name, scene, index) for name in objects]
     paths = [_path(data_dir, "scene_only", scene, name, index) for name in names]
     if not is_whole(paths[0]):
         save_picture(paths[0], load_scene(source))
@@ -416,49 +370,43 @@ def _write_scene(task) -> None:
         link(paths[0], path)
 
 
-def _write_pairs(task) -> dict | None:
-    """Write one object on scenes of some classes; return the boxes by image name, and the mask, for validation."""
+def _write_pairs(task) -> None:
+    """Write one object on scenes of some classes."""
     data_dir, object_name, index, entry, sources, seed = task
     image, mask = load_cutout(entry)
-    boxes = _placements(object_name, sources, index, mask.shape, seed)
-    for (scene, source), (name, box) in zip(sources.items(), boxes.items(), strict=True):
+    for scene, source in sources.items():
+        name = layout.pair_name(object_name, scene, index)
         path = _path(data_dir, "scene", scene, name, index)
         if not is_whole(path):
+            box = placement(name, mask.shape, layout.IMAGE_SIDE, seed)
             save_picture(path, paste(load_scene(source), image, mask, box))
         link(path, _path(data_dir, "obj", object_name, name, index))
-    return {"boxes": boxes, "mask": _packed(mask)} if index >= layout.FIRST_VALIDATION else None
 
 
-def _packed(mask: np.ndarray) -> list:
-    """Return a (h, w) bool mask as plain JSON: its height, its width, and its bits in base 64."""
-    return [*mask.shape, base64.b64encode(np.packbits(mask)).decode()]
-
-
-def _unpacked(record: list) -> np.ndarray:
-    """Return the mask that ``_packed`` wrote down."""
-    height, width, bits = record
-    flat = np.unpackbits(np.frombuffer(base64.b64decode(bits), np.uint8), count=height * width)
-    return flat.reshape(height, width).astype(bool)
-
-
-def _write_all_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
+def _write_lists(data_dir: str, validation: range, entries: dict, seed: int) -> None:
     """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of all sets.
 
-    ``validation`` are the indices of the validation images of each pair, ``boxes`` image name -> row0, col0, row1,
-    col1, and ``masks`` object name -> list of (h, w) bool, one per validation index.
+    ``validation`` are the indices of the validation images of each pair, ``entries`` those of ``load_cutout`` by object
+    and index.
     """
+    shown = itertools.product(layout.OBJECTS, validation)
+    masks = {layout.mask_key(*one): _cutout_mask(entries[one])[0] for one in shown}
+    dogs = {key: mask for key, mask in masks.items() if key.startswith(f"{layout.COMMON_FEATURE}-")}
     triples = list(itertools.product(layout.OBJECTS, layout.SCENES, validation))
-    names = [layout.pair_name(*triple) for triple in triples]
+    boxes = {}
+    for one, scene, index in triples:
+        name = layout.pair_name(one, scene, index)
+        boxes[name] = placement(name, masks[layout.mask_key(one, index)].shape, layout.IMAGE_SIDE, seed)
     for set_name in ("obj", "scene", "scene_only"):
         classes, position = (layout.OBJECTS, 0) if set_name == "obj" else (layout.SCENES, 1)
         labels = [classes.index(triple[position]) for triple in triples]
-        write_lists(os.path.join(data_dir, set_name), names, labels, [boxes[name] for name in names])
-        _write_masks(os.path.join(data_dir, set_name), validation, masks)
+        write_lists(os.path.join(data_dir, set_name), boxes, labels, boxes.values())
+        save_masks(os.path.join(data_dir, set_name, "val_mask.npz"), masks.values(), list(masks))
     for set_name in SUBSETS:
         folder = os.path.join(data_dir, set_name)
         names, scenes, _ = zip(*_images_of(set_name, validation), strict=True)
         write_lists(folder, names, map(layout.SCENES.index, scenes), [boxes.get(name, NO_BOX) for name in names])
-        _write_masks(folder, validation, {layout.COMMON_FEATURE: masks[layout.COMMON_FEATURE]})
+        save_masks(os.path.join(folder, "val_mask.npz"), dogs.values(), list(dogs))
 
 
 def write_lists(folder: str, names, labels, boxes, suffix: str = ".jpg") -> None:
@@ -484,9 +432,6 @@ def _link_subsets(data_dir: str, indices, seed: int) -> None:
 
     ``indices`` are all of a pair, training and validation; ``seed`` is that of TCAV's choice of images.
     """
-    for set_name in layout.CONTRAST_SETS:
-        for scene in layout.SCENES:
-            os.makedirs(os.path.join(data_dir, set_name, "train", scene), exist_ok=True)
     for set_name in SUBSETS:
         for name, scene, index in _images_of(set_name, indices):
             source, original = _origin(set_name, name)
@@ -532,9 +477,3 @@ def tcav_images(folder: str, indices, seed: int) -> list[tuple[str, str, int]]:
     triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
     chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
     return [triples[position] for position in sorted(chosen)]
-
-
-def _write_masks(folder: str, validation, masks: dict) -> None:
-    """Write the masks of some objects, one per validation index, each under its name."""
-    keys = [layout.mask_key(name, index) for name in masks for index in validation]
-    save_masks(os.path.join(folder, "val_mask.npz"), [mask for name in masks for mask in masks[name]], keys)

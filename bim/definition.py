@@ -16,7 +16,7 @@ from attribution_benchmarks.core.definition import Benchmark, ReportTask, metric
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
-from bim.attributions import CONTROLS, COSTLY, MAPS, PRINTED, method_named
+from bim.methods import CONTROLS, COSTLY, MAPS, PRINTED, method_named
 from bim.scores import METRICS
 from bim.settings import Settings, TcavSettings
 
@@ -66,7 +66,7 @@ class _Bim(Benchmark):
 
     def default_scores_dir(self, settings: Settings) -> str:
         """Return the directory ``scores`` of the sets, which are generated if they are the embedded ones."""
-        from bim.dataset import resolve_data_dir
+        from bim.data import resolve_data_dir
 
         return "" if settings.precomputed_maps else os.path.join(resolve_data_dir(settings.data_dir), "scores")
 

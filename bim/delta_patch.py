@@ -20,12 +20,12 @@ from attribution.reading import read_json
 from bim import layout
 from bim.classifiers import TENSORS, input_side, load_classifier, network_inputs
 from bim.construct import write_lists
-from bim.dataset import BimSet, load_set, read_images
+from bim.data import BimSet, load_set, read_images
+from bim.layout import save_masks
 from bim.members import PATCH_SET
 from bim.models import network_input
 from bim.scores import place_mask
 from bim.served import local_twin
-from bim.set_files import save_masks
 from bim.synthetic.drawings import save_picture
 
 # The authors take 300 steps of 500 times the raw gradient. These are the best of four settings by the logit distance,

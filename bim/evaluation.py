@@ -24,11 +24,11 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_varia
 from attribution_benchmarks.core.scores import InputScores, Scores
 from attribution_benchmarks.core.settings import ALL
 from bim import layout, scores
-from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.classifiers import classifier_at, load_classifier
-from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
+from bim.data import BimSet, check_same_objects, load_set, resolve_data_dir
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
 from bim.members import OBJECT, PAIRS, PATCH_SET, SHARED_MEMBER, Member, member_key, members
+from bim.methods import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.scores import METRICS
 from bim.settings import Settings
 

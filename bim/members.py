@@ -13,7 +13,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.metric import PerSampleMetric
 from bim.classifiers import input_side, network_inputs
-from bim.dataset import BimSet
+from bim.data import BimSet
 from bim.layout import CONTRAST_SETS
 from bim.scores import object_attribution, place_mask, two_dimensional
 

@@ -19,12 +19,10 @@ from attribution.files import check_directory
 from attribution.reading import read_json
 from attribution_benchmarks.core import keras_export
 from bim import layout
-from bim.dataset import load_set, load_train
-from bim.layout import CHANNEL_MEANS
-from bim.set_files import RECORD
+from bim.data import load_set, load_train
+from bim.layout import CHANNEL_MEANS, RECORD
 
 NUM_CLASSES = 10
-ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 
 
 def small_resnet(side: int = 128, normalized: bool = True, widths=(16, 32, 64, 96)):
@@ -129,11 +127,9 @@ def train(
     learning_rate: float = 2e-3,
     seed: int = 0,
     windows: float = 0.0,
-    log=None,
+    name: str = "",
 ) -> None:
     """Train a network of this file in place, with Adam and a cosine schedule on images held in memory.
-
-    Built under a ``tf.distribute`` strategy, it trains on the strategy's devices.
 
     Parameters
     ----------
@@ -147,8 +143,8 @@ def train(
         Seed of the order of the images, and of the windows.
     windows
         Share of the images of which the network sees a random window only (see ``through_window``).
-    log
-        Called with (step, steps, mean loss since the last call) now and then.
+    name
+        Printed with the progress on standard error; no progress when empty.
     """
     import keras
     import tensorflow as tf
@@ -182,12 +178,12 @@ def train(
     data = tf.data.Dataset.from_generator(batches, output_signature=shapes)
     data = data.map(lambda image, label: (network_input(image, side), label)).take(steps).prefetch(2)
 
-    class Report(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if log and (batch % 50 == 49 or batch == steps - 1):
-                log(batch + 1, steps, float(logs["loss"]))
+    def report(batch, logs):
+        if name and (batch % 50 == 49 or batch == steps - 1):
+            print_line(f"{name}: step {batch + 1} of {steps}, loss {logs['loss']:.3f}", file=sys.stderr, flush=True)
 
-    model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=[Report()])
+    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=report)]
+    model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=callbacks)
 
 
 def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -262,34 +258,28 @@ def export(model, directory: str | os.PathLike[str], card: str) -> None:
     keras_export.export(model, pathlib.Path(directory), card, functions)
 
 
-def _live_network(build, side: int):
-    """Build a network whose ReLUs are Keras activations, for libraries that look for them.
+def live_network(model):
+    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
 
-    tf-keras-vis replaces the activations it finds by their guided form; in a layer of another kind it finds none,
-    and its Guided Backprop would be a plain gradient without a word. The network is without batch normalization, its
-    variables in the order of the exported file's.
+    It is without batch normalization, its variables in the order of the exported file's. Its ReLUs are Keras
+    activations: tf-keras-vis replaces the activations it finds by their guided form, and in a layer of another kind it
+    finds none, so that its Guided Backprop would be a plain gradient without a word. Raises ``BadInput`` if the file
+    was exported from another architecture, so that no live network is known.
     """
     import keras
+
+    from attribution.methods import third_party
 
     def in_kerass_own_layers(layer):
         if type(layer).__name__ == "Relu":
             return keras.layers.Activation("relu", name=layer.name)
         return type(layer).from_config(layer.get_config())
 
-    return keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
-
-
-def live_network(model):
-    """Return the live network behind a SavedModel of one of these architectures, for the methods of other libraries.
-
-    Raises ``BadInput`` if it was exported from another architecture, so that no live network is known.
-    """
-    from attribution.methods import third_party
-
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
         with contextlib.suppress(BadInput):
-            return third_party.with_weights(_live_network(build, side), model)
+            live = keras.models.clone_model(build(side, normalized=False), clone_function=in_kerass_own_layers)
+            return third_party.with_weights(live, model)
     raise BadInput(
         f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
         f"{listed(ARCHITECTURES)}"
@@ -332,17 +322,23 @@ def train_models(
     batch_size, learning_rate, seed, threads
         Of the training; ``threads`` of one operation.
     """
-    _check_names(names, architecture)
     import keras
     import tensorflow as tf
 
+    if unknown := [name for name in names if name not in layout.MODEL_NAMES]:
+        raise BadInput(f"no model '{unknown[0]}'; the models are {listed(layout.MODEL_NAMES)}")
+    if architecture not in ARCHITECTURES:
+        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
     build = ARCHITECTURES[architecture]
     check_directory("output_dir", output_dir)
-    record = _construction(data_dir)
+    path = os.path.join(data_dir, RECORD)
+    try:
+        record = {key: read_json(path)[key] for key in ("seed", "num_train", "num_val")}
+    except (BadInput, KeyError, TypeError) as error:
+        raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
     with contextlib.suppress(RuntimeError):  # another command of this process may have begun already
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.experimental.enable_op_determinism()
-    strategy = tf.distribute.MirroredStrategy() if len(tf.config.list_physical_devices("GPU")) > 1 else None
     for name in names:
         directory = os.path.join(output_dir, name)
         if os.path.isdir(os.path.join(directory, "1")):
@@ -353,11 +349,14 @@ def train_models(
         passes = epochs or wanted / len(images)
         windows = CONTRAST_SET_WINDOWS if name in layout.CONTRAST_SETS else 0.0
         keras.utils.set_random_seed(seed)
-        with strategy.scope() if strategy else contextlib.nullcontext():
-            network = build()
-            train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
+        network = build()
+        train(network, images, labels, passes, batch_size, learning_rate, seed, windows, name)
         plain = folded(network, lambda: build(normalized=False))
-        accuracy = _validation_accuracy(plain, validation)
+        correct = 0
+        for rows in np.array_split(np.arange(len(validation)), -(-len(validation) // 100)):
+            logits = plain(network_input(validation.images(rows), plain.input_shape[1]), training=False)
+            correct += int((np.argmax(logits, axis=1) == validation.labels[rows]).sum())
+        accuracy = correct / len(validation)
         print_line(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {
             "architecture": architecture,
@@ -376,37 +375,6 @@ def train_models(
         keras.backend.clear_session()
 
 
-def _check_names(names, architecture: str) -> None:
-    """Refuse unknown models and an unknown architecture."""
-    for name in names:
-        if name not in layout.MODEL_NAMES:
-            raise BadInput(f"no model '{name}'; the models are {listed(layout.MODEL_NAMES)}")
-    if architecture not in ARCHITECTURES:
-        raise BadInput(f"no architecture '{architecture}'; there are {listed(ARCHITECTURES)}")
-
-
-def _validation_accuracy(model, images) -> float:
-    """Return the share of a set's validation images whose highest logit is the label's."""
-    correct = 0
-    for start in range(0, len(images), 100):
-        rows = range(start, min(len(images), start + 100))
-        inputs = network_input(images.images(rows), model.input_shape[1])
-        correct += int(
-            (np.argmax(model(inputs, training=False), axis=1) == images.labels[rows.start : rows.stop]).sum()
-        )
-    return correct / len(images)
-
-
-def _construction(data_dir: str) -> dict:
-    """Return what the sets were constructed with."""
-    path = os.path.join(data_dir, RECORD)
-    try:
-        record = read_json(path)
-        return {key: record[key] for key in ("seed", "num_train", "num_val")}
-    except (BadInput, KeyError, TypeError) as error:
-        raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
-
-
 def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
     """Return the text of a model's card; ``record`` is what the sets were constructed with."""
     import jinja2
@@ -423,12 +391,3 @@ def _model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: 
         recipe=recipe,
         accuracy=f"{100 * accuracy:.1f}",
     )
-
-
-def _log(name: str):
-    """Return a function that writes the progress of a training to standard error."""
-
-    def log(step: int, steps: int, loss: float) -> None:
-        print_line(f"{name}: step {step} of {steps}, loss {loss:.3f}", file=sys.stderr, flush=True)
-
-    return log

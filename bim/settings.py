@@ -11,9 +11,9 @@ from attribution.errors import BadInput, listed
 from attribution.keras_models import is_keras_file
 from attribution_benchmarks.core.explainer import saved_methods
 from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
-from bim.attributions import COSTLY, MASKED
 from bim.layout import MODEL_NAMES, SAVED_MODELS
 from bim.members import members
+from bim.methods import COSTLY, MASKED
 from bim.scores import METRICS
 
 _COMPAT = "upstream: models by the authors' tensor names"
@@ -92,11 +92,6 @@ class TcavSettings(RunSettings):
         (),
         "layers to score the concept in, final_dense being the logits; by default block_layer1 to block_layer4 and the "
         "logits, or what a model has for them",
-    )
-    counterparts: str = setting(
-        "objects",
-        "counterparts of dogs for a CAV: other objects on scenes, or empty scenes, as in the authors' code",
-        choices=("objects", "scenes"),
     )
     num_random: int = setting(10, "random counterparts, each one experiment", low=2)
     level: float = setting(0.05, "significance level after Holm's correction", low=0.0, high=1.0)

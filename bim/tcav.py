@@ -21,7 +21,7 @@ from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.stats import statistics
 from bim import layout
 from bim.classifiers import classifier_at, input_side, load_classifier, network_inputs
-from bim.dataset import image_names, read_images, resolve_data_dir
+from bim.data import image_names, read_images, resolve_data_dir
 from bim.layout import MODEL_NAMES
 from bim.settings import TcavSettings
 
@@ -29,7 +29,6 @@ LOGITS = "final_dense"
 LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", LOGITS)
 ALPHA = 0.1  # of the classifier's l2 penalty
 HELD_OUT = 1 / 3  # of the images, to report the accuracy of a CAV
-COUNTERPARTS = {"objects": "other objects on scenes", "scenes": "scenes alone"}
 LEFT_OUT = (
     "95 % and p are over the random counterparts alone: the concept's images are the same for each of them, and other\n"
     "images of the concept can move a score further than its interval says.\n"
@@ -73,7 +72,7 @@ class TcavEvaluation(Evaluation):
             for name in _targets(settings)
         }
         data_dir = resolve_data_dir(settings.data_dir)
-        return cls(run, models, load_images(data_dir, settings.num_random, settings.counterparts, settings.seed))
+        return cls(run, models, load_images(data_dir, settings.num_random))
 
     def describe_models(self) -> list[str]:
         """Return the layers in which the concept is scored."""
@@ -96,11 +95,9 @@ class TcavEvaluation(Evaluation):
             found[name] = score_concept(
                 self.models[name], target, self.images, layers, seed=settings.seed, batch_size=settings.batch_size
             )
-            rows = _score_rows(name, found[name])
-            yield _scores(rows, _table(name, found[name], rows, settings.level, settings.counterparts) + "\n")
+            yield _section(name, found[name], settings.level)
         if len(found) == 2:
-            contrast = _contrast_rows(list(found), found)
-            yield _scores(contrast, _contrast_table(list(found), contrast) + "\n")
+            yield _contrast(*found, *found.values())
 
     def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of the images."""
@@ -125,68 +122,50 @@ def _targets(settings: TcavSettings) -> dict[str, int]:
 TCAV = _Tcav("bim", "BIM: TCAV", settings=TcavSettings, command="bim.run_tcav", evaluation=TcavEvaluation.load)
 
 
-def _score_rows(model_name: str, found: list[_ConceptScores]) -> list[dict]:
-    """Return one row a layer in long form; the interval is over the random counterparts."""
+def _section(name: str, found: list[_ConceptScores], level: float) -> Scores:
+    """Return one row a layer in long form, and their table; the interval is over the random counterparts."""
+    rows, body = [], []
     corrected = statistics.holm([scores.p_value for scores in found])
-    rows = []
     for scores, p_value in zip(found, corrected, strict=True):
         estimate = statistics.mean_interval(scores.scores, bounds=(0.0, 1.0))
+        random, accuracy = float(scores.random_scores.mean()), float(scores.accuracies.mean())
         rows.append(
             {
                 "method": "tcav", "metric": "tcav", "value": estimate.value, "low": estimate.low,
-                "high": estimate.high, "n": estimate.n, "paper": None, "kind": "method", "model": model_name,
-                "layer": scores.layer, "random": float(scores.random_scores.mean()),
-                "accuracy": float(scores.accuracies.mean()), "p_value": scores.p_value,
+                "high": estimate.high, "n": estimate.n, "paper": None, "kind": "method", "model": name,
+                "layer": scores.layer, "random": random, "accuracy": accuracy, "p_value": scores.p_value,
                 "p_corrected": float(p_value),
             }
         )  # fmt: skip
-    return rows
+        body.append(
+            [
+                scores.layer, f"{estimate.value:.3f}", f"{estimate.low:.3f}, {estimate.high:.3f}", f"{random:.3f}",
+                f"{accuracy:.2f}", f"{scores.p_value:.2g}", f"{p_value:.2g}", "yes" if p_value < level else "no",
+            ]
+        )  # fmt: skip
+    header = ["layer", "TCAV", "95 %", "random CAVs", "CAV accuracy", "p", "p (Holm)", "significant"]
+    count = len(found[0].scores)
+    heading = f"TCAV of the concept 'dog' for the model '{name}', {count} random counterparts"
+    return _scores(rows, f"{heading}\n{tables.text_table(header, body)}{LEFT_OUT}\n")
 
 
-def _contrast_rows(names, found) -> list[dict]:
+def _contrast(name: str, other: str, found: list[_ConceptScores], others: list[_ConceptScores]) -> Scores:
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
-    rows = []
-    for first, second in zip(found[names[0]], found[names[1]], strict=True):
+    rows, body = [], []
+    for first, second in zip(found, others, strict=True):
         paired = statistics.compare(first.scores, second.scores)
         rows.append(
             {
                 "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,
-                "high": paired.high, "n": paired.n, "paper": None, "kind": "method",
-                "model": f"{names[0]} - {names[1]}", "layer": first.layer, "p_value": paired.p_value,
+                "high": paired.high, "n": paired.n, "paper": None, "kind": "method", "model": f"{name} - {other}",
+                "layer": first.layer, "p_value": paired.p_value,
             }
         )  # fmt: skip
-    if not rows:
-        raise BadInput("no layers to contrast")
-    return rows
-
-
-def _table(name: str, found, rows, level: float, counterparts: str = "objects") -> str:
-    """Return one model's scores for reading."""
-    body = [
-        [
-            row["layer"], f"{row['value']:.3f}", f"{row['low']:.3f}, {row['high']:.3f}", f"{row['random']:.3f}",
-            f"{row['accuracy']:.2f}", f"{row['p_value']:.2g}", f"{row['p_corrected']:.2g}",
-            "yes" if row["p_corrected"] < level else "no",
-        ]
-        for row in rows
-    ]  # fmt: skip
-    header = ["layer", "TCAV", "95 %", "random CAVs", "CAV accuracy", "p", "p (Holm)", "significant"]
-    count = len(found[0].scores)
-    heading = (
-        f"TCAV of the concept 'dog' for the model '{name}', {count} random counterparts ({COUNTERPARTS[counterparts]})"
-    )
-    return f"{heading}\n{tables.text_table(header, body)}{LEFT_OUT}"
-
-
-def _contrast_table(names, rows) -> str:
-    """Return the contrast for reading."""
-    body = [
-        [row["layer"], f"{row['value']:.3f}", f"{row['low']:.3f}, {row['high']:.3f}", f"{row['p_value']:.2g}"]
-        for row in rows
-    ]
+        interval = f"{paired.low:.3f}, {paired.high:.3f}"
+        body.append([first.layer, f"{paired.difference:.3f}", interval, f"{paired.p_value:.2g}"])
     mean = np.mean([row["value"] for row in rows])
-    heading = f"TCAV of '{names[0]}' minus '{names[1]}'; more is better; mean over the layers {mean:.3f}"
-    return f"{heading}\n{tables.text_table(['layer', 'difference', '95 %', 'p'], body)}{LEFT_OUT}"
+    heading = f"TCAV of '{name}' minus '{other}'; more is better; mean over the layers {mean:.3f}"
+    return _scores(rows, f"{heading}\n{tables.text_table(['layer', 'difference', '95 %', 'p'], body)}{LEFT_OUT}\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,24 +314,15 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
     return tuple({layer: np.concatenate(parts) for layer, parts in found.items()} for found in (values, gradients))
 
 
-def load_images(data_dir: str, num_random: int, counterparts: str = "objects", seed: int = 0) -> dict[str, np.ndarray]:
+def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
     """Read TCAV's images: the concept, its random counterparts and the class's images, ``dog_bedroom``.
 
-    Returns "concept", "target", "random_0", ... -> (N, H, W, 3) uint8; raises ``BadInput`` if there are none.
-
-    Parameters
-    ----------
-    data_dir, num_random
-        Folder of the constructed sets, and number of counterparts.
-    counterparts
-        ``"objects"``: other objects on scenes without bedrooms, which differ from the concept in the dog alone;
-        ``"scenes"``: such scenes with nothing on them, as the authors have it, which lets a CAV point to any object.
-    seed
-        Of the scenes drawn for each counterpart.
+    The counterparts are other objects on scenes without bedrooms, which differ from the concept in the dog alone. The
+    authors' are scenes alone, which lets a CAV point to any object. Returns "concept", "target", "random_0", ...
+    -> (N, H, W, 3) uint8; raises ``BadInput`` if the constructed sets in ``data_dir`` have none.
     """
     folders = {"concept": "tcav/dog_scene", "target": "dog_bedroom/val"}
-    if counterparts == "objects":
-        folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
+    folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
     images = {}
     for name, folder in folders.items():
         files = image_names(data_dir, folder)
@@ -361,24 +331,7 @@ def load_images(data_dir: str, num_random: int, counterparts: str = "objects", s
                 f"no images in {data_dir}/{folder}; scripts/construct_bim_dataset.py makes ten random counterparts"
             )
         images[name] = read_images(data_dir, folder, files)
-    if counterparts == "scenes":
-        images |= _scenes_alone(data_dir, num_random, len(images["concept"]), seed)
     return images
-
-
-def _scenes_alone(data_dir: str, num_random: int, count: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw counterparts of scenes without bedrooms on which nothing was pasted."""
-    # A scene is there once for every object's name.
-    files = [file for file in image_names(data_dir, "scene_only/val") if file.startswith(f"{layout.OBJECTS[0]}-")]
-    files = [file for file in files if file.split("-")[1] != "bedroom"]
-    if len(files) < 2:
-        raise BadInput(f"no scenes in {data_dir}/scene_only/val; scripts/construct_bim_dataset.py makes the set")
-    found = {}
-    for number in range(num_random):
-        drawn = np.random.default_rng([seed, 47, number]).permutation(len(files))[:count]
-        chosen = [files[place] for place in sorted(drawn)]
-        found[f"random_{number}"] = read_images(data_dir, "scene_only/val", chosen)
-    return found
 
 
 def fingerprint(images: dict[str, np.ndarray]) -> str:

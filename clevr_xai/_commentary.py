@@ -23,7 +23,7 @@ from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import methods, table
 from clevr_xai.answering import Measured
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.methods import BASELINES, title
 from clevr_xai.metrics import ACCURACIES, HEADING, PLACES, subset_members, summary
 from clevr_xai.table import TRUTH_TITLES, titled

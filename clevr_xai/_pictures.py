@@ -15,7 +15,7 @@ from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods, table
 from clevr_xai.answering import Measured, Questions
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.metrics import ACCURACIES, HEADING, PLACES, pool
 from clevr_xai.table import TRUTH_TITLES, titled
 

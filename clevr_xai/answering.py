@@ -30,7 +30,7 @@ from attribution_benchmarks.core.explainer import load_array
 from attribution_benchmarks.core.metric import DROP, UNIFORM, Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import masks, vocabulary
-from clevr_xai.dataset import Dataset, QuestionBatch
+from clevr_xai.data import Dataset, QuestionBatch
 from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import DIGITS, METRICS, POOLINGS, path_gap, relevance_accuracy
 from clevr_xai.vocabulary import answer_text

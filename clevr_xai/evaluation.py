@@ -27,7 +27,7 @@ from attribution_benchmarks.core.random_weights import network as random_network
 from clevr_xai import _commentary, answering, methods, table
 from clevr_xai._commentary import Covariates, Shares
 from clevr_xai.answering import Answering, Measured, Questions, draw_rows, live_network, rows_until_right
-from clevr_xai.dataset import Dataset, wording
+from clevr_xai.data import Dataset, wording
 from clevr_xai.metrics import ACCURACIES, HEADING, pool
 from clevr_xai.settings import DRAWN, Settings
 

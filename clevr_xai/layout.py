@@ -6,7 +6,6 @@ Both are found, and so is either folder by its path.
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +18,6 @@ from attribution.files import atomic_write
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
 GROUND_TRUTH = "ground_truth_{kind}_questions_{ground_truth}"
-STATISTICS = "stats.json"  # in each ground truth's folder
 IMAGES, MASKS = "images", "masks"
 SETTINGS = "generation.json"  # only beside data of our own generator
 ARCHIVES = ("CLEVR-XAI_v1.0", "CLEVR-XAI_v1.0_images_masks")
@@ -62,30 +60,24 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     if not isinstance(entries, list) or not entries:
         raise BadInput(f"{path} holds no list {name!r}")
     for position, entry in enumerate(entries):
-        _check_entry(entry, f"{path}: entry {position} of {name!r}", keys)
+        place = f"{path}: entry {position} of {name!r}"
+        if not isinstance(entry, dict):
+            raise BadInput(f"{place} is not an object of JSON")
+        if missing := [key for key in keys if key not in entry]:
+            raise BadInput(f"{place} lacks {listed(missing)}")
+        for key, kinds in keys.items():
+            if not isinstance(entry[key], kinds):
+                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
+        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
+            raise BadInput(f"{place} holds an object that is not an object of JSON")
     return entries
 
 
 def read_info(path: pathlib.Path) -> dict:
-    """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not, without reading the rest."""
-    with reading.opened(path, "JSON file") as file:
-        head = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(10_000).decode(errors="replace")
-    begun = head.startswith('{"info":')
-    info = json.JSONDecoder().raw_decode(head.removeprefix('{"info":').lstrip())[0] if begun else {}
+    """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not."""
+    content = reading.read_json(path)
+    info = content.get("info") if isinstance(content, dict) else None
     return info if isinstance(info, dict) else {}
-
-
-def _check_entry(entry, place: str, keys: Mapping[str, type | tuple[type, ...]]) -> None:
-    if not isinstance(entry, dict):
-        raise BadInput(f"{place} is not an object of JSON")
-    missing = [key for key in keys if key not in entry]
-    if missing:
-        raise BadInput(f"{place} lacks {listed(missing)}")
-    for key, kinds in keys.items():
-        if not isinstance(entry[key], kinds):
-            raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
-    if not all(isinstance(item, dict) for item in entry.get("objects", ())):
-        raise BadInput(f"{place} holds an object that is not an object of JSON")
 
 
 def compact(content) -> str:
@@ -98,21 +90,10 @@ def write_json(path: pathlib.Path, content) -> None:
     write(path, f"{compact(content)}\n".encode())
 
 
-def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str], compress: bool = False) -> None:
-    """Write a JSON file of ``info`` and a list, or a ``.json.gz`` file instead.
+def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str]) -> None:
+    """Write a JSON file of ``info``, its first value, and a list under a name.
 
-    Parameters
-    ----------
-    path
-        The file.
-    info
-        First value of the file.
-    name
-        Of the list.
-    entries
-        JSON of each; an iterator is consumed one by one, so that the list need not fit into memory.
-    compress
-        Whether to compress it; the same content gives the same bytes.
+    ``entries`` are the JSON of each; an iterator is consumed one by one, so that the list need not fit into memory.
     """
 
     def put(file: IO[bytes]) -> None:
@@ -121,14 +102,7 @@ def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[s
             file.write(f"{',' if place else ''}{entry}".encode())
         file.write(b"]}\n")
 
-    def put_compressed(file: IO[bytes]) -> None:
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-            put(compressed)
-
-    if compress:
-        write(path.with_name(path.name + ".gz"), put_compressed)
-    else:
-        write(path, put)
+    write(path, put)
 
 
 def write(path: pathlib.Path, data: bytes | Callable[[IO[bytes]], object]) -> None:

@@ -14,13 +14,21 @@ from PIL import Image
 
 from attribution.errors import BadInput
 from attribution.reading import read_picture
-from clevr_xai.generation.scenes import BACKGROUND, linear
 from clevr_xai.programs import is_set_node, node_type
 
 SIMPLE = ("single_object", "all_objects")
 COMPLEX = ("unique", "unique_firstnonempty", "union", "all_objects")
 GROUND_TRUTHS = {"simple": SIMPLE, "complex": COMPLEX}
+KINDS = tuple(GROUND_TRUTHS)
 SIZE = 128  # of the masks in the release
+BACKGROUND = (64, 64, 64)  # 8-bit sRGB, of the mask images
+
+
+def linear(component: int) -> float:
+    """Return an 8-bit sRGB component as linear light in [0, 1] (IEC 61966-2-1)."""
+    value = component / 255
+    return value / 12.92 if value < 0.0405 else ((value + 0.055) / 1.055) ** 2.4
+
 
 _LINEAR = np.array([linear(component) for component in range(256)])
 
@@ -42,30 +50,16 @@ def ground_truth_objects(program: list[dict], ground_truth: str, num_objects: in
     list of int
         Sorted indices. Empty: the question has no such mask.
     """
+    filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
+    unique = {node["_output"] for node in program if node_type(node) == "unique"}
     rules: dict[str, Callable[[], Iterable[int]]] = {
         "all_objects": lambda: range(num_objects),
-        "single_object": lambda: _last_filtered(program),
-        "unique": lambda: _unique_objects(program),
-        "union": lambda: {index for node in program if _is_set(node) for index in node["_output"]},
-        "unique_firstnonempty": lambda: _unique_objects(program) | _first_nonempty(program),
+        "single_object": lambda: filters[-1] if filters else [],
+        "unique": lambda: unique,
+        "union": lambda: {index for node in program if is_set_node(node) for index in node["_output"]},
+        "unique_firstnonempty": lambda: unique | _first_nonempty(program),
     }
-    if ground_truth not in rules:
-        raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join(rules)}")
     return sorted(rules[ground_truth]())
-
-
-def _last_filtered(program: list[dict]) -> list[int]:
-    """Return the set that the last filter finds, none if there is no filter."""
-    filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
-    return filters[-1] if filters else []
-
-
-def _is_set(node: dict) -> bool:
-    return is_set_node(node_type(node))
-
-
-def _unique_objects(program: list[dict]) -> set[int]:
-    return {node["_output"] for node in program if node_type(node) == "unique"}
 
 
 def _first_nonempty(program: list[dict]) -> set[int]:
@@ -76,7 +70,7 @@ def _first_nonempty(program: list[dict]) -> set[int]:
     """
     for node in reversed(program):
         kind = node_type(node)
-        if _is_set(node) and node["_output"]:
+        if is_set_node(node) and node["_output"]:
             return set(node["_output"])
         if kind in ("union", "intersect"):
             return {index for start in node["inputs"] for index in _first_in_chain(program, start)}
@@ -87,7 +81,7 @@ def _first_in_chain(program: list[dict], start: int) -> list[int]:
     """Return the first non-empty set on the way back from a node through nodes of a single input."""
     node = program[start]
     while True:
-        if _is_set(node) and node["_output"]:
+        if is_set_node(node) and node["_output"]:
             return node["_output"]
         if len(node["inputs"]) != 1:
             return []

@@ -127,17 +127,10 @@ PERMUTED_QUESTION = Control(
     "other question",
     "the method's map after the words of the question were exchanged for another's",
 )
+_UNIFORM = dataclasses.replace(UNIFORM, about=f"{UNIFORM.about}; it scores the objects' share of the image")
 CONTROLS = {
     control.name: control
-    for control in (
-        WRONG_CLASS,
-        PERMUTED_QUESTION,
-        RANDOM_WEIGHTS,
-        dataclasses.replace(UNIFORM, about=f"{UNIFORM.about}; it scores the objects' share of the image"),
-        RANDOM,
-        EDGE_DETECTOR,
-        GROUND_TRUTH,
-    )
+    for control in (WRONG_CLASS, PERMUTED_QUESTION, RANDOM_WEIGHTS, _UNIFORM, RANDOM, EDGE_DETECTOR, GROUND_TRUTH)
 }
 BY_DEFAULT = tuple(name for name in CONTROLS if name != GROUND_TRUTH.name)  # the truth has all of mass and rank
 MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network

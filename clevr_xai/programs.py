@@ -7,6 +7,7 @@ a single object is its index. Public CLEVR files say ``function`` where CLEVR-XA
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from clevr_xai.vocabulary import ATTRIBUTES
@@ -21,8 +22,9 @@ def node_type(node: dict) -> str:
     return node["type"] if "type" in node else node["function"]
 
 
-def is_set_node(kind: str) -> bool:
-    """Return whether nodes of this type output a set of objects other than the whole scene."""
+def is_set_node(node: dict) -> bool:
+    """Return whether a node outputs a set of objects other than the whole scene."""
+    kind = node_type(node)
     return kind.startswith(("filter_", "same_")) or kind in ("relate", "union", "intersect")
 
 
@@ -45,17 +47,12 @@ def execute(program: list[dict], scene: dict) -> list:
     Raises
     ------
     InvalidProgram
-        For an unknown type, an input that is not yet computed, or a ``unique`` of not exactly one object.
+        For a ``unique`` of not exactly one object.
     """
     outputs = []
-    for position, node in enumerate(program):
-        kind = node_type(node)
-        if kind not in NODES:
-            raise InvalidProgram(f"unknown node type {kind!r}; these exist: {', '.join(NODES)}")
-        if any(not 0 <= earlier < position for earlier in node["inputs"]):
-            raise InvalidProgram(f"node {position} ({kind}) has inputs {node['inputs']} that come after it")
+    for node in program:
         inputs = [outputs[earlier] for earlier in node["inputs"]]
-        outputs.append(NODES[kind](scene, *inputs, *node.get("value_inputs", ())))
+        outputs.append(NODES[node_type(node)](scene, *inputs, *node.get("value_inputs", ())))
     return outputs
 
 
@@ -78,31 +75,23 @@ def check_outputs(program, num_objects: int) -> None:
     if not isinstance(program, list) or not program:
         raise InvalidProgram("it has no node")
     for position, node in enumerate(program):
-        _check_node(position, node, num_objects)
-
-
-def _check_node(position: int, node, num_objects: int) -> None:
-    if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
-        raise InvalidProgram(f"node {position} has no type")
-    kind, inputs = node_type(node), node.get("inputs")
-    if not _all_below(inputs, position):
-        raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
-    if "_output" not in node:
-        raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
-    found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
-    if not _all_below(found, num_objects):
-        raise InvalidProgram(
-            f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
-        )
+        if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
+            raise InvalidProgram(f"node {position} has no type")
+        kind, inputs = node_type(node), node.get("inputs")
+        if not _all_below(inputs, position):
+            raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
+        if "_output" not in node:
+            raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
+        found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(node) else []
+        if not _all_below(found, num_objects):
+            raise InvalidProgram(
+                f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
+            )
 
 
 def _all_below(numbers, limit: int) -> bool:
     """Return whether ``numbers`` is a list of integers of 0 to ``limit`` - 1."""
     return isinstance(numbers, list) and all(type(number) is int and 0 <= number < limit for number in numbers)
-
-
-def _scene(scene):
-    return list(range(len(scene["objects"])))
 
 
 def _unique(scene, objects):
@@ -111,50 +100,29 @@ def _unique(scene, objects):
     return objects[0]
 
 
-def _relate(scene, index, relation):
-    return sorted(scene["relationships"][relation][index])
+def _filtered(scene, objects, value, attribute):
+    return [index for index in objects if scene["objects"][index][attribute] == value]
 
 
-def _filter(attribute):
-    def filter_node(scene, objects, value):
-        return [index for index in objects if scene["objects"][index][attribute] == value]
-
-    return filter_node
-
-
-def _same(attribute):
-    def same_node(scene, index):
-        value = scene["objects"][index][attribute]
-        return [other for other, item in enumerate(scene["objects"]) if other != index and item[attribute] == value]
-
-    return same_node
-
-
-def _query(attribute):
-    def query_node(scene, index):
-        return scene["objects"][index][attribute]
-
-    return query_node
-
-
-def _equal(scene, first, second):
-    return first == second
+def _others_like(scene, index, attribute):
+    alike = _filtered(scene, range(len(scene["objects"])), scene["objects"][index][attribute], attribute)
+    return [other for other in alike if other != index]
 
 
 # Called with the scene, the inputs' outputs and the value inputs.
 NODES: dict[str, Callable] = {
-    "scene": _scene,
+    "scene": lambda scene: list(range(len(scene["objects"]))),
     "unique": _unique,
-    "relate": _relate,
+    "relate": lambda scene, index, relation: sorted(scene["relationships"][relation][index]),
     "union": lambda scene, first, second: sorted({*first, *second}),
     "intersect": lambda scene, first, second: sorted({*first} & {*second}),
     "count": lambda scene, objects: len(objects),
     "exist": lambda scene, objects: len(objects) > 0,
-    "equal_integer": _equal,
+    "equal_integer": lambda scene, first, second: first == second,
     "less_than": lambda scene, first, second: first < second,
     "greater_than": lambda scene, first, second: first > second,
-    **{f"filter_{attribute}": _filter(attribute) for attribute in ATTRIBUTES},
-    **{f"same_{attribute}": _same(attribute) for attribute in ATTRIBUTES},
-    **{f"query_{attribute}": _query(attribute) for attribute in ATTRIBUTES},
-    **{f"equal_{attribute}": _equal for attribute in ATTRIBUTES},
+    **{f"filter_{name}": functools.partial(_filtered, attribute=name) for name in ATTRIBUTES},
+    **{f"same_{name}": functools.partial(_others_like, attribute=name) for name in ATTRIBUTES},
+    **{f"query_{name}": lambda scene, index, name=name: scene["objects"][index][name] for name in ATTRIBUTES},
+    **{f"equal_{name}": lambda scene, first, second: first == second for name in ATTRIBUTES},
 }

@@ -7,14 +7,14 @@ Arras et al. 2022. Written with ``keras.ops``: it runs on every backend of Keras
 from __future__ import annotations
 
 import pathlib
-import tempfile
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 from keras import layers, ops
 
-from attribution.files import atomic_directory, atomic_write, make_directory, writing
+from attribution.files import atomic_write
+from attribution_benchmarks.core import keras_export
 from clevr_xai import vocabulary
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
@@ -287,29 +287,22 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
     directory
         Base path as TensorFlow Serving wants it; created if missing, must not hold a version 1.
     card
-        Text of ``MODEL_CARD.md``; no file when empty.
+        Text of ``MODEL_CARD.md``.
     """
     import tensorflow as tf
 
-    directory = pathlib.Path(directory)
     if any(layer.name == "relations" for layer in network.layers):
         network = fold_pair_scale(network)
-    make_directory(directory)
-    with tempfile.TemporaryDirectory() as assets, atomic_directory(directory / "1") as unfinished:
-        lists = {vocabulary.WORDS_FILE: QUESTION_WORDS, vocabulary.ANSWERS_FILE: ANSWERS}
-        for name, entries in lists.items():
-            atomic_write(pathlib.Path(assets) / name, "".join(f"{entry}\n" for entry in entries))
-        module = tf.Module()
-        module.network = network
-        module.lists = [tf.saved_model.Asset(str(pathlib.Path(assets) / name)) for name in lists]
-        specification = [
-            tf.TensorSpec((None, *network.inputs[0].shape[1:]), tf.float32, name="image"),
-            tf.TensorSpec((None, None), tf.int32, name="question"),
-        ]
-        serve = tf.function(
-            lambda image, question: {"logits": network([image, question], training=False)}, specification
-        )
-        with writing(directory):
-            tf.saved_model.save(module, str(unfinished), signatures=serve.get_concrete_function())
-        if card:  # before the file itself: what has a version 1 is complete
-            atomic_write(directory / "MODEL_CARD.md", card)
+    inputs = [
+        tf.TensorSpec((None, *network.inputs[0].shape[1:]), tf.float32, name="image"),
+        tf.TensorSpec((None, None), tf.int32, name="question"),
+    ]
+
+    def serve(image, question):
+        return {"logits": network([image, question], training=False)}
+
+    def add_lists(version: pathlib.Path) -> None:
+        for name, entries in {vocabulary.WORDS_FILE: QUESTION_WORDS, vocabulary.ANSWERS_FILE: ANSWERS}.items():
+            atomic_write(version / "assets" / name, "".join(f"{entry}\n" for entry in entries))
+
+    keras_export.export(network, pathlib.Path(directory), card, {"serving_default": (serve, inputs)}, add_lists)

@@ -121,7 +121,7 @@ def load(
     Parameters
     ----------
     data_dir
-        Output of ``scripts/generate_clevr_xai.py``, the official release, or ``dataset.EMBEDDED``.
+        Output of ``scripts/generate_clevr_xai.py``, the official release, or ``data.EMBEDDED``.
     kinds, rounds
         "simple", "complex" or both; the number of rounds of each, with other questions in each round.
     wordings
@@ -165,9 +165,9 @@ def load_clevr(data_dir: str | pathlib.Path, split: str = "train", num_images: i
     BadInput
         If a file is missing or cannot be used.
     """
-    data_dir = pathlib.Path(data_dir)
-    scenes_file = data_dir / "scenes" / f"CLEVR_{split}_scenes.json"
-    questions_file = data_dir / "questions" / f"CLEVR_{split}_questions.json"
+    scenes_file, questions_file = (
+        pathlib.Path(data_dir) / name / f"CLEVR_{split}_{name}.json" for name in ("scenes", "questions")
+    )
     keys = {"image_index": int, "image_filename": str, "objects": list}
     scenes = layout.read_entries(scenes_file, "scenes", keys)[: num_images or None]
     keys = {"image_index": int, "question": str, "answer": (str, int), "program": list}
@@ -180,7 +180,7 @@ def load_clevr(data_dir: str | pathlib.Path, split: str = "train", num_images: i
         for block in questions.in_blocks(scenes)
     ]
     source = f"{len(scenes):,} images of CLEVR v1.0's split {split}"
-    read = functools.partial(_read_block, scenes_file, data_dir / "images" / split, None, ())
+    read = functools.partial(_read_block, scenes_file, pathlib.Path(data_dir) / "images" / split, None, ())
     return _read(read, blocks, source)
 
 
@@ -374,12 +374,11 @@ def freeze(network: keras.Model, names: Sequence[str]) -> None:
 
     Raises ``BadInput`` for a name that no layer has.
     """
-    found = {layer.name: layer for layer in network.layers}
-    for model in network.layers:
-        found |= {layer.name: layer for layer in getattr(model, "layers", ())}
+    models = [network, *network.layers]
+    found = {layer.name: layer for model in models for layer in getattr(model, "layers", ())}
+    if unknown := [name for name in names if name not in found]:
+        raise BadInput(f"no layer {unknown[0]!r} to freeze; there are {listed(found)}")
     for name in names:
-        if name not in found:
-            raise BadInput(f"no layer {name!r} to freeze; there are {listed(found)}")
         found[name].trainable = False
 
 
@@ -409,19 +408,15 @@ LOSSES: Mapping[str, tuple[Any, float]] = {  # output -> loss and its weight
 
 
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate: a linear warm-up to ``rate``, then constant, then from a share of the steps on a fall to zero.
+    """A learning rate: a linear warm-up to ``rate``, then constant, from 60 % of the steps on a linear fall to zero."""
 
-    ``constant`` is that share. The fall is linear, or as a ``cosine``.
-    """
-
-    def __init__(self, rate: float, steps: int, warm_up: int = 200, constant: float = 0.6, cosine: bool = False):
-        self._rate, self._steps, self._warm_up, self._constant, self._cosine = rate, steps, warm_up, constant, cosine
+    def __init__(self, rate: float, steps: int, warm_up: int = 200):
+        self._rate, self._steps, self._warm_up = rate, steps, warm_up
 
     def __call__(self, step):
         """Return the rate of a step."""
         step = ops.cast(step, "float32")
-        left = ops.clip((self._steps - step) / max(self._steps * (1 - self._constant), 1), 0.0, 1.0)
-        left = (1 - ops.cos(np.pi * left)) / 2 if self._cosine else left
+        left = ops.clip((self._steps - step) / max(self._steps * 0.4, 1), 0.0, 1.0)
         return self._rate * ops.minimum((step + 1) / max(self._warm_up, 1), 1.0) * left
 
 

@@ -36,12 +36,7 @@ SHAPES = ("cube", "sphere", "cylinder")
 RELATIONS = ("left", "right", "behind", "front")
 
 # In the order in which a noun phrase names them and a program filters by them.
-ATTRIBUTES = {
-    "size": tuple(SIZES),
-    "color": tuple(COLORS),
-    "material": MATERIALS,
-    "shape": SHAPES,
-}
+ATTRIBUTES = {"size": tuple(SIZES), "color": tuple(COLORS), "material": MATERIALS, "shape": SHAPES}
 INTEGERS = tuple(range(11))
 
 # Every way a question may put a value; the first is the value's plain name.
@@ -71,15 +66,7 @@ QUESTION_WORDS = tuple(
     """.split()
 )
 
-ANSWERS = (
-    "yes",
-    "no",
-    *map(str, INTEGERS),
-    *SHAPES,
-    *COLORS,
-    *SIZES,
-    *MATERIALS,
-)
+ANSWERS = ("yes", "no", *map(str, INTEGERS), *SHAPES, *COLORS, *SIZES, *MATERIALS)
 
 
 def answer_text(answer: bool | int | str) -> str:
@@ -164,10 +151,7 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
             with opened(file) as stream:
                 found.append(stream.read().decode("utf-8").split())
         except BadInput:
-            raise BadInput(
-                f"no readable {file}; a network for these questions carries its {WORDS_FILE} and {ANSWERS_FILE} "
-                "as assets, one entry a line"
-            ) from None
+            raise BadInput(f"no readable {file}; networks carry {WORDS_FILE} and {ANSWERS_FILE} as assets") from None
         if not found[-1] or len(set(found[-1])) < len(found[-1]):
             raise BadInput(f"{file} is empty or has an entry twice; it holds one entry a line, each once")
     return found[0], found[1]

@@ -19,9 +19,7 @@ from attribution import cli
 from attribution.errors import print_line
 from attribution.files import check_directory
 from attribution_benchmarks.beam.parallel_map import local_map
-from bim.construct import TOGETHER, begin, construct
-from bim.layout import FIRST_VALIDATION
-from bim.synthetic.drawings import write_corpora
+from bim.construct import TOGETHER, construct, construct_drawn
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, data_dir="data/bim", seed=0)
@@ -38,27 +36,17 @@ flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
-    coco_dir, miniplaces_dir, data_dir = flag_values.coco_dir, flag_values.miniplaces_dir, flag_values.data_dir
+    data_dir, coco_dir = flag_values.data_dir, flag_values.coco_dir
+    numbers = flag_values.num_train, flag_values.num_val, flag_values.seed
     check_directory("data_dir", data_dir)
     with local_map(flag_values.jobs, TOGETHER) as each:
         if flag_values.drawn:
-            # Drawings that are there are not made again, so those of another seed or number must not get mixed in.
-            begin(data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)
-            corpora = os.path.join(data_dir, "corpora")
-            validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)
-            write_corpora(corpora, [*range(flag_values.num_train), *validation], flag_values.seed, each)
-            coco_dir, miniplaces_dir = os.path.join(corpora, "coco"), os.path.join(corpora, "miniplaces")
-        annotations = flag_values.coco_annotations or os.path.join(coco_dir, "annotations", "instances_train2017.json")
-        construct(
-            data_dir,
-            annotations,
-            os.path.join(coco_dir, "train2017"),
-            miniplaces_dir,
-            flag_values.num_train,
-            flag_values.num_val,
-            flag_values.seed,
-            each,
-        )
+            construct_drawn(data_dir, *numbers, each)
+        else:
+            annotations = os.path.join(coco_dir, "annotations", "instances_train2017.json")
+            images = os.path.join(coco_dir, "train2017")
+            chosen = flag_values.coco_annotations or annotations
+            construct(data_dir, chosen, images, flag_values.miniplaces_dir, *numbers, each)
     print_line(f"BIM's sets are in {data_dir}")
 
 

@@ -38,20 +38,13 @@ flags.DEFINE_float(
 def main(flag_values: flags.FlagValues) -> None:
     """Make the patches and print their distances."""
     from bim.classifiers import classifier_at
-    from bim.dataset import resolve_data_dir
+    from bim.data import resolve_data_dir
 
     upstream = flag_values.compat == "upstream"
     model = classifier_at(flag_values.model, tensors=upstream)
     data_dir = resolve_data_dir(flag_values.data_dir)
-    record = delta_patch.construct(
-        data_dir,
-        model,
-        flag_values.steps,
-        flag_values.step_size,
-        flag_values.batch_size,
-        progress=True,
-        tensors=upstream,
-    )
+    steps, step_size, batch_size = flag_values.steps, flag_values.step_size, flag_values.batch_size
+    record = delta_patch.construct(data_dir, model, steps, step_size, batch_size, progress=True, tensors=upstream)
     print_line("image                          dog  patch  used")
     for image, before, after, used in zip(record.names, record.before, record.after, record.accepted, strict=True):
         print_line(f"{image:28s} {before:5.2f}  {after:5.2f}  {'yes' if used else 'no'}")

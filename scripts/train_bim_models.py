@@ -11,8 +11,7 @@ and so on, in 6 CPU minutes each. For the real data
 
     python scripts/train_bim_models.py --data_dir=data/bim --architecture=resnet50 --epochs=30 --output_dir=models/bim
 
-trains ResNet-50 on all GPUs of the machine. A model that is there already is left alone, so an interrupted
-run continues with the next.
+trains ResNet-50. A model that is there already is left alone, so an interrupted run continues with the next.
 
 Cost: 40 CPU minutes for the thirteen small networks.
 """
@@ -34,13 +33,7 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, data_dir="data/bim_drawn", batch_size=64, seed=0)
 flags.DEFINE_list("models", list(MODEL_NAMES), "which sets to train on", flag_values=FLAGS)
 flags.DEFINE_string("architecture", "small_resnet", "small_resnet or resnet50", flag_values=FLAGS)
-flags.DEFINE_float(
-    "epochs",
-    0.0,
-    "passes over a set's images; 0: as the committed models, 60,000 images, 40,000 for scene1 to scene10",
-    0.0,
-    flag_values=FLAGS,
-)
+flags.DEFINE_float("epochs", 0.0, "passes over a set's images; 0: as the committed models", 0.0, flag_values=FLAGS)
 flags.DEFINE_float("learning_rate", 2e-3, "Adam's first learning rate", 0.0, flag_values=FLAGS)
 flags.DEFINE_integer("threads", 2, "threads of one operation; changes the last digits", 1, flag_values=FLAGS)
 flags.DEFINE_string("output_dir", os.path.join(ROOT, "saved_models", "bim"), "where to export to", flag_values=FLAGS)
@@ -48,17 +41,8 @@ flags.DEFINE_string("output_dir", os.path.join(ROOT, "saved_models", "bim"), "wh
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing."""
-    train_models(
-        flag_values.data_dir,
-        flag_values.output_dir,
-        flag_values.models,
-        flag_values.architecture,
-        flag_values.epochs,
-        flag_values.batch_size,
-        flag_values.learning_rate,
-        flag_values.seed,
-        flag_values.threads,
-    )
+    names = ("data_dir", "output_dir", "architecture", "epochs", "batch_size", "learning_rate", "seed", "threads")
+    train_models(names=flag_values.models, **{name: flag_values[name].value for name in names})
 
 
 if __name__ == "__main__":

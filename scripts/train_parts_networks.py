@@ -39,46 +39,29 @@ REPEATED, REPEATS = ("unequal", "equal"), 2  # the exclusive or is learned last,
 HELD_OUT = 500  # images of each figure in the model card
 
 
-def convolution(x, width: int, size: int = 3, stride: int = 1, relu: bool = True):
-    """Return a convolution with normalization and, on request, ReLU."""
-    import keras
-
-    x = keras.layers.Conv2D(width, size, stride, "same", use_bias=False, kernel_initializer="he_normal")(x)
-    x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3)(x)
-    return keras.layers.ReLU()(x) if relu else x
-
-
-def plain(image):
-    """Return the features of a network of four convolutions."""
-    import keras
-
-    x = convolution(image, 24, 5, 2)
-    x = keras.layers.MaxPooling2D()(convolution(x, 40))
-    x = keras.layers.MaxPooling2D()(convolution(x, 56))
-    return convolution(x, 64)
-
-
-def residual(image):
-    """Return the features of a network of three residual blocks."""
-    import keras
-
-    x = convolution(image, 16, 3, 2)
-    for width, stride in ((16, 1), (32, 2), (56, 2)):
-        inner = convolution(convolution(x, width, 3, stride), width, relu=False)
-        x = keras.layers.ReLU()(keras.layers.Add()([inner, convolution(x, width, 1, stride, relu=False)]))
-    return x
-
-
-ARCHITECTURES = {"plain": plain, "residual": residual}
+ARCHITECTURES = ("plain", "residual")  # of four convolutions; of three residual blocks
 
 
 def built(architecture: str):
     """Return an untrained network from (N, 48, 48, 3) images of 0 to 1 to logits."""
     import keras
 
+    def convolution(x, width: int, size: int = 3, stride: int = 1, relu: bool = True):
+        x = keras.layers.Conv2D(width, size, stride, "same", use_bias=False, kernel_initializer="he_normal")(x)
+        x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3)(x)
+        return keras.layers.ReLU()(x) if relu else x
+
     image = keras.Input((objects.SIDE, objects.SIDE, 3), name="image")
-    features = ARCHITECTURES[architecture](image)
-    pooled = keras.layers.Flatten()(keras.layers.MaxPooling2D(features.shape[1:3])(features))
+    if architecture == "plain":
+        x = convolution(image, 24, 5, 2)
+        x = keras.layers.MaxPooling2D()(convolution(x, 40))
+        x = convolution(keras.layers.MaxPooling2D()(convolution(x, 56)), 64)
+    else:
+        x = convolution(image, 16, 3, 2)
+        for width, stride in ((16, 1), (32, 2), (56, 2)):
+            inner = convolution(convolution(x, width, 3, stride), width, relu=False)
+            x = keras.layers.ReLU()(keras.layers.Add()([inner, convolution(x, width, 1, stride, relu=False)]))
+    pooled = keras.layers.Flatten()(keras.layers.MaxPooling2D(x.shape[1:3])(x))
     return keras.Model(image, keras.layers.Dense(len(CLASSES))(keras.layers.Dense(64, "relu")(pooled)))
 
 

@@ -1,6 +1,6 @@
 r"""Train a network for CLEVR-XAI and export it as a SavedModel with its words and answers.
 
-    G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9 --noground_truth_files"
+    G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9"
     $G --num_images=9000 --seed=1 --output_dir=data/clevr_xai_training
     $G --num_images=400 --seed=2 --output_dir=data/clevr_xai_validation
     python scripts/train_relation_network.py
@@ -21,7 +21,6 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
 
 from absl import flags
 
@@ -75,7 +74,10 @@ def main(flag_values: flags.FlagValues) -> None:
 
     from attribution.errors import BadInput, listed, print_line
     from attribution.files import check_directory, locked_directory
+    from attribution.reading import read_json
+    from attribution_benchmarks.core.manifest import command_of
     from clevr_xai import relation_network, training
+    from clevr_xai.layout import write_json
 
     for name, known in CHOICES.items():
         if not flag_values[name].value or set(flag_values[name].value) - set(known):
@@ -109,11 +111,14 @@ def main(flag_values: flags.FlagValues) -> None:
         stages = [("answering", flag_values.steps, [*whole.input], ["answer"], flag_values.learning_rate, SLOW)]
     settings = []
     with locked_directory(directory, "checkpoints"):
-        _check_resumed(flag_values, directory / "settings.json")
-        for number, (name, steps, given, wanted, rate, factors) in enumerate(stages):
+        file, given = directory / "settings.json", cli.given(flag_values, without=(*FREE, *STEPS))
+        if file.exists() and (known := read_json(file)) != given:
+            raise BadInput(f"{directory} has checkpoints of a training with {known}; name another --checkpoint_dir")
+        write_json(file, given)
+        for number, (name, steps, seen, wanted, rate, factors) in enumerate(stages):
             if not steps:
                 continue
-            inputs, outputs = {one: whole.input[one] for one in given}, {one: whole.output[one] for one in wanted}
+            inputs, outputs = {one: whole.input[one] for one in seen}, {one: whole.output[one] for one in wanted}
             training.train(
                 keras.Model(inputs, outputs),
                 lambda step, number=number: training.answering_batch(
@@ -140,7 +145,7 @@ def main(flag_values: flags.FlagValues) -> None:
         training.accuracies(validation, rows, correct),
         source=validation.source,
         wordings=" and ".join(flag_values.wording),
-        command=" ".join(["python scripts/train_relation_network.py", *_changed(flag_values)]),
+        command=command_of("python scripts/train_relation_network.py", cli.given(flag_values, without=FREE)),
         settings="; ".join(settings),
     )
     relation_network.export(network, output_dir, card)
@@ -169,25 +174,6 @@ def _data(flag_values: flags.FlagValues) -> tuple:
         training.load(data_dir, kinds, flag_values.rounds, wordings, limit),
         training.load(validation_dir, kinds, 1, wordings),
     )
-
-
-def _changed(flag_values: flags.FlagValues, free: Sequence[str] = FREE) -> list[str]:
-    """Return the flags that determine the network and differ from their defaults."""
-    known = [*TEXTS, *NUMBERS, "data_dir", "seed", "learning_rate", "questions", "wording", "freeze"]
-    found = [flag_values[name] for name in known if name not in free]
-    return [word for one in found if one.value != one.default for word in one.serialize().split("\n")]
-
-
-def _check_resumed(flag_values: flags.FlagValues, file: pathlib.Path) -> None:
-    """Raise ``BadInput`` if there are checkpoints of a training with other settings; otherwise write the settings."""
-    from attribution.errors import BadInput
-    from attribution.reading import read_json
-    from clevr_xai.layout import write_json
-
-    changed = _changed(flag_values, FREE + STEPS)
-    if file.exists() and (known := read_json(file)) != changed:
-        raise BadInput(f"{file.parent} has checkpoints of a training with {known}; name another --checkpoint_dir")
-    write_json(file, changed)
 
 
 if __name__ == "__main__":

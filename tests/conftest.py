@@ -193,13 +193,14 @@ def answered(small_network, tmp_path_factory):
     """Directory of 12 embedded questions of each kind with the small network's answers, the last one's wrong."""
     import numpy as np
 
-    from clevr_xai import dataset, layout
+    from clevr_xai import layout
     from clevr_xai.answering import Answering
+    from clevr_xai.data import EMBEDDED, KINDS, Dataset
 
     network = Answering(small_network)
     directory = tmp_path_factory.mktemp("answered")
-    for kind in dataset.KINDS:
-        data = dataset.Dataset(kind, size=network.size)
+    for kind in KINDS:
+        data = Dataset(kind, size=network.size)
         rows = np.arange(12)
         (batch,) = data.batches(12, rows)
         places = network.model.predict(network.inputs(batch.images, batch.questions))
@@ -207,12 +208,13 @@ def answered(small_network, tmp_path_factory):
         questions_ = [dict(data.questions[row], answer=network.answers[places[row]]) for row in rows]
         layout.write_json(directory / layout.QUESTIONS.format(kind=kind), {"questions": questions_})
     for name in (f"{layout.SCENES}.gz", layout.IMAGES, layout.MASKS):
-        (directory / name).symlink_to(dataset.EMBEDDED / name)
+        (directory / name).symlink_to(EMBEDDED / name)
     return directory
 
 
 @pytest.fixture(scope="session")
 def embedded_scenes():
-    from clevr_xai import dataset, layout
+    from clevr_xai import layout
+    from clevr_xai.data import EMBEDDED
 
-    return read_json(dataset.EMBEDDED / f"{layout.SCENES}.gz")["scenes"]
+    return read_json(EMBEDDED / f"{layout.SCENES}.gz")["scenes"]

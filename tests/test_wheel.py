@@ -103,7 +103,7 @@ def test_it_holds_the_packages_and_nothing_else(wheel):
         for ending in (".py", ".toml", "_card.md"):
             on_disk = {path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob(f"*{ending}")}
             assert {name for name in names if name.endswith(ending) and name.startswith(f"{package}/")} == on_disk
-    assert "clevr_xai/generation/families/official_wording.json" in names
+    assert "clevr_xai/generation/families/zero_hop.json" in names
     assert not [name for name in names if "saved_models/served" in name]
 
 

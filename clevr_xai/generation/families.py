@@ -19,31 +19,19 @@ import random
 import re
 from collections.abc import Callable, Iterable
 
-from clevr_xai.vocabulary import ATTRIBUTES, COLORS, INTEGERS, MATERIALS, RELATIONS, SHAPES, SIZES, SYNONYMS
+from clevr_xai.vocabulary import ATTRIBUTES, INTEGERS, RELATIONS, SYNONYMS
 
-SIMPLE_FILES = ("simple",)
-COMPLEX_FILES = (
-    "compare_integer",
-    "comparison",
-    "one_hop",
-    "same_relate",
-    "single_and",
-    "single_or",
-    "three_hop",
-    "two_hop",
-    "zero_hop",
-)
+FILES = {
+    "simple": ("simple",),
+    "complex": (
+        "compare_integer", "comparison", "one_hop", "same_relate", "single_and", "single_or", "three_hop", "two_hop",
+        "zero_hop",
+    ),
+}  # fmt: skip
 FOLDER = importlib.resources.files("clevr_xai.generation") / "families"
-_POSSIBLE_ANSWERS = {
-    "count": INTEGERS,
-    "query_size": tuple(SIZES),
-    "query_color": tuple(COLORS),
-    "query_material": MATERIALS,
-    "query_shape": SHAPES,
-}
+_POSSIBLE_ANSWERS = {"count": INTEGERS} | {f"query_{name}": values for name, values in ATTRIBUTES.items()}
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _PLACE = re.compile(r"\{(R|a|another|other)?(\d*)(s|thing)?\}")
-_NAMES = tuple(ATTRIBUTES)
 
 Description = tuple  # (size, color, material, shape), None where unnamed
 _NOTHING_NAMED = (None,) * len(ATTRIBUTES)
@@ -76,7 +64,8 @@ class Family:
 
     file: str
     index: int  # in its file
-    text: tuple[str, ...]
+    text: tuple[str, ...]  # sentences in the plain wording
+    official: tuple[str, ...]
     steps: tuple[Step, ...]
     differ: tuple[tuple[int, int], ...]
 
@@ -95,10 +84,9 @@ class Family:
 @functools.cache
 def load(kind: str) -> tuple[Family, ...]:
     """Return the families of "simple" (4) or "complex" (90) questions."""
-    files = {"simple": SIMPLE_FILES, "complex": COMPLEX_FILES}[kind]
     return tuple(
         family(file, index, entry)
-        for file in files
+        for file in FILES[kind]
         for index, entry in enumerate(json.loads((FOLDER / f"{file}.json").read_text()))
     )
 
@@ -118,26 +106,21 @@ def family(file: str, index: int, entry: dict) -> Family:
     steps: list[Step] = []
     for position, node in enumerate(program):
         slot = node.get("slot")
+        needed = {earlier for later in program[position:] for earlier in later["inputs"]}
+        needed |= {first for first, second in differ if second >= position}
+        needed |= relations  # the check for degenerate questions runs the program again from every relation on
         steps.append(
             Step(
                 kind=node["type"],
                 inputs=tuple(node["inputs"]),
                 slot=slot,
                 unnamed=unnamed.get(slot, ()),
-                live=_live(program, differ, relations, position),
+                live=tuple(sorted(earlier for earlier in needed if earlier < position)),
                 behind_relate=position in behind and slot is not None,
                 after_such=any(step.behind_relate for step in steps),
             )
         )
-    return Family(file, index, tuple(entry["text"]), tuple(steps), differ)
-
-
-def _live(program: list[dict], differ: tuple, relations: set[int], position: int) -> tuple[int, ...]:
-    """Return the steps before ``position`` whose outputs that step or a later one depends on."""
-    needed = {earlier for later in program[position:] for earlier in later["inputs"]}
-    needed |= {first for first, second in differ if second >= position}
-    needed |= relations  # the check for degenerate questions runs the program again from every relation on
-    return tuple(sorted(earlier for earlier in needed if earlier < position))
+    return Family(file, index, tuple(entry["text"]), tuple(entry["official"]), tuple(steps), differ)
 
 
 def could_be(one: tuple, other: tuple) -> bool:
@@ -173,7 +156,9 @@ def fill_sentence(
         relation, description = choices[int(slot)]
         if lead == "R":
             return rng.choice(SYNONYMS[relation])
-        phrase = _noun_phrase(description, rng) + (ending or "")
+        *adjectives, shape = description  # as in "tiny red shiny block"
+        words = [value for value in (*adjectives, shape or "thing") if value is not None]
+        phrase = " ".join(rng.choice(SYNONYMS.get(word, (word,))) for word in words) + (ending or "")
         if lead in ("other", "another") and other(choices[1][1], description):
             return f"{lead} {phrase}"
         if lead in ("a", "another"):
@@ -181,13 +166,6 @@ def fill_sentence(
         return phrase
 
     return " ".join(_PLACE.sub(place, text).split())
-
-
-def _noun_phrase(description: tuple, rng: random.Random) -> str:
-    """Return a description (size, color, material, shape) in words, as in "tiny red shiny block"."""
-    *adjectives, shape = description
-    words = [value for value in (*adjectives, shape or "thing") if value is not None]
-    return " ".join(rng.choice(SYNONYMS.get(word, (word,))) for word in words)
 
 
 class SceneIndex:
@@ -200,10 +178,13 @@ class SceneIndex:
     """
 
     def __init__(self, scene: dict):
-        objects = [tuple(item[name] for name in _NAMES) for item in scene["objects"]]
+        objects = [tuple(item[name] for name in ATTRIBUTES) for item in scene["objects"]]
         self.attributes = objects
         self.everything = (1 << len(objects)) - 1
-        self.having = [self._having(position, values) for position, values in enumerate(ATTRIBUTES.values())]
+        self.having = [  # for each attribute: value -> the objects that have it
+            {value: _bits(index for index, item in enumerate(objects) if item[position] == value) for value in values}
+            for position, values in enumerate(ATTRIBUTES.values())
+        ]
         self.described: dict[Description, int] = {}
         for index, values in enumerate(objects):
             for key in itertools.product(*[(None, value) for value in values]):  # named or not
@@ -212,11 +193,6 @@ class SceneIndex:
         # Many families need the same; cached as long as the scene.
         self.descriptions = functools.cache(self._descriptions)
         self.relations = functools.cache(self._relations)
-
-    def _having(self, position: int, values: tuple[str, ...]) -> dict[str, int]:
-        """Return for each value of an attribute the objects that have it."""
-        own = [item[position] for item in self.attributes]
-        return {value: _bits(index for index, found in enumerate(own) if found == value) for value in values}
 
     def select(self, description: Description, among: int) -> int:
         """Return the objects among a set that fit a description, which need not fit any object."""
@@ -296,14 +272,17 @@ class Search:
     def _descend(self, position: int) -> bool:
         steps = self.family.steps
         if position == len(steps):
-            return self._acceptable()
+            answer = self.outputs[-1]
+            return answer not in self.rejected and not (self.family.has_relate and self._degenerate(answer))
         step = steps[position]
         state = (position, *(self.outputs[earlier] for earlier in step.live))
         if state in self.failed:
             return False
         useless = set()
         for choice, output in self._options(step):
-            if output in useless or self._equals_another(position, output):
+            if output in useless or any(
+                second == position and self.outputs[first] == output for first, second in self.family.differ
+            ):
                 continue
             self.outputs.append(output)
             self.choices.append(choice)
@@ -316,13 +295,6 @@ class Search:
         if not step.after_such:
             self.failed.add(state)
         return False
-
-    def _equals_another(self, position: int, output) -> bool:
-        return any((second == position and self.outputs[first] == output) for first, second in self.family.differ)
-
-    def _acceptable(self) -> bool:
-        answer = self.outputs[-1]
-        return answer not in self.rejected and not (self.family.has_relate and self._degenerate(answer))
 
     def _degenerate(self, answer) -> bool:
         """Return whether the answer stays the same if some relation is replaced by the whole scene."""
@@ -365,11 +337,11 @@ class Search:
         position = _POSITION.get(kind.removeprefix("filter_"))
         if position is not None:
             values = self.index.having[position]
-            return [((None, _only(position, value)), before & objects) for value, objects in values.items()]
-        return self._described(step, before)
-
-    def _described(self, step: Step, before: int) -> list:
-        """Return choices of a description."""
+            rest = _NOTHING_NAMED[position + 1 :]
+            return [
+                ((None, (*_NOTHING_NAMED[:position], value, *rest)), before & objects)
+                for value, objects in values.items()
+            ]
         fitting = [((None, key), objects & before) for key, objects in self.index.descriptions(step.unnamed)]
         if step.kind == "filter_unique":
             return _singles(fitting)
@@ -377,20 +349,14 @@ class Search:
             # "How many things are there?" has no object that a mask could show.
             fitting = [option for option in fitting if option[0][1] != _NOTHING_NAMED]
         number = len(fitting if step.kind == "filter_exist" else _singles(fitting))
-        return fitting + self._random(step, before, number)
-
-    def _random(self, step: Step, before: int, number: int) -> list:
-        """Return random descriptions, most of which fit no object: they give the answers "no" and 0."""
-        found = []
-        for _ in range(number):
-            sampled = [
+        for _ in range(number):  # random descriptions, most of which fit no object, give the answers "no" and 0
+            key = tuple(
                 None if position in step.unnamed else values[self.rng.randrange(len(values))]
                 for position, values in enumerate(_VALUES)
-            ]
-            key = tuple(sampled)
+            )
             if key != _NOTHING_NAMED:
-                found.append(((None, key), self.index.select(key, before)))
-        return found
+                fitting.append(((None, key), self.index.select(key, before)))
+        return fitting
 
     def _related(self, step: Step, before: int) -> list:
         """Return choices of a relation and a description, at most a tenth of them with a trivial relation."""
@@ -407,7 +373,13 @@ class Search:
         kind = step.kind
         inputs = [outputs[earlier] for earlier in step.inputs]
         if step.slot is not None:
-            return self._filled_output(kind, choice, inputs[0])
+            (relation, description), (objects,) = choice, inputs
+            if relation is not None:
+                objects = self.index.related[relation][objects]
+            if description is not None:
+                objects = self.index.select(description, objects)
+            last = kind.rpartition("_")[2]
+            return None if last == "unique" and objects.bit_count() != 1 else _FINISH.get(last, _keep)(objects)
         if kind == "scene":
             return self.index.everything
         if kind in _SETS:
@@ -419,18 +391,6 @@ class Search:
             return self.index.attributes[inputs[0]][_POSITION[name]]
         return inputs[0] == inputs[1]  # equal_*
 
-    def _filled_output(self, kind: str, choice: Choice, objects: int):
-        """Return the output of a step with a slot."""
-        relation, description = choice
-        if relation is not None:
-            objects = self.index.related[relation][objects]
-        if description is not None:
-            objects = self.index.select(description, objects)
-        last = kind.rpartition("_")[2]
-        if last == "unique" and objects.bit_count() != 1:
-            return None
-        return _FINISH.get(last, _keep)(objects)
-
 
 def _bits(indices: Iterable[int]) -> int:
     return sum(1 << index for index in indices)
@@ -439,10 +399,6 @@ def _bits(indices: Iterable[int]) -> int:
 def _singles(options: list) -> list:
     """Return the choices that select a single object."""
     return [option for option in options if option[1].bit_count() == 1]
-
-
-def _only(position: int, value: str) -> Description:
-    return (*_NOTHING_NAMED[:position], value, *_NOTHING_NAMED[position + 1 :])
 
 
 def _keep(objects):

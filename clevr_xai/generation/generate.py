@@ -1,4 +1,4 @@
-"""Generate a CLEVR-XAI dataset: scenes, images, masks, questions and ground truths, in the release's layout.
+"""Generate a CLEVR-XAI dataset: scenes, images, mask images and questions, in the release's layout.
 
 The files are determined by the seed and the settings. Existing files are kept, so that a stopped run resumes and ends
 with the same bytes. Images and blocks of questions are independent of each other: each is made by one call in any
@@ -13,23 +13,19 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
 from attribution.files import LOCK, UNFINISHED, check_directory, locked_directory
 from attribution.reading import read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
-from clevr_xai import layout, masks
-from clevr_xai.dataset import KINDS
+from clevr_xai import layout
 from clevr_xai.generation import _blender, _render, questions, scenes
+from clevr_xai.masks import KINDS
 
-MAX_WIDTH = 8192  # pixels
 RENDERERS = ("mitsuba", "blender")
-# Settings that came later, with the value that a directory without them has.
-_LATER = {"look": _render.LOOK, "renderer": RENDERERS[0]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +42,6 @@ class Settings:
         Light paths a pixel.
     stored_size
         Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
-    look
-        Lights and materials of Mitsuba's images, a name in ``_render.LOOKS``.
     renderer
         One of ``RENDERERS``. Masks are Mitsuba's in any case.
     """
@@ -58,20 +52,17 @@ class Settings:
     height: int = 320
     samples: int = _render.SAMPLES
     stored_size: int = 0
-    look: str = _render.LOOK
     renderer: str = RENDERERS[0]
 
     def __post_init__(self):
-        if self.look not in _render.LOOKS:
-            raise BadInput(f"no look {self.look!r}; these exist: {listed(_render.LOOKS)}")
         if self.renderer not in RENDERERS:
             raise BadInput(f"no renderer {self.renderer!r}; these exist: {listed(RENDERERS)}")
         if self.width * 2 != self.height * 3 or self.width <= 0:
             raise BadInput(
                 f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
             )
-        if self.width > MAX_WIDTH or self.stored_size > MAX_WIDTH:
-            raise BadInput(f"no images of more than {MAX_WIDTH:,} pixels a side")
+        if max(self.width, self.stored_size) > 8192:
+            raise BadInput("no images of more than 8,192 pixels a side")
         if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
             raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
 
@@ -81,8 +72,6 @@ def generate(
     settings: Settings,
     kinds: tuple[str, ...] = KINDS,
     each: contextlib.AbstractContextManager[ParallelMap] | None = None,
-    ground_truth_files: bool = True,
-    compressed: bool = False,
     wording: str = "official",
     assets: str = "",
     blender_python: str = "",
@@ -98,13 +87,8 @@ def generate(
         Of questions: "simple", "complex".
     each
         Applies functions to many items; one by one in this process when None.
-    ground_truth_files
-        Whether to write every ground truth as a ``.npy`` file as the release does. Without them ``Dataset``
-        makes the same masks from the mask images.
-    compressed
-        Whether to write scenes and questions as ``.json.gz``.
     wording
-        Of the questions, see ``questions.generate``. Images and ground truths do not depend on it.
+        Of the questions, see ``questions.generate_block``. Images and programs do not depend on it.
     assets, blender_python
         Of ``_blender.render``.
 
@@ -113,7 +97,10 @@ def generate(
     BadInput
         For a directory that holds other data, an unknown kind or wording, or without the extra ``render``.
     """
-    _check_names(kinds, wording)
+    if not kinds or set(kinds) - set(KINDS):
+        raise BadInput(f"no questions {listed(kinds) or 'of no kind'}; choose of {listed(KINDS)}")
+    if wording not in questions.WORDINGS:
+        raise BadInput(f"no wording {wording!r}; these exist: {listed(questions.WORDINGS)}")
     if not str(output_dir):
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
@@ -123,54 +110,27 @@ def generate(
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
     with locked_directory(output_dir, "images"), each or contextlib.nullcontext(serial_map) as each:
-        _claim(output_dir, settings)
+        _check(output_dir, settings)  # again, since another process may have been first
+        written = {name: value for name, value in dataclasses.asdict(settings).items() if value != RENDERERS[0]}
+        layout.write_json(output_dir / layout.SETTINGS, written)
         # The path is absolute because another machine has another working directory.
         make_image = functools.partial(_make_image, output_dir.absolute(), settings, assets, blender_python)
         found = list(each("images", make_image, range(settings.num_images)))
         info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
-        layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
+        layout.write_entries(output_dir / layout.SCENES, info, "scenes", found)
         blocks = questions.in_blocks(found)
         info["wording"] = wording
-        for kind in kinds:
+        for kind in dict.fromkeys(kinds):
             make_questions = functools.partial(_generate_questions, kind, settings.seed, wording)
             asked = each(f"{kind} questions in {wording} wording", make_questions, blocks)
-            first = [0]  # question of each block
             file = output_dir / layout.QUESTIONS.format(kind=kind)
-            layout.write_entries(file, info, "questions", _numbered(asked, first), compressed)
-            if ground_truth_files:
-                _write_ground_truths(output_dir, kind, settings.seed, list(zip(first[:-1], blocks, strict=True)), each)
+            layout.write_entries(file, info, "questions", _numbered(asked))
 
 
-def _check_names(kinds: Sequence[str], wording: str) -> None:
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise BadInput(f"no questions {unknown[0]!r}; these exist: {listed(KINDS)}")
-    if len(set(kinds)) < len(kinds) or not kinds:
-        raise BadInput(f"questions {listed(kinds) or 'of no kind'}; name each kind once, of {listed(KINDS)}")
-    if wording not in questions.WORDINGS:
-        raise BadInput(f"no wording {wording!r}; these exist: {listed(questions.WORDINGS)}")
-
-
-def _numbered(asked: Iterator[Sequence[str]], first: list[int]) -> Iterator[str]:
-    """Yield questions with their numbers, and append to ``first`` the number that follows each block's."""
-    for block in asked:
-        for number, question in enumerate(block, start=first[-1]):
-            yield f'{question[:-1]},"question_index":{number}}}'
-        first.append(first[-1] + len(block))
-
-
-def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks: Sequence, each: ParallelMap) -> None:
-    """Write the missing ``.npy`` files and the numbers of objects in all of them."""
-    folders = {
-        name: output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
-        for name in masks.GROUND_TRUTHS[kind]
-    }
-    for folder in folders.values():
-        folder.mkdir(exist_ok=True)
-    write = functools.partial(_write_block_ground_truths, output_dir.absolute(), kind, seed)
-    statistics = list(each(f"ground truths of {kind} questions", write, blocks))
-    for name, folder in folders.items():
-        entries = ",".join(part[name] for part in statistics if part[name])
-        layout.write(folder / layout.STATISTICS, f"{{{entries}}}\n".encode())
+def _numbered(asked: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the questions of all blocks with their numbers."""
+    for number, question in enumerate(question for block in asked for question in block):
+        yield f'{question[:-1]},"question_index":{number}}}'
 
 
 def _check(output_dir: pathlib.Path, settings: Settings) -> None:
@@ -182,32 +142,16 @@ def _check(output_dir: pathlib.Path, settings: Settings) -> None:
             path.name != LOCK and path.suffix != UNFINISHED for path in output_dir.iterdir()
         ):
             raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
-    else:
-        _check_settings(output_dir, settings, file)
-
-
-def _check_settings(output_dir: pathlib.Path, settings: Settings, file: pathlib.Path) -> None:
-    """Refuse a directory with other settings, or with more images."""
+        return
     found = read_json(file)
     if not isinstance(found, dict) or not isinstance(found.get("num_images"), int):
         raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
-    found = _LATER | found
+    found = {"renderer": RENDERERS[0]} | found
     for name, value in dataclasses.asdict(settings).items():
-        if name != "num_images" and found.get(name) != value:
+        if found.get(name) > value if name == "num_images" else found.get(name) != value:
             raise BadInput(
                 f"{output_dir} holds images with {name} {found.get(name)}, not {value}; use another directory"
             )
-    if found["num_images"] > settings.num_images:
-        raise BadInput(
-            f"{output_dir} holds {found['num_images']} images already; request as many, or use another directory"
-        )
-
-
-def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
-    """Write the settings to a locked directory."""
-    _check(output_dir, settings)  # again, since another process may have been first
-    written = {name: value for name, value in dataclasses.asdict(settings).items() if _LATER.get(name) != value}
-    layout.write_json(output_dir / layout.SETTINGS, written)
 
 
 def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blender_python: str, index: int) -> str:
@@ -221,7 +165,7 @@ def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blend
             image = _blender.render(scene, *size, settings.samples, assets, blender_python)
             indices = _render.render_indices(scene, *size)
         else:
-            image, indices = _render.render(scene, *size, settings.samples, settings.look)
+            image, indices = _render.render(scene, *size, settings.samples)
         picture = Image.fromarray(image)
         if settings.stored_size:
             picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
@@ -232,45 +176,5 @@ def _make_image(output_dir: pathlib.Path, settings: Settings, assets: str, blend
 
 def _generate_questions(kind: str, seed: int, wording: str, block: Sequence[str]) -> list[str]:
     """Return the JSON of the questions about a block's scenes, without their ``question_index``."""
-    return [layout.compact(question) for question in questions.generate_block(_read(block), kind, seed, wording)]
-
-
-def _write_block_ground_truths(
-    output_dir: pathlib.Path, kind: str, seed: int, block: tuple[int, Sequence[str]]
-) -> dict[str, str]:
-    """Write the missing ``.npy`` files of the questions of a block: number of the first one, and the scenes' JSON.
-
-    The questions are generated again, which is cheaper than transferring them. Returns ground truth -> JSON of its part
-    of the statistics, without the outer brackets.
-    """
-    first, texts = block
-    found = _read(texts)
-    scene_of = {scene["image_filename"]: scene for scene in found}
-    statistics: dict[str, dict] = {name: {} for name in masks.GROUND_TRUTHS[kind]}
-    known: dict[str, np.ndarray] = {}
-    for number, question in enumerate(questions.generate_block(found, kind, seed), start=first):
-        scene = scene_of[question["image_filename"]]
-        count = len(scene["objects"])
-        for name, counts in statistics.items():
-            objects = masks.ground_truth_objects(question["program"], name, count)
-            if not objects:
-                continue
-            counts[str(number)] = {"target_objects": len(objects), "total_objects": count}
-            file = output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name) / f"{number}.npy"
-            if file.exists():
-                continue
-            if scene["image_filename"] not in known:  # questions about one image follow each other
-                known = {scene["image_filename"]: _object_masks(output_dir, scene)}
-            mask = known[scene["image_filename"]][objects].any(axis=0)
-            layout.write(file, functools.partial(np.save, arr=mask))
-    return {name: layout.compact(counts)[1:-1] for name, counts in statistics.items()}
-
-
-def _read(texts: Sequence[str]) -> list[dict]:
-    return [json.loads(text) for text in texts]
-
-
-def _object_masks(output_dir: pathlib.Path, scene: dict) -> np.ndarray:
-    """Return the masks of a scene's objects from its mask image, (objects, size, size) bool."""
-    indices = masks.read_indices(output_dir / layout.MASKS / scene["mask_filename"], scene)
-    return masks.object_masks(indices, len(scene["objects"]))
+    found = questions.generate_block(list(map(json.loads, block)), kind, seed, wording)
+    return list(map(layout.compact, found))

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clevr_xai import vocabulary
+from clevr_xai.masks import linear
 from clevr_xai.vocabulary import SIZES
 
 Vector = tuple[float, float, float]
@@ -200,21 +201,12 @@ PIXELS_AT = (480, 320)
 # The renderer's meshes are slightly smaller than the ideal solids and may lose a pixel or two on the rim.
 PIXELS_TO_SPARE = 6
 
-BACKGROUND = (64, 64, 64)
 # One flat colour an object in the mask images, in the order of the objects: 8-bit sRGB, far from each other
 # and from the background.
 MASK_COLORS = (
-    (230, 25, 75),
-    (60, 180, 75),
-    (255, 225, 25),
-    (0, 110, 220),
-    (245, 130, 48),
-    (145, 30, 180),
-    (70, 240, 240),
-    (240, 50, 230),
-    (210, 245, 180),
-    (0, 0, 0),
-)
+    (230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 110, 220), (245, 130, 48),
+    (145, 30, 180), (70, 240, 240), (240, 50, 230), (210, 245, 180), (0, 0, 0),
+)  # fmt: skip
 
 
 def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> dict:
@@ -312,9 +304,3 @@ def _relationships(scene: dict) -> dict[str, list[list[int]]]:
             [other for other, there in enumerate(along) if there - here > RELATION_MARGIN] for here in along
         ]
     return related
-
-
-def linear(component: int) -> float:
-    """Return an 8-bit sRGB component as linear light in [0, 1] (IEC 61966-2-1)."""
-    value = component / 255
-    return value / 12.92 if value < 0.0405 else ((value + 0.055) / 1.055) ** 2.4

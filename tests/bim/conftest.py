@@ -1,15 +1,17 @@
 """Small sets and small models for BIM's tests, made once."""
 
 import copy
+import json
 import os
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 
 from attribution_benchmarks.core import evaluation
-from bim import classifiers, construct, metrics, models
-from bim.dataset import load_set
+from bim import classifiers, construct, layout, metrics, models
+from bim.data import load_set
 from bim.synthetic import drawings
 
 NUM_VAL = 2
@@ -30,9 +32,28 @@ def bim_run():
 
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory):
-    directory = str(tmp_path_factory.mktemp("corpora"))
-    drawings.write_corpora(directory, [0, 900, 901], seed=0)
-    return directory
+    """Drawings in the layouts of MSCOCO and MiniPlaces, with COCO's annotations."""
+    directory = tmp_path_factory.mktemp("corpora")
+    images, annotations = [], []
+    for index in (0, 900, 901):
+        for name in layout.SCENES:
+            drawings.draw_source((str(directory), "scene", name, index, 0))
+        for category, name in enumerate(layout.OBJECTS):
+            entry = drawings.draw_source((str(directory), "object", name, index, 0))
+            file = pathlib.Path(entry["path"]).name
+            image = {"id": int(file[:-4]), "file_name": file, "height": entry["height"], "width": entry["width"]}
+            images.append(image)
+            annotations.append(
+                {
+                    "id": len(images), "image_id": image["id"], "category_id": category, "iscrowd": 0, "area": 1,
+                    "segmentation": entry["segmentation"],
+                }
+            )  # fmt: skip
+    categories = [{"id": number, "name": layout.coco_name(name)} for number, name in enumerate(layout.OBJECTS)]
+    document = {"images": images, "annotations": annotations, "categories": categories}
+    (directory / "coco" / "annotations").mkdir()
+    (directory / "coco" / "annotations" / "instances_train2017.json").write_text(json.dumps(document))
+    return str(directory)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import pathlib
 
 import numpy as np
@@ -10,19 +9,21 @@ import pytest
 from stand_in import ServedSignature, StandIn
 
 from attribution import cli
-from attribution.errors import BadInput
-from attribution_benchmarks import serving
 from attribution_benchmarks.serving._protocols import Signature, TensorSpec
-from attribution_benchmarks.stats import statistics
-from bim import classifiers, dataset, served
-from bim.attributions import method_named
 
-SIDE = 8
 FLOAT = np.dtype(np.float32)
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts" / "compare_served_models.py"
 
 
-def linear(seed, size=SIDE):
+@pytest.fixture(scope="module")
+def script():
+    specification = importlib.util.spec_from_file_location("compare_served_models", SCRIPT)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def linear(seed, size):
     """A served model whose ten scores are linear in its pixels."""
     weights = np.random.default_rng(seed).normal(size=(size * size * 3, 10))
     specs = Signature({"image": TensorSpec(FLOAT, (None, size, size, 3))}, {"scores": TensorSpec(FLOAT, (None, 10))})
@@ -33,147 +34,45 @@ def linear(seed, size=SIDE):
     return {"serving_default": ServedSignature(specs, answer)}
 
 
-@pytest.fixture
-def server():
-    models = {"first": {1: linear(0)}, "twin": {1: linear(0)}, "second": {1: linear(1)}, "large": {1: linear(0, 16)}}
-    with StandIn(models) as running:
-        yield running
-
-
-@pytest.fixture
-def images(copy_sets, server, tmp_path):
-    """Sets labelled with what the first model sees in them, but for every fourth image."""
-    data_dir = copy_sets(str(tmp_path / "data"))
-    with serving.Client(server.grpc_address) as client:
-        model = serving.ServedModel(client, "first")
-        found = dataset.load_set(data_dir, "obj")
-        labels = model.predict(classifiers.network_inputs(found.images(range(len(found))), SIDE))
-    labels[::4] = (labels[::4] + 1) % 10
-    for name in ("obj", "scene"):
-        with open(os.path.join(data_dir, name, "val.txt"), "w") as file:
-            file.writelines(f"{image} {label}\n" for image, label in zip(found.names, labels, strict=True))
-    return data_dir
-
-
-def run(server, data_dir, names, rows, methods=("occlusion",)):
-    sets = {name: dataset.load_set(data_dir, name) for name in ("obj", "scene")}
-    chosen = {name: method_named(name) for name in methods}
-    with serving.Client(server.grpc_address) as client:
-        models = [serving.ServedModel(client, name) for name in names]
-        return served.compare(models, names, ("obj", "obj"), sets, rows, chosen, batch_size=4)
-
-
-def figures(compared, seconds=((0.1, 0.1), (0.2, 0.2))):
-    rows = served.score_rows(compared, np.array(seconds), batch_size=4)
-    return rows, {(row["model"], row["method"], row["metric"]): row for row in rows}
-
-
-def test_a_model_and_its_twin_agree_in_everything(server, images):
-    compared = run(server, images, ("first", "twin"), range(8))
-    rows, found = figures(compared)
-    both = "first, twin"
-    assert found[both, "prediction", "agreement"]["value"] == 1
-    assert found[both, "occlusion", "correlation"]["value"] == pytest.approx(1)
-    assert found[both, "occlusion", "mcs"]["value"] == 0 and found[both, "occlusion", "mcs"]["n"] == 6
-    assert found["first", "prediction", "accuracy"]["value"] == found["twin", "prediction", "accuracy"]["value"] == 0.75
-    assert {"method", "metric", "value", "low", "high", "n", "paper", "kind"} <= set(rows[0])
-
-
-def test_other_models_are_compared_map_by_map(server, images):
-    rows = [0, 3, 5, 9, 11]
-    compared = run(server, images, ("first", "second"), rows)
-    singles = [run(server, images, ("first", "second"), [row]) for row in rows]
-    for name in ("correlations", "attributions"):
-        one_by_one = np.concatenate([getattr(single, name)["occlusion"] for single in singles], axis=-1)
-        np.testing.assert_allclose(getattr(compared, name)["occlusion"], one_by_one, rtol=1e-6)
-    assert np.abs(compared.correlations["occlusion"]).max() < 0.9
-    _, found = figures(compared)
-    right = (compared.predicted == compared.labels).all(axis=0)
-    contrast = (compared.attributions["occlusion"][0] - compared.attributions["occlusion"][1])[right]
-    assert found["first, second", "occlusion", "mcs"]["n"] == right.sum()
-    expected = statistics.mean_interval(compared.correlations["occlusion"])
-    row = found["first, second", "occlusion", "correlation"]
-    assert (row["value"], row["low"], row["high"]) == tuple(expected)[:3]
-    if not len(contrast):
-        assert "no image" in found["first, second", "occlusion", "mcs"]["reason"]
-
-
-def test_latencies_and_throughput_by_a_clock_of_ours():
+def test_shares_latencies_and_throughput_by_a_clock_of_ours(script):
     ticks = iter(np.cumsum([0, 9, 0, 9, 0, 1, 0, 2, 0, 3, 0, 4]))  # begin and end of each request, in turn
 
     class Quick:
         def scores(self, inputs, batch_size):
             assert batch_size == len(inputs) == 4
 
-    seconds = served.time_requests([Quick(), Quick()], np.zeros((4, 2)), 2, clock=lambda: next(ticks))
+    seconds = script.time_requests([Quick(), Quick()], np.zeros((2, 4, 2)), 2, clock=lambda: next(ticks))
     assert seconds.tolist() == [[1, 3], [2, 4]]  # the first of each does not count
-    empty = {"random": np.zeros((2, 0))}
-    compared = served.Compared(
-        ("a", "b"), ("obj", "scene"), np.zeros((2, 0), int), np.zeros((2, 0), int), empty, {"random": np.zeros(0)}
-    )
-    rows, found = figures(compared, seconds)
-    assert found["a", "prediction", "latency_p50_ms"]["value"] == 2000
-    assert found["b", "prediction", "latency_p90_ms"]["value"] == pytest.approx(3800)
-    assert found["b", "prediction", "images_per_second"]["value"] == pytest.approx(8 / 6)
-    text = served.report(rows, compared, {"random": "Random map", "prediction": "prediction"}, 4)
-    assert "Random map: no image is classified correctly by both" in text and "have no meaning" in text
-    assert "2 requests of 4 images to each model" in text
+    predicted, labels = np.array([[1, 2, 3, 4], [1, 2, 0, 0]]), np.array([[1, 2, 3, 0], [1, 2, 3, 0]])
+    rows = script.score_rows(("a", "b"), predicted, labels, seconds, 4)
+    found = {(row["model"], row["metric"]): row["value"] for row in rows}
+    assert found["a", "accuracy"] == found["b", "accuracy"] == 0.75 and found["a, b", "agreement"] == 0.5
+    assert found["a", "latency_p50_ms"] == 2000
+    assert found["b", "latency_p90_ms"] == pytest.approx(3800)
+    assert found["b", "images_per_second"] == pytest.approx(8 / 6)
+    assert {"method", "metric", "value", "low", "high", "n", "paper", "kind"} <= set(rows[0])
 
 
-def test_maps_without_contrast_have_no_correlation():
-    constant = np.array([0.2, np.nan, 0.4])
-    compared = served.Compared(
-        ("a", "b"), ("obj", "obj"), np.zeros((2, 3), int), np.zeros((2, 3), int), {"m": np.ones((2, 3))},
-        {"m": constant},
-    )  # fmt: skip
-    _, found = figures(compared)
-    assert found["a, b", "m", "correlation"]["n"] == 2
-    assert found["a, b", "m", "correlation"]["value"] == pytest.approx(0.3)
-
-
-def test_what_each_model_tells():
-    assert served.kinds_of(("bim_obj", "bim_scene@2"), []) == ("obj", "scene")
-    assert served.kinds_of(("bim_scene3", "bim_scene_only"), []) == ("scene", "scene")
-    assert served.kinds_of(("mine", "yours"), ["scene", "obj"]) == ("scene", "obj")
-    with pytest.raises(BadInput, match="unknown labels of 'mine'"):
-        served.kinds_of(("bim_obj", "mine"), [])
-    with pytest.raises(BadInput, match="expected one of 'obj', 'scene' for each"):
-        served.kinds_of(("a", "b"), ["obj"])
-
-
-@pytest.fixture
-def script():
-    specification = importlib.util.spec_from_file_location("compare_served_models", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-def test_the_script(script, server, images, tmp_path, capsys):
+def test_the_script(script, sets, tmp_path, capsys):
     def call(*flags):
-        arguments = ["compare", f"--data_dir={images}", "--methods=occlusion,random", "--num_imgs=5", *flags]
+        arguments = ["compare", f"--data_dir={sets}", "--num_imgs=5", *flags]
         return cli.execute(script.main, script.FLAGS, script.__doc__, arguments)
 
     output = tmp_path / "compared.json"
-    flags = [f"--server={server.rest_address}", "--labels=obj,scene", "--batch_size=2", "--requests=3"]
-    assert call(*flags, "--models=first,second", f"--output={output}") == 0
-    printed = capsys.readouterr().out
-    assert "first" in printed and "rank correlation of maps" in printed and "3 requests of 2 images" in printed
-    document = json.loads(output.read_text())
-    assert document["benchmark"] == "bim" and set(document["manifest"]["models"]) == {"first", "second"}
-    metrics = {row["metric"] for row in document["rows"]}
-    assert metrics == {
-        "accuracy", "agreement", "correlation", "mcs", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms",
-        "images_per_second",
-    }  # fmt: skip
-    for wrong, message in [
-        (["--models=first,second"], "--server is empty"),
-        ([*flags, "--models=first"], "expected two different served models"),
-        ([*flags, "--models=first,first"], "expected two different served models"),
-        ([*flags, "--models=first,large"], "takes images of 8 pixels and large of 16"),
-        ([*flags, "--models=first,absent"], "Servable not found for request: Latest(absent)"),
-        ([*flags, "--models=first,second", "--methods=gradient"], "method 'gradient': "),
-    ]:
-        assert call(*wrong) == 2
-        error = capsys.readouterr().err.splitlines()[-1]
-        assert error.startswith("error: ") and message in error
+    with StandIn({"first": {1: linear(0, 8)}, "second": {1: linear(1, 16)}}) as server:
+        flags = [f"--server={server.rest_address}", "--batch_size=2", "--requests=3"]
+        assert call(*flags, "--models=first,second", f"--output={output}") == 0
+        printed = capsys.readouterr().out
+        assert "agreement" not in printed and "latency_p99_ms" in printed
+        document = json.loads(output.read_text())
+        assert document["benchmark"] == "bim" and set(document["manifest"]["models"]) == {"first", "second"}
+        for wrong, message in [
+            (["--models=first,second"], "--server is empty"),
+            ([*flags, "--models=first"], "expected two different served models"),
+            ([*flags, "--models=first,first"], "expected two different served models"),
+            ([*flags, "--models=first,second", "--labels=obj"], "expected obj or scene for each"),
+            ([*flags, "--models=first,absent"], "Servable not found for request: Latest(absent)"),
+        ]:
+            assert call(*wrong) == 2
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert error.startswith("error: ") and message in error

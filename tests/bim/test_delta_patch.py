@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import classifiers, dataset, delta_patch, scores
-from bim.dataset import load_masks
+from bim import classifiers, data, delta_patch, scores
+from bim.data import load_masks
 from scripts import construct_delta_patch
 
 
@@ -22,7 +22,7 @@ def patched(copy_sets, tiny_models, tmp_path_factory):
 
 def test_a_patch_changes_the_dogs_pixels_alone(patched):
     data_dir, _, _ = patched
-    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    plain, patches = (data.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     for row in range(len(patches)):
         mask = scores.place_mask(plain.mask(row), plain.boxes[row], 128)
         before, after = plain.images([row])[0], patches.images([row])[0]
@@ -42,17 +42,17 @@ def test_a_patch_moves_the_logits_less_than_the_dog(patched):
 
 def test_the_recorded_distance_is_that_of_the_saved_pictures(patched):
     data_dir, model, record = patched
-    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    plain, patches = (data.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     logits = [model.scores(classifiers.network_inputs(images.images([0, 1]), 32)) for images in (plain, patches)]
     np.testing.assert_allclose(np.linalg.norm(logits[0] - logits[1], axis=1), record.after, rtol=1e-3)
 
 
 def test_the_set_has_the_layout_that_the_metrics_read(patched):
     data_dir, _, _ = patched
-    patches = dataset.load_set(data_dir, "bamboo_forest_patch")
+    patches = data.load_set(data_dir, "bamboo_forest_patch")
     assert patches.names == ("dog-bamboo_forest-0900.png", "dog-bamboo_forest-0901.png")
     assert patches.labels.tolist() == [0, 0] and patches.boxes.any(axis=1).all()
-    assert len(load_masks(patches.directory)[0]) == 2
+    assert len(load_masks(patches.directory)) == 2
 
 
 def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypa
     ).astype(np.uint8))  # fmt: skip
     record = delta_patch.construct(data_dir, model)
     assert record.accepted == [True, False] and record.change == pytest.approx([7, 7])
-    assert dataset.load_set(data_dir, "bamboo_forest_patch").names == ("dog-bamboo_forest-0900.png",)
+    assert data.load_set(data_dir, "bamboo_forest_patch").names == ("dog-bamboo_forest-0900.png",)
     assert "1 of 2 keep the class" in record.summary()
 
 
@@ -103,7 +103,7 @@ def test_where_logits_have_no_slope_a_patch_moves_away_from_the_scene(monkeypatc
 def test_no_record_is_none_and_no_sets_are_named(tmp_path):
     assert delta_patch.read_record(str(tmp_path)) is None
     with pytest.raises(BadInput, match=r"val\.txt"):
-        dataset.load_set(str(tmp_path), "bamboo_forest")
+        data.load_set(str(tmp_path), "bamboo_forest")
 
 
 def test_patches_of_the_authors_files(copy_sets, upstream_models, tmp_path, capsys):
@@ -121,7 +121,7 @@ def test_patches_of_the_authors_files(copy_sets, upstream_models, tmp_path, caps
     assert run(data_dir, "--compat=upstream") == 0
     assert "2 of 2 keep the class" in capsys.readouterr().out
     record = delta_patch.read_record(os.path.join(data_dir, "bamboo_forest_patch"))
-    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    plain, patches = (data.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.saved_model.load(session, ["serve"], path)
         shown = [classifiers.network_inputs(images.images([0, 1]), 32) for images in (plain, patches)]

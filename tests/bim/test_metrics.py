@@ -16,9 +16,9 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.evaluation import evaluated
 from attribution_benchmarks.core.scores import Scores, summarised
 from attribution_benchmarks.core.store import ScoreStore
-from bim import classifiers, dataset, layout, metrics, scores
-from bim.attributions import MAPS
+from bim import classifiers, data, layout, metrics, scores
 from bim.evaluation import _Measured, _pair
+from bim.methods import MAPS
 
 pytestmark = pytest.mark.usefixtures("load_once")
 FAST = "grad_cam,gradient,gradient_x_input"
@@ -29,7 +29,7 @@ def labelled(copy_sets, upstream_models, tmp_path_factory):
     """Sets whose labels are what the untrained models predict, but for every fifth image."""
     data_dir = copy_sets(str(tmp_path_factory.mktemp("labelled")))
     for set_name, model_name in (("obj", "obj"), ("scene", "scene"), ("scene_only", "scene")):
-        images = dataset.load_set(data_dir, set_name)
+        images = data.load_set(data_dir, set_name)
         model = classifiers.load_classifier(upstream_models, model_name, tensors=True)
         labels = model.predict(classifiers.network_inputs(images.images(range(len(images))), 32))
         labels[::5] = (labels[::5] + 1) % 10
@@ -74,9 +74,7 @@ def upstream_score(labelled, loaded, metric, name, rows):
             with np.errstate(invalid="ignore", divide="ignore"):
                 scaled = np.clip((flat - flat.min()) / (np.percentile(flat, 99) - flat.min()), 0, 1)
             parts = file_name.split(".")[0].split("-")
-            mask = dataset.load_set(labelled, set_name)._mask_file[0][
-                layout.OBJECTS.index(parts[0]) * 2 + int(parts[2]) - 900
-            ]
+            mask = data.load_masks(os.path.join(labelled, set_name))[f"{parts[0]}-{parts[2]}"]
             size = (box[3] - box[1], box[2] - box[0])
             placed = np.array(Image.fromarray(mask.astype(np.uint8)).resize(size, Image.BILINEAR))
             inside = scaled[box[0] : box[2], box[1] : box[3]] * placed
@@ -128,7 +126,7 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     flags[0] = f"--metrics=MCS,{tmp_path / 'own.py'}:INSIDE"
     first = run(tmp_path, labelled, upstream_models, *flags)
     found = {(row["method"], row["metric"]): row for row in first["rows"]}
-    images = dataset.load_set(labelled, "obj")
+    images = data.load_set(labelled, "obj")
     rows = scores.sample_rows(200, 8, 0)
     model = classifiers.load_classifier(upstream_models, "obj", tensors=True)
     right = model.predict(classifiers.network_inputs(images.images(rows), 32)) == images.labels[rows]
@@ -166,7 +164,7 @@ def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, compare, u
     assert before.tolist() != after.tolist()
     data_dir = str(tmp_path / "data")
     shutil.copytree(labelled, data_dir)
-    images = dataset.load_set(data_dir, "obj")
+    images = data.load_set(data_dir, "obj")
     row = scores.sample_rows(200, 12, 0)[0]
     digest = images.digest([row])
     Image.fromarray(255 - images.images([row])[0]).save(images.path(row))
@@ -270,5 +268,5 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
     assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
     assert "10 images drawn" in capsys.readouterr().out
     (group,) = Scores.load(tmp_path / "of.json").groups
-    names = dataset.load_set(labelled, "obj").names
+    names = data.load_set(labelled, "obj").names
     assert group.inputs and not {names[row] for row in failing} & set(group.inputs)

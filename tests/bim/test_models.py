@@ -54,7 +54,7 @@ def test_resnet50_has_its_papers_size():
 
 def test_the_endpoints_are_nodes_of_the_exported_graph(tiny_models):
     model = attribution.load_model(os.path.join(tiny_models, "obj"))
-    for name in models.ENDPOINTS[:4]:
+    for name in ("block_layer1", "block_layer2", "block_layer3", "block_layer4"):
         assert model.layer(name).split("/")[-2:] == ["resnet_model", name]
     assert any(name.endswith("resnet_model/final_dense") for name in model.graph.nodes)
 
@@ -111,17 +111,6 @@ def run_alone(function, *arguments):
     return done.stdout
 
 
-def train_under_a_strategy():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    images = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
-    with strategy.scope():
-        network = shallow()
-        before = network.get_layer("stem").get_weights()[0]
-        models.train(network, images, np.arange(40) % 10, epochs=1, batch_size=20)
-    after = network.get_layer("stem").get_weights()[0]
-    assert np.isfinite(after).all() and (before != after).any()
-
-
 def train_two(sets, directory):
     models.ARCHITECTURES["tiny"] = shallow
     tf.config.run_functions_eagerly(True)
@@ -130,12 +119,11 @@ def train_two(sets, directory):
 
 def train_all(sets, directory):
     train_twice()
-    train_under_a_strategy()
     train_two(sets, directory)
 
 
 def test_training_learns_repeats_and_leaves_what_is_there(sets, tmp_path, capsys, monkeypatch):
-    """The same seed gives the same weights; a distribution strategy is no obstacle; networks that exist stay."""
+    """The same seed gives the same weights; networks that exist stay."""
     found = re.findall(r"(\w+): validation accuracy [\d.]+ %", run_alone(train_all, sets, tmp_path))
     assert found == ["obj", "scene2"]
     monkeypatch.setitem(models.ARCHITECTURES, "tiny", shallow)
@@ -170,17 +158,6 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name, tmp_path):
     assert accuracy >= (90 if name in ("obj", "scene", "scene_only") else 0)
     size = sum(os.path.getsize(os.path.join(folder, f)) for folder, _, files in os.walk(directory) for f in files)
     assert size <= 1.1e6
-
-
-def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
-    from bim.synthetic.draw_objects import draw_object
-
-    model = classifiers.load_classifier(layout.SAVED_MODELS, "obj")
-    right = 0
-    for label, name in enumerate(layout.OBJECTS):
-        images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
-        right += (model.predict(classifiers.network_inputs(np.stack(images), 128)) == label).sum()
-    assert right >= 28  # of 40, on plain grounds, while it was trained on scenes
 
 
 def test_methods_of_other_libraries_explain_the_exported_networks():

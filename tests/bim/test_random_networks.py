@@ -13,8 +13,8 @@ from attribution_benchmarks.core.evaluation import evaluated
 from attribution_benchmarks.core.random_weights import MOST, network, with_shuffled_weights
 from attribution_benchmarks.core.scores import Scores
 from bim import classifiers, members, metrics
-from bim.attributions import on_random_networks
 from bim.definition import BENCHMARK
+from bim.methods import on_random_networks
 
 pytestmark = pytest.mark.usefixtures("load_once")
 

@@ -1,25 +1,19 @@
 """Scores of served models are those of their files, also when the server goes away in the middle."""
 
-import dataclasses
 import json
 import os
 import re
 import shutil
 import threading
-import time
 
-import numpy as np
 import pytest
-from stand_in import ServedSignature, StandIn, load_signatures
+from stand_in import StandIn, load_signatures
 
 from attribution import cli, export
-from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.serving._protocols import Signature, TensorSpec
-from bim import classifiers, dataset, delta_patch, layout, metrics, served
-from bim.attributions import PRINTED, method_named
+from bim import classifiers, data, delta_patch, layout, metrics, served
+from bim.methods import PRINTED, method_named
 
 pytestmark = pytest.mark.usefixtures("load_once")
 METHODS = "gradient,grad_cam,guided_backprop,smoothgrad"
@@ -32,7 +26,7 @@ def labelled(copy_sets, tiny_models, tmp_path_factory):
     data_dir = copy_sets(str(tmp_path_factory.mktemp("served_data")))
     pairs = {"obj": "obj", "scene": "scene", "scene_only": "scene", "bamboo_forest": "scene_only"}
     for set_name, model_name in {**pairs, "dog_bedroom": "scene10"}.items():
-        images = dataset.load_set(data_dir, set_name)
+        images = data.load_set(data_dir, set_name)
         labels = classifiers.load_classifier(tiny_models, model_name).predict(
             classifiers.network_inputs(images.images(range(len(images))), 32)
         )
@@ -104,22 +98,6 @@ def test_all_metrics_as_from_the_files(score, address):
     assert any(row["value"] and row["n"] for row in local)
 
 
-def test_contrast_models_as_from_the_files(score, server, labelled, tiny_models, bim_run, tmp_path):
-    """Untrained networks never agree, so that no image counts; what the metric is made of is compared instead."""
-    code, rows = score("--metrics=RMCS", "--methods=gradient", "--nocontrols", f"--server={server.grpc_address}")
-    assert code == 0 and [row["scene_model"] for row in rows] == list(range(1, 10))
-    flags = ["--metrics=RMCS", f"--data_dir={labelled}", "--methods=gradient", f"--scores_dir={tmp_path / 'own'}"]
-    local = bim_run(*flags, f"--models_dir={tiny_models}")
-    remote = bim_run(*flags, f"--server={server.grpc_address}")
-    for name in ("scene1", "scene10"):
-        first, second = (run.measured(name, "dog_bedroom", [0, 1]) for run in (local, remote))
-        np.testing.assert_array_equal(first.predicted, second.predicted)
-        np.testing.assert_allclose(
-            first.attributions[MapSource("gradient")], second.attributions[MapSource("gradient")], atol=1e-5
-        )
-        assert first.attributions[MapSource("gradient")].all()
-
-
 def test_killed_in_the_middle_and_back(score, server, address, tmp_path):
     flags = ["--metrics=MCS", "--nocontrols", FEW, f"--server={address}", "--num_imgs=9"]
     code, undisturbed = score(*flags, scores="whole")
@@ -142,28 +120,6 @@ def test_killed_in_the_middle_and_back(score, server, address, tmp_path):
     assert rows == undisturbed
     whole, cut = (ScoreStore(tmp_path / name).contents() for name in ("whole", "cut"))
     assert whole == cut and len(whole) == 2 * 3 and {len(records) for records in cut.values()} == {9}
-
-
-def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsys, tmp_path):
-    flags = ["--metrics=MCS", "--methods=gradient", "--nocontrols", f"--server={server.grpc_address}", "--num_imgs=9"]
-    _, undisturbed = score(*flags, scores="whole")
-    asked_by_a_whole_run = server.asked["bim_obj", "explain_gradient"]
-
-    def gone(model, signature):
-        if model == "bim_obj" and server.asked["bim_obj", "explain_gradient"] >= asked_by_a_whole_run + 6:
-            raise serving.ServerError("UNAVAILABLE", "the server is going away")
-
-    server.disturb = gone
-    capsys.readouterr()
-    code, rows = score(*flags, "--retry_timeout=0.2")
-    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert code == 2 and rows is None
-    assert len(error) == 1 and "the server is going away" in error[0] and "given up after 0.2 s" in error[0]
-    server.disturb = None
-    before = server.asked["bim_obj", "explain_gradient"]
-    code, rows = score(*flags)
-    assert code == 0 and rows == undisturbed
-    assert server.asked["bim_obj", "explain_gradient"] - before == 3  # of nine images, six were kept
 
 
 @pytest.mark.parametrize(
@@ -189,53 +145,6 @@ def test_what_a_server_cannot_answer_is_one_line(score, server, capsys, flags, m
     assert not any(signature.startswith("explain_") for _, signature in server.asked)
 
 
-NAN = np.float32(np.nan)
-LIES = {  # what becomes of an honest answer
-    "NaN": (lambda reply: {**reply, "map": reply["map"] * NAN}, "has NaN or infinite values"),
-    "no map": (lambda reply: {"target": reply["target"]}, "has no output 'map'"),
-    "fewer rows": (lambda reply: {**reply, "map": reply["map"][1:]}, "rows"),
-    "another shape": (lambda reply: {**reply, "map": reply["map"][..., 0]}, "has shape"),
-    "another type": (lambda reply: {**reply, "map": reply["map"].astype(np.float64)}, "of type float64"),
-    "a status": (lambda _: raised(serving.ServerError("INTERNAL", "two\nlines")), "INTERNAL: two lines"),
-    "no end": (lambda reply: time.sleep(0.7) or reply, "DEADLINE_EXCEEDED"),
-}
-
-
-def raised(error):
-    raise error
-
-
-@pytest.mark.parametrize("kind", LIES)
-def test_a_server_that_lies_is_one_line_and_leaves_nothing_half_written(score, server, capsys, tmp_path, kind):
-    change, word = LIES[kind]
-    honest, asked = server.models["bim_scene"][1]["explain_gradient"], []
-
-    def answer(arrays):
-        asked.append(1)
-        reply = honest.answer(arrays)
-        return change(reply) if len(asked) > 1 else reply  # in the middle
-
-    server.models["bim_scene"] = {1: {**server.models["bim_scene"][1]}}
-    server.models["bim_scene"][1]["explain_gradient"] = dataclasses.replace(honest, answer=answer)
-    flags = ["--metrics=MCS", "--methods=gradient", "--nocontrols", f"--server={server.grpc_address}"]
-    code, rows = score(*flags, "--deadline=0.5" if kind == "no end" else "--deadline=60")
-    error = capsys.readouterr().err.splitlines()
-    assert code == 2 and rows is None and len(asked) > 1
-    assert error[-1].startswith("error: grpc://") and word in error[-1]
-    assert not [line for line in error if "Traceback" in line]
-    assert {path.name.partition("-")[0] for path in tmp_path.rglob("*") if path.is_file()} <= {"scores.sqlite"}
-    server.models["bim_scene"][1]["explain_gradient"] = honest
-    assert score(*flags)[0] == 0 and score(*flags) == score(*flags, scores="alone")
-
-
-def test_methods_made_of_a_layer_by_any_of_its_names(server):
-    with serving.Client(server.grpc_address) as client:
-        model = served.served_classifier(client, "bim_obj")
-        assert model.layer("block_layer4") == model.layer() == model.layer("resnet_model/block_layer4")
-        with pytest.raises(BadInput, match=r"has gradients of .*block_layer4', not of layer 'block_layer3'"):
-            model.layer("block_layer3")
-
-
 def test_a_model_without_explanations_answers_methods_of_scores_alone(score, server, tiny_models, capsys):
     for name in ("obj", "scene"):
         server.models[f"bim_{name}"] = {1: load_signatures(os.path.join(tiny_models, name, "1"))}
@@ -258,17 +167,6 @@ def test_patches_must_be_those_of_the_served_model(score, labelled, server, tmp_
     assert score(*flags, data_dir=data_dir)[0] == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "were made for another model" in error and "the file behind grpc://" in error
-
-
-def test_a_classifier_of_other_things_is_refused(server, signatures):
-    specs = signatures["obj"]["explanation_scores"].specs
-    signature = ServedSignature(
-        Signature(specs.inputs, {"y": TensorSpec(np.dtype(np.float32), (None, 3))}),
-        lambda arrays: {"y": np.zeros((len(next(iter(arrays.values()))), 3), np.float32)},
-    )
-    server.models["three"] = {1: {"serving_default": signature}}
-    with serving.Client(server.grpc_address) as client, pytest.raises(BadInput, match="has 3 classes"):
-        served.served_classifier(client, "three")
 
 
 def test_every_default_method_can_be_made_of_three_exported_ones(server):

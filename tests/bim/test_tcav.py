@@ -1,7 +1,6 @@
 """TCAV on directions that are known."""
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ from scipy import stats
 
 from attribution import cli
 from attribution.errors import BadInput
-from bim import classifiers, layout, run_tcav, tcav
-from bim.set_files import read_image
+from bim import classifiers, run_tcav, tcav
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
@@ -29,11 +27,6 @@ def test_a_cav_points_from_the_counterpart_to_the_concept():
     assert vector @ direction / np.linalg.norm(direction) > 0.95 and accuracy > 0.9
     back, _ = tcav.concept_activation_vector(*clouds(-direction))
     assert back @ direction < 0
-
-
-def test_a_cav_of_nothing_is_right_half_of_the_time():
-    accuracies = [tcav.concept_activation_vector(*clouds(0.0, seed=seed), seed)[1] for seed in range(12)]
-    assert abs(np.mean(accuracies) - 0.5) < 5 * 0.5 / np.sqrt(12 * 134)
 
 
 def test_the_score_counts_positive_directional_derivatives():
@@ -133,31 +126,14 @@ def test_layers_are_the_authors_the_users_or_what_models_share():
         tcav.layers_of({"x": own, "y": other}, ["a"])
 
 
-def test_counterparts_of_scenes_alone_show_nothing_else(sets):
-    images = tcav.load_images(sets, 2, "scenes", seed=3)
-    again, other = (tcav.load_images(sets, 2, "scenes", seed=seed) for seed in (3, 4))
-    folder = os.path.join(sets, "scene_only", "val")
-    scenes = {
-        read_image(os.path.join(folder, name), layout.IMAGE_SIDE).tobytes()
-        for name in os.listdir(folder)
-        if "bedroom" not in name
-    }
-    for name in ("random_0", "random_1"):
-        assert all(image.tobytes() in scenes for image in images[name])
-        assert len({image.tobytes() for image in images[name]}) == len(images[name]) > 1
-        assert np.array_equal(images[name], again[name])
-    assert not np.array_equal(images["random_0"], other["random_0"])
-    assert np.array_equal(images["concept"], tcav.load_images(sets, 2)["concept"])
-
-
 def test_tcav_of_the_authors_files(sets, upstream_models, capsys):
     """Their SavedModels have no signature: they are known by tensors, in every command."""
     arguments = ["run_tcav", f"--data_dir={sets}", f"--models_dir={upstream_models}", "--num_random=2"]
-    arguments += ["--contrast_with=", "--counterparts=scenes"]
+    arguments += ["--contrast_with="]
 
     def run(*more):
         return cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, [*arguments, *more])
 
     assert run() == 2
     assert run("--compat=upstream") == 0
-    assert "2 random counterparts (scenes alone)" in capsys.readouterr().out
+    assert "2 random counterparts" in capsys.readouterr().out

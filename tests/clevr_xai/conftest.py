@@ -5,20 +5,33 @@ import shutil
 
 import pytest
 
-from clevr_xai import answering, dataset, layout
+from clevr_xai import answering, layout
+from clevr_xai.data import EMBEDDED, KINDS, Dataset
 from clevr_xai.generation import questions
 
 
 @pytest.fixture(scope="session")
-def asked(embedded_scenes):
-    """Complex and simple questions in official wording on the embedded scenes, of another seed than the embedded."""
-    return {kind: questions.generate(embedded_scenes, kind, seed=7) for kind in dataset.KINDS}
+def ask():
+    """A function from scenes, kind and seed to the questions about them, with their numbers."""
+
+    def generate(scenes, kind, seed, wording="official"):
+        blocks = questions.in_blocks(scenes)
+        found = (question for block in blocks for question in questions.generate_block(block, kind, seed, wording))
+        return [{**question, "question_index": number} for number, question in enumerate(found)]
+
+    return generate
 
 
 @pytest.fixture(scope="session")
-def asked_plainly(embedded_scenes):
+def asked(ask, embedded_scenes):
+    """Complex and simple questions in official wording on the embedded scenes, of another seed than the embedded."""
+    return {kind: ask(embedded_scenes, kind, seed=7) for kind in KINDS}
+
+
+@pytest.fixture(scope="session")
+def asked_plainly(ask, embedded_scenes):
     """The same questions in the plain wording."""
-    return {kind: questions.generate(embedded_scenes, kind, seed=7, wording="plain") for kind in dataset.KINDS}
+    return {kind: ask(embedded_scenes, kind, 7, "plain") for kind in KINDS}
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +48,7 @@ def network(small_network):
 @pytest.fixture(scope="module")
 def data(answered):
     """The questions that the small network answers, of its image size."""
-    return dataset.Dataset("simple", answered, size=64)
+    return Dataset("simple", answered, size=64)
 
 
 @pytest.fixture
@@ -55,6 +68,6 @@ def training_dir(tmp_path_factory, embedded_scenes):
     for folder, name in ((layout.IMAGES, "image_filename"), (layout.MASKS, "mask_filename")):
         (directory / folder).mkdir()
         for scene in scenes:
-            shutil.copy(dataset.EMBEDDED / folder / scene[name], directory / folder / scene[name])
+            shutil.copy(EMBEDDED / folder / scene[name], directory / folder / scene[name])
     (directory / layout.SCENES).write_text(json.dumps({"info": {"seed": 5}, "scenes": scenes}))
     return directory

@@ -8,7 +8,7 @@ import pytest
 from attribution_benchmarks.core.batch import MapSource
 from clevr_xai import _commentary
 from clevr_xai.answering import Measured
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS, relevance_mass_accuracy
 
 ROWS, THIRD = np.arange(40), np.arange(0, 60, 3)

@@ -5,7 +5,7 @@ import numpy as np
 from attribution_benchmarks.core.batch import Batch
 from clevr_xai import methods
 from clevr_xai.answering import Questions
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.metrics import METRICS
 
 

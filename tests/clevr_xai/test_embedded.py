@@ -7,25 +7,26 @@ import pytest
 from PIL import Image
 
 from attribution.reading import read_json
-from clevr_xai import dataset, layout, masks
-from clevr_xai.generation import _render, questions, scenes
+from clevr_xai import layout, masks
+from clevr_xai.data import EMBEDDED, KINDS, Dataset, wording
+from clevr_xai.generation import _render, scenes
 
-SETTINGS = read_json(dataset.EMBEDDED / layout.SETTINGS)
+SETTINGS = read_json(EMBEDDED / layout.SETTINGS)
 SIZE = SETTINGS["width"], SETTINGS["height"]
 
 
 def test_it_is_small_and_complete():
-    files = [path for path in dataset.EMBEDDED.rglob("*") if path.is_file()]
+    files = [path for path in EMBEDDED.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 12 * 2**20
     assert max(path.stat().st_size for path in files) <= 8 * 2**20
     assert SIZE == (480, 320) and SETTINGS["num_images"] == 200 and SETTINGS["stored_size"] == 128
-    simple, complex_ = (dataset.Dataset(kind) for kind in dataset.KINDS)
+    simple, complex_ = (Dataset(kind) for kind in KINDS)
     assert len(simple.scenes) == 200 and len(complex_) == 2000 and 3.9 * 200 <= len(simple) <= 800
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_every_question_has_its_image_and_masks(kind):
-    data = dataset.Dataset(kind)
+    data = Dataset(kind)
     available = {name: 0 for name in data.ground_truths}
     for batch in data.batches(200):
         assert batch.images.shape == (len(batch.rows), 128, 128, 3)
@@ -47,16 +48,16 @@ def test_its_scenes_are_sampled_again(embedded_scenes):
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
-def test_its_questions_are_asked_again(kind, embedded_scenes):
-    again = questions.generate(embedded_scenes, kind, SETTINGS["seed"])
-    assert json.loads(json.dumps(again)) == list(dataset.Dataset(kind).questions)
-    assert dataset.wording(kind) == "official"
+def test_its_questions_are_asked_again(kind, embedded_scenes, ask):
+    again = ask(embedded_scenes, kind, SETTINGS["seed"])
+    assert json.loads(json.dumps(again)) == list(Dataset(kind).questions)
+    assert wording(kind) == "official"
 
 
 @pytest.mark.parametrize("index", [0, 7, 23, 61, 199])
 def test_its_masks_are_made_again(index, embedded_scenes):
     scene = embedded_scenes[index]
-    stored = np.asarray(Image.open(dataset.EMBEDDED / layout.MASKS / scene["mask_filename"]).convert("RGB"))
+    stored = np.asarray(Image.open(EMBEDDED / layout.MASKS / scene["mask_filename"]).convert("RGB"))
     indices = masks.object_indices(stored, [item["mask_color"] for item in scene["objects"]])
     # A ray that grazes a rim may round to the other side on a processor of another instruction set.
     assert (_render.render_indices(scene, *SIZE) != indices).sum() <= 5
@@ -72,11 +73,11 @@ def test_its_images_are_rendered_again(index, embedded_scenes):
     scene = embedded_scenes[index]
     image, _ = _render.render(scene, *SIZE, SETTINGS["samples"])
     again = np.asarray(Image.fromarray(image).resize((128, 128), Image.BILINEAR)).astype(float)
-    stored = np.asarray(Image.open(dataset.EMBEDDED / layout.IMAGES / scene["image_filename"])).astype(float)
+    stored = np.asarray(Image.open(EMBEDDED / layout.IMAGES / scene["image_filename"])).astype(float)
     assert np.mean((again - stored) ** 2) < 255**2 / 10**5
 
 
 def test_its_masks_are_pictures_of_three_colours_as_the_releases_reader_asserts():
-    for path in sorted((dataset.EMBEDDED / layout.MASKS).glob("*.png")):
+    for path in sorted((EMBEDDED / layout.MASKS).glob("*.png")):
         with Image.open(path) as picture:
             assert picture.mode == "RGB", path

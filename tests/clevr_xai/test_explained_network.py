@@ -10,24 +10,10 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.graph import fold_batch_norm
 from attribution.lrp.composite import Composite, Rule
 from clevr_xai import relation_network
 
 SIZE, CELLS = 64, 9
-METHODS = {
-    "lrp_clevr_xai": {},
-    "excitation_backprop": {},
-    "integrated_gradients": {"points": 5},
-    "smoothgrad": {"samples": 2, "noise": 0.05},
-    "vargrad": {"samples": 2, "noise": 0.05},
-    "guided_backprop": {},
-    "deconvnet": {},
-    "grad_cam": {},
-    "guided_grad_cam": {},
-    "gradient": {},
-    "gradient_x_input": {},
-}
 
 
 def asked_directly():
@@ -101,49 +87,6 @@ def test_positive_rules_give_maps_of_one_sign(network, asked):
         assert (maps * np.sign(logits)[:, None, None, None] >= 0).all() and maps.any(axis=(1, 2, 3)).all()
         maps = attribution.explain("excitation_backprop", network, inputs, target, explain_input="image")
         assert (maps >= 0).all() and (maps.sum(axis=(1, 2, 3)) <= 1).all() and maps.any(axis=(1, 2, 3)).all()
-
-
-def test_folding_every_normalization_leaves_the_logits_unchanged(network, asked):
-    folded = fold_batch_norm.fold_batch_norm(network.graph)
-    inputs = asked["tokens"]
-    source = network.input_node("image")
-    names = {"image": source, "question": next(n for n in folded.nodes if n.split("/")[-1] == "question")}
-
-    @tf.function(autograph=False)
-    def scores(arrays):
-        return folded.import_on(arrays, [network.logits])[0][0]
-
-    found = scores({names[name]: tf.constant(array) for name, array in inputs.items()})
-    np.testing.assert_allclose(found, network.scores(inputs), rtol=1e-4, atol=1e-4)
-    assert len(nodes(network.graph, "Mul", source)) == 4 and not nodes(folded, "Mul", source)
-
-
-def test_folded_relevance_without_stabiliser_is_input_times_gradient(network, asked):
-    """Also through cells that are joined with coordinates and used twice."""
-    expected = attribution.explain("gradient_x_input", network, asked["tokens"], 3, explain_input="image")
-    maps = attribution.explain("lrp_epsilon", network, asked["tokens"], 3, explain_input="image", epsilon=1e-9)
-    np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
-
-
-def test_folding_changes_what_relevance_is_shared_out_along(network, asked):
-    passed, folded = (
-        attribution.explain("lrp_clevr_xai", network, asked["tokens"], explain_input="image", batch_norm=batch_norm)
-        for batch_norm in ("pass", "fold")
-    )
-    assert np.corrcoef(passed.ravel(), folded.ravel())[0, 1] < 0.999
-
-
-def test_all_eleven_methods_explain_the_network(network, asked):
-    maps = attribution.explain_many(
-        {name: (name, overrides) for name, overrides in METHODS.items()},
-        network,
-        asked["tokens"],
-        [1, 4, 6],
-        explain_input="image",
-    )
-    for name, found in maps.items():
-        assert found.shape == ((3, SIZE, SIZE) if name == "grad_cam" else (3, SIZE, SIZE, 3)), name
-        assert found.reshape(3, -1).any(axis=1).all(), name
 
 
 def test_padding_and_the_rows_of_a_batch_change_no_map(network, asked):

@@ -16,7 +16,7 @@ from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import methods
 from clevr_xai.answering import Questions, collect, draw_rows, sharded_run
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.evaluation import ClevrXaiEvaluation
 from clevr_xai.metrics import HEADING, METRICS, POOLINGS, pool
 from clevr_xai.settings import Settings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clevr_xai import _pictures
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.metrics import METRICS, POOLINGS
 
 

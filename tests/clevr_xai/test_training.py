@@ -12,7 +12,8 @@ from PIL import Image
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.bundled_models import default_model
-from clevr_xai import dataset, layout, relation_network, training, vocabulary
+from clevr_xai import layout, relation_network, training, vocabulary
+from clevr_xai.data import EMBEDDED
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS
 
 BUILD = functools.partial(relation_network.build, pair_scale=relation_network.PAIR_SCALE, dropout=0.0)
@@ -59,24 +60,14 @@ def test_images_come_with_their_objects_and_every_round_has_other_questions(data
         assert names == [scene["objects"][0][name] for name in ATTRIBUTES]
 
 
-def test_blocks_of_scenes_are_put_one_behind_the_other(training_dir, data, monkeypatch):
-    monkeypatch.setattr(training.questions, "BLOCK", 3)  # of four scenes: 3 and 1
-    monkeypatch.setattr(training, "available_cores", lambda: 1)
-    parted = training.load(training_dir, rounds=2)
-    np.testing.assert_array_equal(parted.images, data.images)
-    first = data.first_question[3]  # the questions of a block depend on its scenes alone
-    np.testing.assert_array_equal(parted.answers[:first], data.answers[:first])
-    assert (parted.image_of[parted.first_question[3] :] == 3).all()
-
-
 @pytest.fixture(scope="module")
-def clevr(tmp_path_factory, embedded_scenes):
+def clevr(tmp_path_factory, embedded_scenes, ask):
     """Two embedded scenes in the layout of CLEVR v1.0, with its names of keys, and their questions."""
     folder = tmp_path_factory.mktemp("CLEVR_v1.0")
     scenes = [
         {**scene, "image_filename": f"CLEVR_train_{scene['image_index']:06}.png"} for scene in embedded_scenes[:2]
     ]
-    asked = training.questions.generate(embedded_scenes[:2], "complex", seed=3)
+    asked = ask(embedded_scenes[:2], "complex", seed=3)
     for question in asked:
         question["program"] = [
             {"function": node["type"], "inputs": node["inputs"], "value_inputs": node["value_inputs"]}
@@ -87,7 +78,7 @@ def clevr(tmp_path_factory, embedded_scenes):
     for name in ("images/train", "scenes", "questions"):
         (folder / name).mkdir(parents=True)
     for old, new in zip(embedded_scenes, scenes, strict=False):
-        with Image.open(dataset.EMBEDDED / layout.IMAGES / old["image_filename"]) as picture:
+        with Image.open(EMBEDDED / layout.IMAGES / old["image_filename"]) as picture:
             picture.resize((480, 320)).save(folder / "images/train" / new["image_filename"])
         for key in ("mask_filename", "camera", "lights"):
             del new[key]
@@ -188,7 +179,7 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(build, data):
 def test_training_fits_a_few_questions(build, data):
     first = batches(data)(0)
     model = training.training_model(build(), num_questions=2)
-    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, 5, cosine=True), every=30)
+    log = training.train(model, lambda step: first, 60, training.Schedule(5e-3, 60, 5), every=30)
     assert [entry["step"] for entry in log] == [30, 60]
     for name in ("answer_loss", "cells_loss", "program_loss"):
         assert log[1][name] < 0.9 * log[0][name]

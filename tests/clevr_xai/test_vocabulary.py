@@ -5,7 +5,7 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import vocabulary
-from clevr_xai.dataset import Dataset
+from clevr_xai.data import Dataset
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
 
@@ -32,11 +32,6 @@ def test_words_are_numbered_behind_padding_and_unknown():
     encoded = vocabulary.encode(["Is there a ball?", "IS there; a dog"], words, length=6)
     assert encoded.tolist() == [[2, 3, 4, 5, 0, 0], [2, 3, 4, 1, 0, 0]]
     assert encoded.dtype == np.int32
-
-
-def test_no_sentence_and_no_word():
-    assert vocabulary.encode([], ["a"]).shape == (0, 1)
-    assert vocabulary.encode(["?"], ["a"]).tolist() == [[0]]
 
 
 def test_a_long_sentence_is_refused():

@@ -53,15 +53,6 @@ def search(known, scene=TWINS, seed=0, counts=None):
     ).run()
 
 
-def test_what_cannot_be_asked_is_not_asked():
-    """Only colour tells the blue cube apart, so its colour cannot be asked for; its shape can."""
-    ask_color, ask_shape = family("zero_hop", 3), family("zero_hop", 5)
-    assert all(search(ask_color, seed=seed) is None for seed in range(20))
-    for seed in range(20):
-        _, (relation, description), _ = search(ask_shape, seed=seed)
-        assert relation is None and description[1] == "blue" and description[3] is None
-
-
 def test_a_refused_answer_is_not_given():
     counts = {"cube": 12, "sphere": 10, "cylinder": 10}
     assert search(family("zero_hop", 5), counts=counts) is None

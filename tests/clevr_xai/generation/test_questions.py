@@ -1,6 +1,5 @@
 """Questions against a checker of their own, which knows geometry and attributes but not the executor.
-
-Of the official wording: its agreement and its use of "other". tests/clevr_xai/test_embedded.py has its sentences.
+tests/clevr_xai/test_embedded.py has the sentences of the embedded set.
 """
 
 import collections
@@ -125,49 +124,6 @@ def test_only_and_all_of_clevrs_words_are_used(wording, request):
     assert words == set(vocabulary.QUESTION_WORDS)
 
 
-def shares(things):
-    counts = collections.Counter(things)
-    return {name: 100 * count / sum(counts.values()) for name, count in counts.items()}
-
-
-def test_the_shares_of_the_kinds_of_questions(asked):
-    """Measured on the official release; within 3 points."""
-    kinds = shares(question["template_filename"].removesuffix(".json") for question in asked["complex"])
-    expected = {
-        "same_relate": 31, "comparison": 18, "compare_integer": 9, "single_or": 9, "single_and": 6,
-        "zero_hop": 7, "one_hop": 7, "two_hop": 7, "three_hop": 7,
-    }  # fmt: skip
-    assert kinds == pytest.approx(expected, abs=3)
-    ends = shares(question["program"][-1]["type"] for question in asked["complex"])
-    terminal = {
-        "query": sum(share for name, share in ends.items() if name.startswith("query_")),
-        "count": ends["count"],
-        "equal attribute": sum(
-            share for name, share in ends.items() if name.startswith("equal_") and name != "equal_integer"
-        ),
-        "exist": ends["exist"],
-        "integers": ends["equal_integer"] + ends["less_than"] + ends["greater_than"],
-    }
-    expected = {"query": 36, "count": 24, "equal attribute": 18, "exist": 13, "integers": 9}
-    assert terminal == pytest.approx(expected, abs=3)
-
-
-def test_how_many_questions_an_image_has(asked, embedded_scenes):
-    assert len(asked["complex"]) == 10 * len(embedded_scenes)
-    assert 3.9 <= len(asked["simple"]) / len(embedded_scenes) <= 4.0
-    per_image = collections.Counter(
-        (question["image_index"], question["question_family_index"]) for question in asked["simple"]
-    )
-    assert set(per_image.values()) == {1}
-
-
-def test_programs_have_3_to_23_nodes_and_all_90_families_occur(asked):
-    lengths = [len(question["program"]) for question in asked["complex"]]
-    assert min(lengths) == 3 and 20 <= max(lengths) <= 25
-    used = {(question["template_filename"], question["question_family_index"]) for question in asked["complex"]}
-    assert len(used) == len(families.load("complex")) == 90
-
-
 def test_when_ground_truths_exist(asked, scene_of):
     """In the release: Unique for 89.9 % of complex questions, the other two for the same 99.8 %."""
     objects = {
@@ -236,22 +192,6 @@ def test_no_question_is_degenerate(asked, scene_of):
     assert checked > 100
 
 
-def test_few_relations_filter_nothing(asked, scene_of):
-    """At most a tenth of what the search may choose from, so about that of what it chooses."""
-    idle = []
-    for question in asked["complex"]:
-        program, scene = question["program"], scene_of(question)
-        for position, node in enumerate(program):
-            if node["type"] != "relate" or question["template_filename"] == "single_and.json":
-                continue
-            end = position
-            while program[end + 1]["type"].startswith("filter_"):
-                end += 1
-            idle.append(members(program, end, scene, everything=position) == members(program, end, scene))
-    assert len(idle) > 1000
-    assert np.mean(idle) <= 0.1
-
-
 def test_the_same_seed_asks_the_same(embedded_scenes, asked):
     """A block depends on its scenes and the seed alone, and a longer one begins like a shorter one."""
     again = questions.generate_block(embedded_scenes[:20], "complex", seed=7)
@@ -260,14 +200,6 @@ def test_the_same_seed_asks_the_same(embedded_scenes, asked):
     assert json.dumps(again) == json.dumps(stripped)
     assert questions.generate_block(embedded_scenes[:3], "complex", seed=8) != again[:30]
     assert [question["question_index"] for question in asked["complex"]] == list(range(len(asked["complex"])))
-
-
-def test_counts_start_anew_every_250_images(embedded_scenes):
-    many = [{**embedded_scenes[index % 60], "image_index": index} for index in range(260)]
-    asked = questions.generate(many, "simple", seed=1)
-    alone = questions.generate(many[250:], "simple", seed=1)
-    tail = [question for question in asked if question["image_index"] >= 250]
-    assert [question["question"] for question in tail] == [question["question"] for question in alone]
 
 
 RED_CUBE = (None, "red", None, "cube")
@@ -287,42 +219,21 @@ def test_other_is_said_only_of_what_could_be_the_first_object(description, expec
     assert found == expected
 
 
-NOUNS = [word for value in ("thing", *vocabulary.SHAPES) for word in vocabulary.SYNONYMS[value]]
-ADJECTIVES = [
-    word
-    for name in ("size", "color", "material")
-    for value in vocabulary.ATTRIBUTES[name]
-    for word in vocabulary.SYNONYMS.get(value, (value,))
-]
-PHRASE = re.compile(rf"\b((?:(?:{'|'.join(ADJECTIVES)}) )*)({'|'.join(NOUNS)})(s?)\b")
-RELATION = re.compile(
-    "|".join(text for value in vocabulary.RELATIONS for text in sorted(vocabulary.SYNONYMS[value], key=len)[::-1])
-)
+def test_sentences_agree_in_number():
+    """Of a phrase and its verb; articles are those of the words that fill it."""
+    for family in families.load("complex") + families.load("simple"):
+        for text in family.official:
+            assert re.fullmatch(r"[A-Z].*[a-z}]\?", text)
+            text = re.sub(r"\{R\d}", "R", re.sub(r"\{(?:a|another|other)?\d?(?:thing)?(s?)}", r"N\1", text))
+            assert not re.search(r"\b(the|a|another)( other)? Ns", text), text
+            assert not re.search(r"\b(any|many|more|fewer|either|or) N\b", text), text
+            assert not re.search(r"Ns \[?that (is|has)\b|\bN \[?that (are|have)\b|Ns (is|has)\b", text), text
 
 
-@pytest.fixture(scope="module")
-def official(asked, embedded_scenes):
-    """Questions of both kinds, several of every family in each of its frames."""
-    more = [question for seed in range(2) for question in questions.generate(embedded_scenes, "complex", seed)]
-    return {"simple": asked["simple"], "complex": asked["complex"] + more}
-
-
-def skeleton(sentence):
-    """Return a sentence with N for each noun phrase, R for each relation, and "a" for "an"."""
-    text = PHRASE.sub(lambda match: f"N{match[3]}", sentence.lower().removesuffix("?"))
-    return re.sub(r"\ban N", "a N", RELATION.sub("R", text))
-
-
-def test_nouns_verbs_and_articles_agree(official):
-    for question in [*official["simple"], *official["complex"]]:
-        text = question["question"]
-        assert re.fullmatch(r"[A-Z][a-z]*( [a-z]+;?)* [a-z]+\?", text)
-        for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
-            assert (article.lower() == "an") == (word[0] in "aeiou"), text
-        text = skeleton(text)
-        assert not re.search(r"\b(the|a|another)( other)? Ns", text), text
-        assert not re.search(r"\b(any|many|of|more|fewer|either|or) N\b", text), text
-        assert not re.search(r"Ns that (is|has)\b|\bN that (are|have)\b|Ns (is|has)\b", text), text
+def test_articles_fit_the_words_behind_them(asked):
+    for question in asked["complex"]:
+        for article, word in re.findall(r"\b([Aa]n?) (\w+)", question["question"]):
+            assert (article.lower() == "an") == (word[0] in "aeiou"), question["question"]
 
 
 def description(program, end):
@@ -334,9 +245,9 @@ def description(program, end):
     return found, end
 
 
-def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_overlap(official):
+def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_overlap(asked):
     said = collections.Counter()
-    for question in official["complex"]:
+    for question in asked["complex"]:
         program = question["program"]
         same = [position for position, node in enumerate(program) if node["type"].startswith("same_")]
         other = re.search(r"\b(an)?other\b", question["question"]) is not None
@@ -351,35 +262,4 @@ def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_ove
             overlap = all(anchor[name] == value for name, value in things.items() if name in anchor)
             assert other == (overlap and anchor.get("shape") == things.get("shape")), question["question"]
             said[other] += 1
-    assert min(said.values()) > 200
-
-
-@pytest.mark.parametrize("kind", ["simple", "complex"])
-def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_plainly):
-    reworded = asked_plainly[kind]
-    assert len(reworded) == len(asked[kind])
-    differ = 0
-    for one, other in zip(asked[kind], reworded, strict=True):
-        differ += one["question"] != other["question"]
-        assert {**one, "question": ""} == {**other, "question": ""}
-    assert differ > 0.9 * len(reworded)
-
-
-def test_frames_are_drawn_equally_often_and_one_listed_twice_twice_as_often(embedded_scenes):
-    many = [
-        skeleton(question["question"])
-        for seed in range(5)
-        for question in questions.generate(embedded_scenes, "simple", seed)
-    ]
-    for family in families.load("simple"):
-        attribute = family.steps[-1].kind.removeprefix("query_")
-        listed = collections.Counter(
-            text.lower().removesuffix("?").replace("{1}", "N").replace("{a1}", "a N")
-            for text in questions.texts(family)
-        )
-        counts = {text: many.count(text) for text in listed}
-        total = sum(counts.values())
-        assert total > 900
-        assert (attribute == "shape") == (max(listed.values()) == 2)
-        for text, times in listed.items():
-            assert counts[text] / total == pytest.approx(times / sum(listed.values()), abs=0.05)
+    assert min(said.values()) > 50

@@ -7,8 +7,9 @@ import tensorflow as tf
 import attribution
 from attribution import METHODS
 from attribution.model.batching import generator
-from bim import attributions, classifiers
+from bim import classifiers
 from bim.layout import CHANNEL_MEANS
+from bim.methods import MAPS, method_named
 
 SAMPLES, POINTS, NOISE = 25, 25, 0.15
 
@@ -71,7 +72,7 @@ def explained(upstream_models):
     rng = np.random.default_rng(7)
     images = (rng.uniform(0, 255, (3, 32, 32, 3)) - CHANNEL_MEANS).astype(np.float32)
     keys = ["a", "b", "c"]
-    maps = attribution.explain_many(attributions.MAPS, model, images, batch_size=2, seed=3, keys=keys)
+    maps = attribution.explain_many(MAPS, model, images, batch_size=2, seed=3, keys=keys)
     return model, images, keys, maps
 
 
@@ -119,10 +120,10 @@ def test_smoothed_integrated_gradients_equal_625_gradients_one_by_one(explained,
 def test_a_map_error_that_needs_all_points_gives_the_authors_maps(explained):
     model, images, keys, maps = explained
     for name in ("integrated_gradients", "integrated_gradients_smoothgrad"):
-        method = attributions.MAPS[name], {"map_error": 1e-6, **({"samples": 2} if "smooth" in name else {})}
+        method = MAPS[name], {"map_error": 1e-6, **({"samples": 2} if "smooth" in name else {})}
         found = attribution.explain_many({name: method}, model, images[:1], batch_size=16, keys=keys[:1])[name]
         every = attribution.explain_many(
-            {name: (attributions.MAPS[name], {**method[1], "map_error": 0.0})},
+            {name: (MAPS[name], {**method[1], "map_error": 0.0})},
             model,
             images[:1],
             batch_size=16,
@@ -155,7 +156,7 @@ def test_guided_maps_are_products_and_squares_of_the_registrys(explained):
 def test_maps_do_not_depend_on_the_batch(explained):
     model, images, keys, maps = explained
     for name in ("smoothgrad", "integrated_gradients_smoothgrad", "grad_cam_smoothgrad"):
-        alone = attribution.explain(attributions.MAPS[name], model, images[2:], batch_size=1, seed=3, keys=keys[2:])
+        alone = attribution.explain(MAPS[name], model, images[2:], batch_size=1, seed=3, keys=keys[2:])
         np.testing.assert_allclose(alone[0], maps[name][2], atol=1e-4 * np.abs(alone).max())
 
 
@@ -164,7 +165,7 @@ def test_an_image_costs_702_gradients_less_what_is_shared(explained):
     # with SmoothGrad x Input, and Grad-CAM's with Guided Grad-CAM.
     model, images, keys, _ = explained
     before = model.counts["backward"]
-    attribution.explain_many(attributions.MAPS, model, images[:1], batch_size=1, seed=3, keys=keys[:1])
+    attribution.explain_many(MAPS, model, images[:1], batch_size=1, seed=3, keys=keys[:1])
     gradients = 1 + 25 + 1 + 25 + 25 + 625
     cams = 1 + 25 + 25  # the smoothed one is made for two of the twelve
     guided = 25  # smoothed Guided Backprop is made for two, too
@@ -174,7 +175,7 @@ def test_an_image_costs_702_gradients_less_what_is_shared(explained):
 def test_vargrad_is_the_variance_of_smoothgrads_gradients_and_costs_none_in_addition(explained):
     model, images, keys, _ = explained
     options = {"batch_size": 2, "seed": 3, "keys": keys}
-    methods = {name: attributions.method_named(name) for name in ("smoothgrad", "vargrad")}
+    methods = {name: method_named(name) for name in ("smoothgrad", "vargrad")}
     before = model.counts["backward"]
     maps = attribution.explain_many(methods, model, images, [0, 1, 2], **options)
     assert SAMPLES * len(images) <= model.counts["backward"] - before <= SAMPLES * len(images) + 1  # of padding
@@ -188,13 +189,13 @@ def test_vargrad_is_the_variance_of_smoothgrads_gradients_and_costs_none_in_addi
 def test_the_eight_printed_methods_are_in_the_authors_order():
     from bim.metrics import FLAGS
 
-    assert [attributions.MAPS[name].title for name in FLAGS["methods"].default] == [
+    assert [MAPS[name].title for name in FLAGS["methods"].default] == [
         "Grad-CAM", "Vanilla Gradient", "SmoothGrad", "Integrated Gradients", "Integrated Gradients SmoothGrad",
         "Gradient x Input", "Guided Backprop", "Guided Grad-CAM",
     ]  # fmt: skip
-    known = {name: method for name, method in attributions.MAPS.items() if name in METHODS}
+    known = {name: method for name, method in MAPS.items() if name in METHODS}
     assert {name: method.title for name, method in known.items()} == {name: METHODS[name].title for name in known}
-    assert list(attributions.MAPS) == [
+    assert list(MAPS) == [
         "gradient", "smoothgrad", "guided_backprop", "guided_backprop_smoothgrad", "integrated_gradients",
         "integrated_gradients_smoothgrad", "grad_cam", "grad_cam_smoothgrad", "guided_grad_cam",
         "guided_grad_cam_smoothgrad", "gradient_x_input", "smoothgrad_x_input",

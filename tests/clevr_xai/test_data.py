@@ -1,18 +1,15 @@
 """Reading the release's layout, however it was unpacked, and naming the file that is wrong."""
 
-import gzip
 import json
 import shutil
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.reading import read_json
-from clevr_xai import dataset, layout, masks
-from clevr_xai.generation import scenes
+from clevr_xai import layout, masks
+from clevr_xai.data import Dataset
 
 COLORS = [(230, 25, 75), (60, 180, 75), (255, 225, 25)]
 
@@ -51,9 +48,9 @@ def release(tmp_path, write_json):
             (pictures / folder).mkdir(parents=True, exist_ok=True)
         # The release's images may have an alpha channel.
         Image.fromarray(rng.integers(0, 256, (320, 480, 4), np.uint8)).save(pictures / "images" / name)
-        palette = np.array([*COLORS, scenes.BACKGROUND], np.uint8)
+        palette = np.array([*COLORS, masks.BACKGROUND], np.uint8)
         Image.fromarray(palette[index]).save(pictures / "masks" / name)
-        objects = [{"mask_color": [scenes.linear(part) for part in color]} for color in COLORS]
+        objects = [{"mask_color": [masks.linear(part) for part in color]} for color in COLORS]
         entries.append({"image_filename": name, "mask_filename": name, "objects": objects})
     write_json(home / layout.SCENES, {"info": {}, "scenes": entries})
     first, second = indices
@@ -65,15 +62,12 @@ def release(tmp_path, write_json):
         write_json(home / layout.QUESTIONS.format(kind=kind), {"info": {}, "questions": items})
         for name in masks.GROUND_TRUTHS[kind]:
             folder = home / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
-            statistics = {}
             for item in items:
                 objects = masks.ground_truth_objects(item["program"], name, 3)
                 if objects:
                     folder.mkdir(exist_ok=True)
                     mask = masks.resize(np.isin(indices[item["image_filename"]], objects))
                     np.save(folder / f"{item['question_index']}.npy", mask)
-                    statistics[item["question_index"]] = {"target_objects": len(objects), "total_objects": 3}
-            write_json(folder / "stats.json", statistics)
     return home
 
 
@@ -87,7 +81,7 @@ def test_both_ways_of_unpacking_give_the_same(kind, release, tmp_path):
     merged = tmp_path / "merged"
     shutil.copytree(release, merged)
     shutil.copytree(release.parent / "CLEVR-XAI_v1.0_images_masks", merged, dirs_exist_ok=True)
-    batches = [everything(dataset.Dataset(kind, where)) for where in (release.parent, release, merged)]
+    batches = [everything(Dataset(kind, where)) for where in (release.parent, release, merged)]
     for batch in batches[1:]:
         np.testing.assert_array_equal(batch.images, batches[0].images)
         assert (batch.questions, batch.answers) == (batches[0].questions, batches[0].answers)
@@ -96,7 +90,7 @@ def test_both_ways_of_unpacking_give_the_same(kind, release, tmp_path):
 
 
 def test_what_a_batch_holds(release):
-    batch = everything(dataset.Dataset("complex", release.parent))
+    batch = everything(Dataset("complex", release.parent))
     assert batch.images.shape == (3, 128, 128, 3) and batch.images.dtype == np.uint8
     assert batch.answers == ["large", "0", "yes"]
     assert batch.available["unique"].tolist() == [True, False, False]
@@ -111,8 +105,10 @@ def test_what_a_batch_holds(release):
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_masks_from_files_and_from_mask_images_are_the_same(kind, release):
-    stored = everything(dataset.Dataset(kind, release))
-    derived = everything(dataset.Dataset(kind, release, from_mask_images=True))
+    stored = everything(Dataset(kind, release))
+    for folder in release.glob("ground_truth_*"):
+        shutil.rmtree(folder)
+    derived = everything(Dataset(kind, release))
     for name in masks.GROUND_TRUTHS[kind]:
         np.testing.assert_array_equal(stored.masks[name], derived.masks[name])
         np.testing.assert_array_equal(stored.available[name], derived.available[name])
@@ -124,13 +120,13 @@ def test_stored_masks_are_read_as_they_are(release):
     other = np.zeros((128, 128), bool)
     other[3, 4] = True
     np.save(file, other)
-    found, available = dataset.Dataset("simple", release).masks("single_object", [1])
+    found, available = Dataset("simple", release).masks("single_object", [1])
     np.testing.assert_array_equal(found[0], other)
     assert available.all()
 
 
 def test_batches_cover_the_rows_in_order(release):
-    data = dataset.Dataset("complex", release)
+    data = Dataset("complex", release)
     assert [batch.rows.tolist() for batch in data.batches(2)] == [[0, 1], [2]]
     (chosen,) = data.batches(8, rows=[2, 0], ground_truths=["union"])
     assert chosen.questions == ["Question 8?", "Question 5?"] and list(chosen.masks) == ["union"]
@@ -138,12 +134,12 @@ def test_batches_cover_the_rows_in_order(release):
 
 
 def test_another_size_is_made_from_the_mask_images(release):
-    batch = everything(dataset.Dataset("simple", release, size=64))
+    batch = everything(Dataset("simple", release, size=64))
     assert batch.images.shape == (2, 64, 64, 3) and batch.masks["single_object"].shape == (2, 64, 64)
     shutil.rmtree(release.parent / "CLEVR-XAI_v1.0_images_masks" / "masks")
-    assert len(dataset.Dataset("simple", release)) == 2  # the files are enough for 128 pixels
+    assert len(Dataset("simple", release)) == 2  # the files are enough for 128 pixels
     with pytest.raises(BadInput, match="masks of 64 pixels are made from mask images"):
-        dataset.Dataset("simple", release, size=64)
+        Dataset("simple", release, size=64)
 
 
 def change_json(path, change):
@@ -152,115 +148,60 @@ def change_json(path, change):
     path.write_text(json.dumps(content))
 
 
-def spoil(path, data=b"not what it says"):
-    path.write_bytes(data)
-
-
 SIMPLE = "ground_truth_simple_questions_single_object"
 PICTURES = "../CLEVR-XAI_v1.0_images_masks"
+QUESTIONS = layout.QUESTIONS.format(kind="simple")
+
+
+def changed(name, change):
+    return lambda home: change_json(home / name, change)
+
+
+def in_question(row, **values):
+    return changed(QUESTIONS, lambda content: content["questions"][row].update(values))
+
+
 SPOILED = {
     "no scenes": (lambda home: (home / layout.SCENES).unlink(), "no CLEVR-XAI_scenes.json in"),
-    "no questions": (lambda home: (home / "CLEVR-XAI_simple_questions.json").unlink(), "no CLEVR-XAI_simple_questions"),
     "no images": (lambda home: shutil.rmtree(home / PICTURES / "images"), "no images in"),
     "no masks": (
         lambda home: (shutil.rmtree(home / PICTURES / "masks"), shutil.rmtree(home / SIMPLE)),
         f"neither {SIMPLE} nor masks in",
     ),
-    "bad json": (lambda home: spoil(home / layout.SCENES), "scenes.json is not a readable JSON file"),
-    "wrong json": (lambda home: spoil(home / layout.SCENES, b"[]"), "scenes.json holds no list 'scenes'"),
+    "wrong json": (lambda home: (home / layout.SCENES).write_text("[]"), "scenes.json holds no list 'scenes'"),
     "missing mask": (lambda home: (home / SIMPLE / "1.npy").unlink(), r"single_object/1.npy, though the question's"),
-    "not an array": (lambda home: spoil(home / SIMPLE / "1.npy"), "1.npy is not a readable array"),
+    "not an array": (lambda home: (home / SIMPLE / "1.npy").write_text("x"), "1.npy is not a readable array"),
     "wrong shape": (
         lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((64, 64), bool)),
         r"1.npy holds bool of shape \(64, 64\); expected bool of \(128, 128\)",
     ),
-    "wrong type": (
-        lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((128, 128))),
-        "1.npy holds float64 of shape",
-    ),
+    "wrong type": (lambda home: np.save(home / SIMPLE / "1.npy", np.zeros((128, 128))), "1.npy holds float64 of shape"),
     "missing image": (
         lambda home: (home / PICTURES / "images" / "CLEVR_unique_000001.png").unlink(),
         "no .*CLEVR_unique_000001.png",
     ),
-    "bad image": (
-        lambda home: spoil(home / PICTURES / "images" / "CLEVR_unique_000001.png"),
-        "CLEVR_unique_000001.png is not a readable image",
-    ),
-    "stranger in stats": (
-        lambda home: change_json(home / SIMPLE / "stats.json", lambda stats: stats.update({"77": {}})),
-        "stats.json names question 77",
-    ),
     "unknown image": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"].pop()),
+        changed(layout.SCENES, lambda content: content["scenes"].pop()),
         "question 1 is about CLEVR_unique_000001.png, which CLEVR-XAI_scenes.json does not hold",
     ),
-    "same number twice": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][1].update(question_index=0),
-        ),
-        "question_index occurs twice",
-    ),
+    "same number twice": (in_question(1, question_index=0), "question_index occurs twice"),
     "no outputs": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: [node.pop("_output") for node in content["questions"][1]["program"]],
-        ),
-        "program of question 1 .*lacks '_output'",
+        in_question(1, program=[{"type": "scene", "inputs": []}]), "program of question 1 .*lacks '_output'"
     ),
     "another scene": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].pop(1) and
-                                 content["scenes"][0]["objects"].pop(1)),
+        changed(layout.SCENES, lambda content: content["scenes"][0].update(objects=[])),
         "question 0 about CLEVR_unique_000000.png: node 1",
     ),
-    "unknown answer": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"][0].update(answer="pink")
-        ),
-        "question 0: 'pink' is no answer of CLEVR",
-    ),
-    "no program": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"][0].pop("program")
-        ),
-        "entry 0 of 'questions' lacks 'program'",
-    ),
+    "unknown answer": (in_question(0, answer="pink"), "question 0: 'pink' is no answer of CLEVR"),
     "same image twice": (
-        lambda home: change_json(
-            home / layout.SCENES, lambda content: content["scenes"].append(content["scenes"][0])
-        ),
+        changed(layout.SCENES, lambda content: content["scenes"].append(content["scenes"][0])),
         "scenes.json: some image_filename occurs twice",
     ),
-    "a number in place of a question": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"].append(5)
-        ),
-        "entry 2 of 'questions' is not an object of JSON",
-    ),
     "a list in place of a name": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][0].update(image_filename=[1]),
-        ),
-        r"entry 0 of 'questions' holds \[1\] as 'image_filename'",
+        in_question(0, image_filename=[1]), r"entry 0 of 'questions' holds \[1\] as 'image_filename'"
     ),
     "a word in place of a number": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][0].update(question_index="first"),
-        ),
-        "question_index 'first' is not a whole number",
-    ),
-    "a number in place of an object": (
-        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].append(5)),
-        "entry 0 of 'scenes' holds an object that is not an object of JSON",
-    ),
-    "damaged program": (
-        lambda home: change_json(
-            home / "CLEVR-XAI_simple_questions.json",
-            lambda content: content["questions"][1]["program"][1].update(type=None),
-        ),
-        "program of question 1 .*has no type",
+        in_question(0, question_index="first"), "question_index 'first' is not a whole number"
     ),
 }  # fmt: skip
 
@@ -270,7 +211,7 @@ def test_what_is_wrong_is_said_in_one_line_that_names_the_file(case, release):
     change, message = SPOILED[case]
     change(release)
     with pytest.raises(BadInput, match=message) as error:
-        everything(dataset.Dataset("simple", release))
+        everything(Dataset("simple", release))
     assert "\n" not in str(error.value)
 
 
@@ -278,26 +219,15 @@ def test_a_mask_image_of_other_colours_is_refused(release):
     change_json(
         release / layout.SCENES, lambda content: content["scenes"][0]["objects"][1].update(mask_color=[0.8, 0.0, 0.07])
     )
-    data = dataset.Dataset("simple", release, from_mask_images=True)
+    for folder in release.glob("ground_truth_*"):
+        shutil.rmtree(folder)
+    data = Dataset("simple", release)
     with pytest.raises(BadInput, match=r"masks/CLEVR_unique_000000.png does not fit the scene's mask colours"):
         everything(data)
 
 
 def test_unknown_names_are_refused(release, tmp_path):
     with pytest.raises(BadInput, match="no questions 'hard'; these exist: 'simple', 'complex'"):
-        dataset.Dataset("hard", release)
+        Dataset("hard", release)
     with pytest.raises(BadInput, match="no directory"):
-        dataset.Dataset("simple", tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="simple questions have no ground truth 'union'"):
-        dataset.Dataset("simple", release).masks("union", [0])
-
-
-def test_json_is_written_whole_and_compressed_the_same_every_time(tmp_path):
-    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
-    first = (tmp_path / "a.json.gz").read_bytes()
-    time.sleep(1.1)  # the second is not in the bytes
-    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
-    assert (tmp_path / "a.json.gz").read_bytes() == first
-    read = {"info": {"x": 1}, "y": [2.5, {}]}
-    assert json.loads(gzip.decompress(first)) == read_json(tmp_path / "a.json.gz") == read
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json.gz"]
+        Dataset("simple", tmp_path / "nowhere")

@@ -18,13 +18,13 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.reading import inside, read_array, read_json, read_picture
+from attribution.reading import inside, read_array, read_picture
 from clevr_xai import layout, masks
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
 
 EMBEDDED = pathlib.Path(__file__).parent / "embedded"
-KINDS = tuple(masks.GROUND_TRUTHS)
+KINDS = masks.KINDS
 _QUESTION = {"question": str, "answer": (str, int), "program": list, "image_filename": str}  # true is an int, too
 _SCENE = {"image_filename": str, "objects": list}
 MIN_SIDE = 16  # pixels
@@ -67,7 +67,7 @@ class QuestionBatch:
 
 
 def wording(kind: str, data_dir: str | pathlib.Path = "") -> str:
-    """Return the wording of a directory's questions, "official" or "plain", see ``generation.questions.generate``.
+    """Return the wording of a directory's questions, "official" or "plain", see ``generation.questions``.
 
     Data that this project's generator did not make count as official. The parameters are those of ``Dataset``.
     """
@@ -107,8 +107,6 @@ class Dataset:
     size
         Height and width of images and masks. Images of another size are resized with Pillow's bilinear
         filter, masks by the release's rule.
-    from_mask_images
-        Whether to make every mask from the mask images even where there are ``.npy`` files.
 
     Attributes
     ----------
@@ -123,13 +121,7 @@ class Dataset:
         For a missing, unreadable or inconsistent file; the message names it.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        data_dir: str | pathlib.Path = "",
-        size: int = masks.SIZE,
-        from_mask_images: bool = False,
-    ):
+    def __init__(self, kind: str, data_dir: str | pathlib.Path = "", size: int = masks.SIZE):
         if kind not in KINDS:
             raise BadInput(f"no questions {kind!r}; these exist: {listed(KINDS)}")
         self.kind, self.size = kind, size
@@ -138,17 +130,28 @@ class Dataset:
         if not self.data_dir.is_dir():
             raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
         self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
-        scenes_file = self._scenes_file = self._required(layout.SCENES)
+        self._scenes_file = self._required(layout.SCENES)
         questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
-        scenes = layout.read_entries(scenes_file, "scenes", _SCENE)
+        scenes = layout.read_entries(self._scenes_file, "scenes", _SCENE)
         self.scenes = {scene["image_filename"]: scene for scene in scenes}
         if len(self.scenes) < len(scenes):
-            raise BadInput(f"{scenes_file}: some image_filename occurs twice")
+            raise BadInput(f"{self._scenes_file}: some image_filename occurs twice")
         self._images = self._required(layout.IMAGES)
         self._masks = layout.find(self.data_dir, layout.MASKS)
-        self._check_questions(questions, scenes_file)
+        # Questions that have no numbers are numbered in their order.
+        numbers = [question.setdefault("question_index", row) for row, question in enumerate(questions)]
+        if strange := [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]:
+            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
+        if len(set(numbers)) != len(numbers):
+            raise BadInput(f"{self._questions_file}: some question_index occurs twice")
+        for question in questions:
+            place, name = f"{self._questions_file}: question {question['question_index']}", question["image_filename"]
+            if not question["question"].isprintable():
+                raise BadInput(f"{place} holds what cannot be printed")
+            if name not in self.scenes:
+                raise BadInput(f"{place} is about {name}, which {self._scenes_file.name} does not hold")
         self.questions = _PackedList(questions)
-        self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
+        self._files = {name: self._ground_truth_folder(name) for name in self.ground_truths}
         self._programs_seen: set[int] = set()
         # Questions on one image follow each other, and so do requests for the ground truths of a batch.
         self._image = functools.lru_cache(maxsize=_CACHED)(self._read_image)
@@ -160,7 +163,14 @@ class Dataset:
     @functools.cached_property
     def answers(self) -> list[str]:
         """Every question's answer as one of the 28 words of ``vocabulary.ANSWERS``."""
-        return [self._answer(question) for question in self.questions]
+        found = []
+        for question in self.questions:
+            try:
+                found.append(answer_text(question["answer"]))
+            except ValueError as error:
+                place = f"{self._questions_file}: question {question['question_index']}"
+                raise BadInput(f"{place}: {error}") from None
+        return found
 
     def scene(self, row: int) -> dict:
         """Return the scene that a question is about."""
@@ -187,17 +197,24 @@ class Dataset:
             All False where the question has no such mask.
         available : (N,) bool
         """
-        if ground_truth not in self.ground_truths:
-            raise BadInput(
-                f"{self.kind} questions have no ground truth {ground_truth!r}; they have {listed(self.ground_truths)}"
-            )
         found = np.zeros((len(rows), self.size, self.size), bool)
         available = np.zeros(len(rows), bool)
         for position, row in enumerate(rows):
             objects = self.objects(ground_truth, row)
             available[position] = bool(objects)
-            if objects:
-                found[position] = self._mask(ground_truth, row, objects)
+            if not objects:
+                continue
+            folder = self._files[ground_truth]
+            if folder is None:
+                found[position] = self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
+                continue
+            path = folder / f"{self.questions[row]['question_index']}.npy"
+            if not path.exists():
+                raise BadInput(f"no {path}, though the question's program has such objects")
+            mask = read_array(path)
+            if mask.shape != found.shape[1:] or mask.dtype != bool:
+                raise BadInput(f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {found.shape[1:]}")
+            found[position] = mask
         return found, available
 
     def objects(self, ground_truth: str, row: int) -> list[int]:
@@ -231,72 +248,31 @@ class Dataset:
                 rows=chosen,
                 images=self.images(chosen),
                 questions=[self.questions[row]["question"] for row in chosen],
-                answers=[self._answer(self.questions[row]) for row in chosen],
+                answers=[self.answers[row] for row in chosen],
                 masks={name: found for name, (found, _) in truths.items()},
                 available={name: available for name, (_, available) in truths.items()},
             )
 
     def _required(self, name: str) -> pathlib.Path:
-        path = layout.find(self.data_dir, name)
-        if path is None:
-            raise BadInput(
-                f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the "
-                "output of scripts/generate_clevr_xai.py"
-            )
-        return path
+        if path := layout.find(self.data_dir, name):
+            return path
+        raise BadInput(
+            f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the output of "
+            "scripts/generate_clevr_xai.py"
+        )
 
-    def _check_questions(self, questions: list[dict], scenes_file: pathlib.Path) -> None:
-        """Give numbers to questions that have none; refuse those without one of their own or without a scene."""
-        numbers = [question.setdefault("question_index", row) for row, question in enumerate(questions)]
-        strange = [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]
-        if strange:
-            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
-        if len(set(numbers)) != len(numbers):
-            raise BadInput(f"{self._questions_file}: some question_index occurs twice")
-        for question in questions:
-            if not question["question"].isprintable():
-                raise BadInput(
-                    f"{self._questions_file}: question {question['question_index']} holds what cannot be printed"
-                )
-            if question["image_filename"] not in self.scenes:
-                raise BadInput(
-                    f"{self._questions_file}: question {question['question_index']} is about "
-                    f"{question['image_filename']}, which {scenes_file.name} does not hold"
-                )
-
-    def _ground_truth_folder(self, ground_truth: str, from_mask_images: bool) -> pathlib.Path | None:
+    def _ground_truth_folder(self, ground_truth: str) -> pathlib.Path | None:
         """Return the folder of a ground truth's files, None when masks are to be made from mask images."""
         name = layout.GROUND_TRUTH.format(kind=self.kind, ground_truth=ground_truth)
         folder = layout.find(self.data_dir, name)
-        if folder is None or from_mask_images or self.size != masks.SIZE:
+        if folder is None or self.size != masks.SIZE:
             if self._masks is None:
                 raise BadInput(
                     f"neither {name} nor {layout.MASKS} in {self.data_dir}"
                     + (f"; masks of {self.size} pixels are made from mask images" if folder else "")
                 )
             return None
-        statistics = folder / layout.STATISTICS
-        if statistics.exists():
-            known = {str(question["question_index"]) for question in self.questions}
-            strangers = sorted(set(read_json(statistics)) - known)
-            if strangers:
-                raise BadInput(f"{statistics} names question {strangers[0]}, {self._questions_file} does not")
         return folder
-
-    def _mask(self, ground_truth: str, row: int, objects: list[int]) -> np.ndarray:
-        """Return the (size, size) bool mask of a question that has one."""
-        folder = self._files[ground_truth]
-        if folder is None:
-            return self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
-        path = folder / f"{self.questions[row]['question_index']}.npy"
-        if not path.exists():
-            raise BadInput(f"no {path}, though the question's program has such objects")
-        mask = read_array(path)
-        if mask.shape != (self.size, self.size) or mask.dtype != bool:
-            raise BadInput(
-                f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {(self.size, self.size)}"
-            )
-        return mask
 
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
@@ -312,9 +288,3 @@ class Dataset:
         scene = self.scenes[name]
         path = inside(self._masks, scene.get("mask_filename", name), self._scenes_file)
         return masks.object_masks(masks.read_indices(path, scene), len(scene["objects"]), self.size)
-
-    def _answer(self, question: dict) -> str:
-        try:
-            return answer_text(question["answer"])
-        except ValueError as error:
-            raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None

@@ -197,44 +197,33 @@ def _authors(name: str, title: str, function=None, variant_of: str = "") -> Meth
     return Method(name, title, function or known.function, known.card if known else None, family=family)
 
 
-def _twelve() -> dict[str, Method]:
-    """Return the authors' twelve methods, in their order, with the names that the registry prints."""
-    methods = [
-        _authors("gradient", "Vanilla Gradient"),
-        _authors("smoothgrad", "SmoothGrad", _smoothgrad),
-        _authors("guided_backprop", "Guided Backprop"),
-        _authors(
-            "guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", _guided_backprop_smoothgrad, "guided_backprop"
-        ),
-        _authors("integrated_gradients", "Integrated Gradients", _integrated_gradients),
-        _authors(
-            "integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", _integrated_gradients_smoothgrad,
-            "integrated_gradients",
-        ),
-        _authors("grad_cam", "Grad-CAM", _grad_cam),
-        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", _grad_cam_smoothgrad, "grad_cam"),
-        _authors("guided_grad_cam", "Guided Grad-CAM", _guided_grad_cam),
-        _authors(
-            "guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", _guided_grad_cam_smoothgrad, "guided_grad_cam"
-        ),
-        _authors("gradient_x_input", "Gradient x Input"),
-        _authors("smoothgrad_x_input", "SmoothGrad x Input", _smoothgrad_x_input, "gradient_x_input"),
-    ]  # fmt: skip
-    return {method.name: method for method in methods}
-
-
-MAPS = _twelve()
+_TWELVE = (  # in the authors' order, with the names that the registry prints
+    _authors("gradient", "Vanilla Gradient"),
+    _authors("smoothgrad", "SmoothGrad", _smoothgrad),
+    _authors("guided_backprop", "Guided Backprop"),
+    _authors(
+        "guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", _guided_backprop_smoothgrad, "guided_backprop"
+    ),
+    _authors("integrated_gradients", "Integrated Gradients", _integrated_gradients),
+    _authors(
+        "integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", _integrated_gradients_smoothgrad,
+        "integrated_gradients",
+    ),
+    _authors("grad_cam", "Grad-CAM", _grad_cam),
+    _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", _grad_cam_smoothgrad, "grad_cam"),
+    _authors("guided_grad_cam", "Guided Grad-CAM", _guided_grad_cam),
+    _authors(
+        "guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", _guided_grad_cam_smoothgrad, "guided_grad_cam"
+    ),
+    _authors("gradient_x_input", "Gradient x Input"),
+    _authors("smoothgrad_x_input", "SmoothGrad x Input", _smoothgrad_x_input, "gradient_x_input"),
+)  # fmt: skip
+MAPS = {method.name: method for method in _TWELVE}
 _VARGRAD = dataclasses.replace(METHODS["vargrad"], function=_vargrad)
 PRINTED = (
-    "grad_cam",
-    "gradient",
-    "smoothgrad",
-    "integrated_gradients",
-    "integrated_gradients_smoothgrad",
-    "gradient_x_input",
-    "guided_backprop",
-    "guided_grad_cam",
-)
+    "grad_cam", "gradient", "smoothgrad", "integrated_gradients", "integrated_gradients_smoothgrad",
+    "gradient_x_input", "guided_backprop", "guided_grad_cam",
+)  # fmt: skip
 
 
 def method_named(name: str) -> Method:
