@@ -114,7 +114,7 @@ def set_up_code() -> None:
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
-            "attribution_benchmarks.metrics": ["cards.json", "presets/*.toml"],
+            "attribution_benchmarks.metrics": ["*.json", "*.toml", "presets/*.toml"],
             "bim": ["report.toml"],
             "svea": ["report.toml"],
             "clevr_xai.generation": ["families/*.json"],

@@ -69,7 +69,6 @@ def _show(name: str, card: Card) -> None:
     print_line(f"{name}, {card.better} is better: {card.phrase}")
     facts = {CHANGES[change][0]: effect for change, effect in card.changes.items()}
     facts["equal values"] = card.ties
-    facts["removed positions get"] = (card.removed or "none removed") + ("; another value matters" * card.baseline)
     facts["random numbers"] = f"{100 * card.noise:.0f} % of the difference between two maps" if card.noise else "none"
     facts["passes per map"] = passes + (", none for a further map" if card.shared and any(card.passes.values()) else "")
     facts["further maps per map"] = f"{card.explanations:g}"

@@ -40,18 +40,7 @@ class KnownNetwork:
         return "images" if self.batch.pictures.ndim == 4 else "vectors"
 
     def scores(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the logits of classes 0 and 1, (N, 2).
-
-        Those of a single input are cached: Quantus changes inputs one by one, and many maps in the same ways.
-        """
-        if len(inputs) > 1:
-            return self._scores(inputs)
-        key = np.asarray(inputs).tobytes()
-        if key not in self._found:
-            self._found[key] = self._scores(inputs)
-        return np.asarray(self._found[key])
-
-    def _scores(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the logits of classes 0 and 1, (N, 2)."""
         found = self.model.scores(inputs, _ROWS)[:, self.by_class]
         return found if len(self.by_class) == 2 else np.concatenate([np.zeros_like(found), found], axis=1)
 

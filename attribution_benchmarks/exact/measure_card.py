@@ -127,36 +127,25 @@ _MAPS: Mapping[str, _Make] = MappingProxyType(
 _RANGED = ("exact", "random", "constant", "zero")
 
 
-class _Explained:
-    """Explains by a function of the exact map; see ``imputation.Explain``."""
+class _Queries:
+    """What a metric may query of a network: scores of inputs, and maps that ``make`` makes of the exact ones.
 
-    def __init__(self, network: KnownNetwork, make: _Make, scores: Any = None):
-        self.network, self.make, self.model = network, make, network.model
-        self.scores = scores or network.model.scores
+    Both are counted. See ``imputation.Explain``.
+    """
+
+    def __init__(self, network: KnownNetwork, scores: Callable[[Any], np.ndarray]):
+        self.network, self.model, self.make, self._scores = network, network.model, _levelled, scores
+        self.passes = self.explanations = 0
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        """Return the scores of inputs, (M, classes)."""
+        self.passes += len(inputs)
+        return np.asarray(self._scores(inputs))
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         """Return the maps of a batch, (N, positions...) float64, of this model or another."""
-        return self.make(self.network.exact(batch, model))
-
-
-class _Counted:
-    """Counts what a metric queries: scores of inputs, and explanations."""
-
-    def __init__(self, network: KnownNetwork, explain: Any):
-        self.network, self.explain, self.model = network, explain, network.model
-        self.passes, self.explanations = 0, 0
-
-    def passes_of_classes(self, inputs: Any) -> np.ndarray:
-        self.passes += len(inputs)
-        return self.network.scores(inputs)
-
-    def scores(self, inputs: Any) -> np.ndarray:
-        self.passes += len(inputs)
-        return np.asarray(self.explain.scores(inputs))
-
-    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         self.explanations += len(batch)
-        return np.asarray(self.explain(batch, model))
+        return self.make(self.network.exact(batch, model))
 
 
 class Trial:
@@ -165,16 +154,22 @@ class Trial:
     def __init__(self, metric: Metric, network: KnownNetwork):
         assert metric.measure is not None
         self.metric, self.measure, self.network = metric, metric.measure, network
+        explains = self.measure.needs_explainer
+        self.queries = _Queries(network, network.model.scores if explains else network.scores)
+        self._given = network.batch if explains else network.of_classes
         self._batches: dict[object, Batch] = {}
         self._found: dict[tuple, np.ndarray] = {}
 
     def batch(self, seed: object = "card") -> Batch:
         """Return the network's inputs, with names that depend on a seed: the metric's random numbers depend on them."""
         if seed not in self._batches:
-            batch = self.network.batch if self.measure.needs_explainer else self.network.of_classes
-            seeds = [f"{key} {seed}" for key in batch.truth["key"]]
-            self._batches[seed] = dataclasses.replace(batch, seeds=seeds)
+            seeds = [f"{key} {seed}" for key in self._given.truth["key"]]
+            self._batches[seed] = dataclasses.replace(self._given, seeds=seeds)
         return self._batches[seed]
+
+    def maps(self, make: _Make) -> np.ndarray:
+        """Return the maps of the inputs that a function makes of the exact ones, (N, positions...)."""
+        return make(self.network.exact(self.network.batch))
 
     def scores(self, make: _Make, seed: object = "card") -> np.ndarray:
         """Return the scores of maps that a function makes of the exact ones, (N,) float64; NaN for those refused.
@@ -182,58 +177,37 @@ class Trial:
         Raises ``BadInput`` if the first maps are refused.
         """
         if (make, seed) not in self._found:
-            explained = _Explained(self.network, make)
             try:
-                self._found[make, seed] = self.of(explained(self.network.batch), self.batch(seed), explained)
+                self._found[make, seed] = self.of(make, self.maps(make), self.batch(seed))
             except BadInput:
                 if not self._found:
                     raise
-                self._found[make, seed] = np.full(len(self.network.batch), np.nan)
+                self._found[make, seed] = np.full(len(self._given), np.nan)
         return self._found[make, seed]
 
-    def of(self, maps: np.ndarray, batch: Batch, explained: Any) -> np.ndarray:
-        """Return the scores of maps, (N,) float64."""
-        queries = explained if self.measure.needs_explainer else self.network.scores
+    def of(self, make: _Make, maps: np.ndarray, batch: Batch) -> np.ndarray:
+        """Return the scores of some of the maps that a function makes, (N,) float64."""
         if self.measure.check is not None:
             self.measure.check(self.network.model)
+        self.queries.make = make
+        queries = self.queries if self.measure.needs_explainer else self.queries.scores
         return self.measure.compute(maps, batch, queries)[:, 0]
 
     def cost(self) -> tuple[float, float, float]:
         """Return passes of a first map of each input, of a second one, and further maps of the first."""
-        batch, explained = self.batch("cost"), [_Explained(self.network, make) for make in (_random, _positive)]
-        counted = _Counted(self.network, explained[0])
-        queries = counted if self.measure.needs_explainer else counted.passes_of_classes
-        found = []
-        for one in explained:
-            counted.passes, counted.explain = 0, one
-            self.measure.compute(one(self.network.batch), batch, queries)
-            found.append(counted.passes / len(batch))
-        return found[0], found[1], counted.explanations / len(batch) / 2
+        batch, found, explanations = self.batch("cost"), [], self.queries.explanations
+        for make in (_random, _positive):
+            before = self.queries.passes
+            self.of(make, self.maps(make), batch)
+            found.append((self.queries.passes - before) / len(batch))
+        return found[0], found[1], (self.queries.explanations - explanations) / len(batch) / 2
 
     def reads_truth(self) -> bool:
         """Return whether it reads the exact maps."""
-        batch, explained = self.batch("truth"), _Explained(self.network, _random)
+        batch = self.batch("truth")
         watched = _Watched(batch.truth)
-        self.of(explained(self.network.batch), dataclasses.replace(batch, truth=watched), explained)
+        self.of(_random, self.maps(_random), dataclasses.replace(batch, truth=watched))
         return "shapley" in watched.read
-
-    def removed(self) -> tuple[str, bool]:
-        """Return what replaces removed positions, and whether another value changes the score; see ``Card``."""
-        kind, changes = "", False
-        for row, make in ((row, make) for row in range(len(self.network.batch)) for make in BASES.values()):
-            one = dataclasses.replace(self.network, batch=self.network.batch.take([row]))
-            watched = [_Replaced(one, self.measure.needs_explainer, replace) for replace in (False, True)]
-            batch = self.batch().take([row])
-            maps, values = _Explained(one, make)(one.batch), []
-            for scores in watched:
-                queries = _Explained(one, make, scores) if self.measure.needs_explainer else scores
-                with contextlib.suppress(BadInput):
-                    values.append(self.measure.compute(maps, batch, queries)[:, 0])
-            if len(values) < len(watched):
-                continue
-            kind = watched[0].kind or kind
-            changes = changes or not np.allclose(values[0], values[1], rtol=_EQUAL, atol=1e-9, equal_nan=True)
-        return kind, changes
 
 
 class _Watched(dict):
@@ -246,32 +220,6 @@ class _Watched(dict):
     def __getitem__(self, name: str) -> Any:
         self.read.add(name)
         return super().__getitem__(name)
-
-
-class _Replaced:
-    """Scores of one input; notes what its removed positions get, and replaces that."""
-
-    def __init__(self, network: KnownNetwork, all_outputs: bool, replace: bool):
-        self.original, self.replace, self.kind = network.batch.pictures, replace, ""
-        self._of_network = network.model.scores if all_outputs else network.scores
-
-    def __call__(self, inputs: Any) -> np.ndarray:
-        inputs = np.asarray(inputs)
-        axes = tuple(range(1, inputs.ndim))
-        gone = inputs != self.original
-        constant = np.ptp(inputs, axis=axes) == 0
-        removal = gone.any(axis=axes) & (~gone.all(axis=axes) | constant)
-        gone &= _rows(inputs, removal)
-        if not gone.any():
-            return np.asarray(self._of_network(inputs))
-        self.kind = self._kind_of(inputs[gone])
-        other = self.original.max() if self.kind == "zero" else 0
-        return np.asarray(self._of_network(np.where(gone & self.replace, other, inputs).astype(inputs.dtype)))
-
-    def _kind_of(self, values: np.ndarray) -> str:
-        known = {"zero": 0.0, "mean": self.original.mean(), "minimum": self.original.min()}
-        span = np.ptp(self.original)
-        return next((kind for kind, value in known.items() if np.abs(values - value).max() <= 1e-5 * span), "other")
 
 
 @functools.cache
@@ -326,7 +274,6 @@ def _card(trials: Sequence[Trial], metric: Metric) -> Card:
         as_good=_as_good(trials, metric, spread),
         masks=metric.masks,
         truth=any(trial.reads_truth() for trial in trials),
-        **_removal(trials),
         **_costs(trials),
     )
 
@@ -351,14 +298,6 @@ def _as_good(trials: Sequence[Trial], metric: Metric, spread: float) -> dict[str
         if known.any():
             found[name] = float((sign * values >= sign * exact - _EQUAL * spread)[known].mean())
     return found
-
-
-def _removal(trials: Sequence[Trial]) -> dict[str, Any]:
-    removed = [trial.removed() for trial in trials]
-    return {
-        "removed": next((kind for kind, _ in removed if kind), ""),
-        "baseline": any(changes for _, changes in removed),
-    }
 
 
 def _costs(trials: Sequence[Trial]) -> dict[str, Any]:
@@ -455,56 +394,45 @@ def _returns_numbers(trial: Trial) -> str:
         if "must return numbers" in str(error):
             raise _Failed(str(error)) from error
         raise
-    if not np.isfinite(values).any():
-        raise _Failed("every score of a random map is NaN or infinite")
-    if np.isinf(values).any():
-        raise _Failed("it returns infinite numbers; NaN is a map without a score")
+    if not np.isfinite(values).any() or np.isinf(values).any():
+        raise _Failed("scores of random maps are infinite, or all NaN; NaN is a map without a score")
     return f"{values.min():.3g} to {values.max():.3g} for random maps"
 
 
 def _same_seed_same_numbers(trial: Trial) -> str:
     """Check that a second call gives the same numbers."""
-    explained = _Explained(trial.network, _random)
     batch = dataclasses.replace(trial.batch())  # another object: nothing is remembered
-    if not np.array_equal(
-        trial.of(explained(trial.network.batch), batch, explained), trial.scores(_random), equal_nan=True
-    ):
+    if not np.array_equal(trial.of(_random, trial.maps(_random), batch), trial.scores(_random), equal_nan=True):
         raise _Failed("a second call gave other numbers; seed random numbers by batch.seeds alone")
     return "a second call gives the same numbers"
 
 
 def _row_independence(trial: Trial) -> str:
     """Check that a score does not depend on the other inputs of a batch."""
-    count, whole = len(trial.network.batch), trial.scores(_random)
-    explained = _Explained(trial.network, _random)
-    order = list(range(count))[::-1]
-    maps = explained(trial.network.batch)
-    alone = [trial.of(maps[[row]], trial.batch().take([row]), explained)[0] for row in range(count)]
-    reverse = trial.of(maps[order], trial.batch().take(order), explained)[order]
-    for values, words in ((np.array(alone), "alone"), (reverse, "in reverse order")):
-        if not np.allclose(values, whole, rtol=1e-4, atol=1e-6, equal_nan=True):
-            raise _Failed(f"scores of inputs {words} differ; does it normalize over the batch?")
+    maps, whole = trial.maps(_random), trial.scores(_random)
+    reverse = list(range(len(maps)))[::-1]
+    for rows in (*([row] for row in reverse), reverse):
+        found = trial.of(_random, maps[rows], trial.batch().take(rows))
+        if not np.allclose(found, whole[rows], rtol=1e-4, atol=1e-6, equal_nan=True):
+            raise _Failed("scores of inputs alone, or in reverse order, differ; does it normalize over the batch?")
     return "a score does not depend on the other inputs"
 
 
 def _writes_nothing(trial: Trial) -> str:
     """Check that it leaves maps and inputs as they are."""
-    explained, batch = _Explained(trial.network, _random), trial.batch("writes")
-    maps = explained(trial.network.batch)
-    given = {"maps": maps, "inputs": batch.pictures, "masks": next(iter(batch.masks.values()), np.zeros(0))}
+    maps, batch = trial.maps(_random).copy(), trial.batch("writes")
+    given = {"maps": maps, "inputs": batch.pictures, **batch.masks}
     before = {name: array.copy() for name, array in given.items()}
-    trial.of(maps, batch, explained)
-    changed = [name for name, array in given.items() if not np.array_equal(array, before[name])]
-    if changed:
+    trial.of(_random, maps, batch)
+    if changed := [name for name, array in given.items() if not np.array_equal(array, before[name])]:
         raise _Failed(f"it changes {listed(changed)}, which other metrics read: copy first")
     return "maps and inputs are as before"
 
 
 def _prints_nothing(trial: Trial) -> str:
     """Check that it prints nothing on standard output."""
-    printed, explained = io.StringIO(), _Explained(trial.network, _random)
-    with contextlib.redirect_stdout(printed):
-        trial.of(explained(trial.network.batch), trial.batch("prints"), explained)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        trial.of(_random, trial.maps(_random), trial.batch("prints"))
     if printed.getvalue():
         raise _Failed(f"it prints {shortened(printed.getvalue(), 100)!r}, which would end up between the results")
     return "nothing on standard output"
@@ -524,13 +452,14 @@ def _within_bounds(trial: Trial) -> str:
 
 CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
     {
-        check.__name__.removeprefix("_"): check
-        for check in (
-            _returns_numbers, _same_seed_same_numbers, _row_independence, _writes_nothing, _prints_nothing,
-            _within_bounds,
-        )
+        "returns_numbers": _returns_numbers,
+        "same_seed_same_numbers": _same_seed_same_numbers,
+        "row_independence": _row_independence,
+        "writes_nothing": _writes_nothing,
+        "prints_nothing": _prints_nothing,
+        "within_bounds": _within_bounds,
     }
-)  # fmt: skip
+)
 
 
 def check_metric(metric: Metric, allow: Sequence[str] = ()) -> tuple[list[Finding], Card | None]:

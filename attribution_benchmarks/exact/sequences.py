@@ -18,7 +18,7 @@ import numpy as np
 import attribution
 from attribution import METHODS as REGISTERED
 from attribution import Method
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
@@ -29,7 +29,14 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ALL, ExampleSettings
-from attribution_benchmarks.exact.metrics import OVERALL, TOP_FEATURE, coalitions, of_problem, shapley_values
+from attribution_benchmarks.exact.metrics import (
+    OVERALL,
+    TOP_FEATURE,
+    coalitions,
+    distance_on,
+    of_problem,
+    shapley_values,
+)
 from attribution_benchmarks.exact.xai_tris import EXACT_VALUES
 from attribution_benchmarks.metrics.imputation import Scores
 
@@ -272,21 +279,8 @@ class _Evaluation(ExampleEvaluation):
 
 def _of_networks(places: Sequence[int], name: str, about: str) -> Metric:
     """Return the distance to the truth on some of ``NETWORKS``."""
-    distance = OVERALL[0].measure
-    assert distance
-
-    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = np.asarray(distance.function(maps, batch, scores))
-        return np.where(np.isin(batch.truth["network"], places), found, np.nan)
-
-    return Metric(
-        name,
-        name.replace("_", " ").capitalize().replace("Lstm", "LSTM").replace("Cnn", "CNN"),
-        "less",
-        f"The distance to the truth on {about}",
-        bounds=(0.0, 1.0),
-        measure=PerSampleMetric(name, of_batch),
-    )
+    title = name.replace("_", " ").capitalize().replace("Lstm", "LSTM").replace("Cnn", "CNN")
+    return distance_on(name, title, about, lambda batch: np.isin(batch.truth["network"], places))
 
 
 _BODIES = (

@@ -32,7 +32,14 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.exact.definition import METHODS, OutputsEvaluation
-from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
+from attribution_benchmarks.exact.metrics import (
+    DESCRIPTIONS,
+    MOST_FEATURES,
+    OVERALL,
+    coalitions,
+    of_problem,
+    shapley_values,
+)
 from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import flat, magnitude
@@ -253,16 +260,7 @@ _DEFINED = Benchmark(
     metrics=(
         *OVERALL,
         *(of_problem(place, name, ABOUT[name.rpartition("_")[0]], classes=2) for place, name in enumerate(NAMES)),
-        of_maps(
-            "mask_precision",
-            _mask_precision,
-            title="Mask precision",
-            about="The share of the k pixels of the largest magnitude that are among the k pixels of the tetrominoes. "
-            "Between 0 and 1; more is better to a reader who takes a map for where the class is. The network's exact "
-            "Shapley values do not reach 1.",
-            source="Clark et al., XAI-TRIS, Machine Learning 113, 2024",
-            bounds=(0.0, 1.0),
-        ),
+        of_maps("mask_precision", _mask_precision, **DESCRIPTIONS["mask_precision"]),
     ),
     controls=(UNIFORM, RANDOM, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES, RANDOM_WEIGHTS),
     methods=METHODS,

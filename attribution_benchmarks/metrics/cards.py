@@ -43,10 +43,6 @@ class Card:
     ties
         What decides between positions of equal value: ``NO_EFFECT``, none is preferred; ``BY_PLACE``; ``AT_RANDOM``;
         ``BY_RULE``, one of the metric's own, such as counting one half.
-    removed
-        What replaces removed positions: "mean", "zero", "minimum", "other"; empty where none is removed.
-    baseline
-        Whether another replacement changes the score.
     noise
         Mean difference between two runs with other random numbers, as a share of that between two maps; 0 without.
     ranges
@@ -69,8 +65,6 @@ class Card:
     undefined: Sequence[str]
     varies: bool
     ties: str
-    removed: str
-    baseline: bool
     noise: float
     ranges: Mapping[str, Sequence[float] | None]
     as_good: Mapping[str, float]
@@ -144,9 +138,6 @@ class Card:
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
             (self.ties in (BY_PLACE, AT_RANDOM),
              f"Between equal values it decides {self.ties}: do not trust it for coarse maps or maps of mostly zeros."),
-            (self.baseline,
-             f"Removed positions get {_REPLACED[self.removed or 'other']}: another value gives other scores, so do not "
-             "compare with scores of another baseline."),
             (self.noise >= _NOISE,
              f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
              "not rank methods by one input."),
@@ -162,7 +153,6 @@ class Card:
         return {name for name, effect in self.changes.items() if self.varies and effect == SAME}
 
 
-_REPLACED = {"mean": "the input's mean", "zero": "zero", "minimum": "the input's least value", "other": "other values"}
 _WORSE = {
     "random": "a random map", "zero": "a map of zeros", "constant": "a constant map",
     "smoothed": "the smoothed exact map", "absolute": "the exact map without signs",

@@ -136,7 +136,6 @@ def _of_card(name: str, card: Card) -> dict[str, str]:
         "equal values": card.ties,
         **{kind: f"{each[0]:.2g} to {each[1]:.2g}" if each else "" for kind, each in ends.items()},
         **{f"{kind} as good, %": f"{100 * card.as_good[kind]:.0f}" if kind in card.as_good else "" for kind in AS_GOOD},
-        "removed get": card.removed,
         "random numbers, %": f"{100 * card.noise:.0f}" if card.noise else "",
         **{f"passes, {kind}": f"{card.passes.get(kind, 0):g}" for kind in ("images", "vectors")},
         "passes are shared": "yes" if card.shared else "no",
