@@ -122,7 +122,6 @@ def choose(
     model: Any,
     inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
-    masks: np.ndarray | None = None,
     methods: Methods | None = None,
     *,
     output_dir: str | os.PathLike[str] | None = None,
@@ -141,8 +140,6 @@ def choose(
         floating point ``explain_input=``.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
-    masks
-        (N, positions...) bool, where a map should be, without channels. They do not change the verdict.
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
@@ -151,7 +148,7 @@ def choose(
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
         ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
-        ``choosing.scoring.rounds``.
+        ``choosing.scoring.choose``.
 
     Returns
     -------
@@ -164,13 +161,12 @@ def choose(
         If the model or the inputs are of another kind, or no method applies.
     """
     with _quiet(), Bars() as bars:
-        *_, last = scoring.rounds(
-            model, inputs, targets, masks, methods, output_dir=output_dir, progress=progress or bars, **options
+        found = scoring.choose(
+            model, inputs, targets, methods, output_dir=output_dir, progress=progress or bars, **options
         )
     if output_dir is not None:
-        directory = pathlib.Path(output_dir)
-        page.write(last, directory, commands=list(filter(None, [page.in_python(last, "model", directory)])))
-    return last
+        page.write(found, pathlib.Path(output_dir))
+    return found
 
 
 def score(
