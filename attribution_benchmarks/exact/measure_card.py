@@ -115,7 +115,7 @@ CHANGES: Mapping[str, tuple[str, tuple[_Make, ...]]] = MappingProxyType(
     }
 )
 _MAPS: Mapping[str, _Make] = MappingProxyType(
-    {  # of which the score's range is measured, and how often they score as well as the exact map
+    {  # of which is measured how often they score as well as the exact map
         "exact": lambda exact: exact,
         "random": _random,
         "constant": np.ones_like,
@@ -124,27 +124,27 @@ _MAPS: Mapping[str, _Make] = MappingProxyType(
         "absolute": np.abs,
     }
 )
-_RANGED = ("exact", "random", "constant", "zero")
+_SCORELESS = ("exact", "random", "constant", "zero")  # kinds of maps that may have no score
 
 
 class _Queries:
     """What a metric may query of a network: scores of inputs, and maps that ``make`` makes of the exact ones.
 
-    Both are counted. See ``imputation.Explain``.
+    See ``imputation.Explain``.
     """
 
     def __init__(self, network: KnownNetwork, scores: Callable[[Any], np.ndarray]):
         self.network, self.model, self.make, self._scores = network, network.model, _levelled, scores
-        self.passes = self.explanations = 0
+        self.used = False
 
     def scores(self, inputs: Any) -> np.ndarray:
         """Return the scores of inputs, (M, classes)."""
-        self.passes += len(inputs)
+        self.used = True
         return np.asarray(self._scores(inputs))
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         """Return the maps of a batch, (N, positions...) float64, of this model or another."""
-        self.explanations += len(batch)
+        self.used = True
         return self.make(self.network.exact(batch, model))
 
 
@@ -193,18 +193,9 @@ class Trial:
         queries = self.queries if self.measure.needs_explainer else self.queries.scores
         return self.measure.compute(maps, batch, queries)[:, 0]
 
-    def cost(self) -> tuple[float, float, float]:
-        """Return passes of a first map of each input, of a second one, and further maps of the first."""
-        batch, found, explanations = self.batch("cost"), [], self.queries.explanations
-        for make in (_random, _positive):
-            before = self.queries.passes
-            self.of(make, self.maps(make), batch)
-            found.append((self.queries.passes - before) / len(batch))
-        return found[0], found[1], (self.queries.explanations - explanations) / len(batch) / 2
-
     def reads_truth(self) -> bool:
         """Return whether it reads the exact maps."""
-        batch = self.batch("truth")
+        batch = self.batch()
         watched = _Watched(batch.truth)
         self.of(_random, self.maps(_random), dataclasses.replace(batch, truth=watched))
         return "shapley" in watched.read
@@ -257,32 +248,24 @@ def _card(trials: Sequence[Trial], metric: Metric) -> Card:
     if not trials:
         raise BadInput(f"the metric '{metric.name}' has no score on any network: {refusals[0]}")
     bases = {name: _joined(trials, make) for name, make in BASES.items()}
-    ranges = _ranges(trials)
     spread = _spread(bases)
     effects = {name: _effect(trials, bases, changes) for name, (_, changes) in CHANGES.items()}
     return Card(
         better=metric.better,
+        inputs=list(dict.fromkeys(trial.network.group for trial in trials)),
         changes={name: effect for name, (effect, _) in effects.items()},
         undefined=[
             *(name for name, (_, lost) in effects.items() if lost),
-            *(name for name, ends in ranges.items() if ends is None),
+            *(name for name in _SCORELESS if not np.isfinite(_joined(trials, _MAPS[name])).any()),
         ],
         varies=spread > 0,
         ties=_ties(trials, spread),
         noise=_noise(trials, bases),
-        ranges=ranges,
         as_good=_as_good(trials, metric, spread),
+        queries=any(trial.queries.used for trial in trials),
         masks=metric.masks,
         truth=any(trial.reads_truth() for trial in trials),
-        **_costs(trials),
     )
-
-
-def _ranges(trials: Sequence[Trial]) -> dict[str, list[float] | None]:
-    """Return the lowest and highest score of each kind of maps, None where none has a score."""
-    found = {name: _joined(trials, _MAPS[name]) for name in _RANGED}
-    known = {name: values[np.isfinite(values)] for name, values in found.items()}
-    return {name: [float(values.min()), float(values.max())] if len(values) else None for name, values in known.items()}
 
 
 def _as_good(trials: Sequence[Trial], metric: Metric, spread: float) -> dict[str, float]:
@@ -298,16 +281,6 @@ def _as_good(trials: Sequence[Trial], metric: Metric, spread: float) -> dict[str
         if known.any():
             found[name] = float((sign * values >= sign * exact - _EQUAL * spread)[known].mean())
     return found
-
-
-def _costs(trials: Sequence[Trial]) -> dict[str, Any]:
-    costs = {trial.network.group: trial.cost() for trial in trials}
-    return {
-        "inputs": list(costs),
-        "passes": {name: first for name, (first, _, _) in costs.items()},
-        "shared": all(second == 0 for _, second, _ in costs.values()),
-        "explanations": max(further for *_, further in costs.values()),
-    }
 
 
 def _defined(trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:

@@ -25,7 +25,7 @@ _NOISE = 0.1  # of the difference between two maps
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """Invariances, blind spots, range and cost of a metric.
+    """Invariances and blind spots of a metric.
 
     Attributes
     ----------
@@ -45,16 +45,10 @@ class Card:
         ``BY_RULE``, one of the metric's own, such as counting one half.
     noise
         Mean difference between two runs with other random numbers, as a share of that between two maps; 0 without.
-    ranges
-        Kind of map -> least and greatest score: "exact", "random", "constant", "zero"; None where undefined.
     as_good
         Kind of map -> share of the inputs on which it scores at least as well as the exact map.
-    passes
-        Kind of inputs -> forward passes for one map.
-    shared
-        Whether further maps of an input need no further passes.
-    explanations
-        Further maps for one map.
+    queries
+        Whether it needs any score of the network, or any further map.
     masks, truth
         Whether it compares with a ground-truth mask, or with exact Shapley values.
     """
@@ -66,18 +60,10 @@ class Card:
     varies: bool
     ties: str
     noise: float
-    ranges: Mapping[str, Sequence[float] | None]
     as_good: Mapping[str, float]
-    passes: Mapping[str, float]
-    shared: bool
-    explanations: float
+    queries: bool
     masks: bool
     truth: bool
-
-    @property
-    def uses_network(self) -> bool:
-        """Whether it needs any pass or any further map."""
-        return bool(self.explanations or any(self.passes.values()))
 
     @property
     def blind_spots(self) -> list[str]:
@@ -124,7 +110,7 @@ class Card:
         ]
         return [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
-            (not (self.uses_network or self.masks or self.truth),
+            (not (self.queries or self.masks or self.truth),
              "It reads the map alone: a good score does not mean that the map describes the network."),
             (self.masks, "It compares with a mask: do not conclude that the network uses what is in the mask."),
             (self.truth, "It compares with Shapley values: another definition of a contribution gives other scores."),

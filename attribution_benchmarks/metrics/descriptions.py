@@ -13,9 +13,14 @@ else:
     import tomli as tomllib
 
 
+def read_toml(path: pathlib.Path) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 def read_descriptions(path: pathlib.Path) -> Mapping[str, dict[str, Any]]:
     """Return name of a metric -> arguments of ``core.metric.Metric``, from a file with a table for each metric."""
-    found = tomllib.loads(path.read_text("utf-8"))
+    found = read_toml(path)
     return {name: {**each, "bounds": tuple(each["bounds"])} if "bounds" in each else each
             for name, each in found.items()}  # fmt: skip
 

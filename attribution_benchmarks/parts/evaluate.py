@@ -2,7 +2,6 @@ r"""Score attribution methods against the exact importance of the parts of drawn
 
     python -m attribution_benchmarks.parts.evaluate
     python -m attribution_benchmarks.parts.evaluate --model=saved_models/parts/residual_seed0 --num_imgs=all
-    python -m attribution_benchmarks.parts.evaluate --data_dir=FunnyBirds --model=my_network --methods=gradient_x_input
 
 Cost: each method's passes (docs/methods.md), 36 passes of a small network for each of --num_imgs images, and two more
 maps of each prototype for the target sensitivity.

@@ -67,13 +67,11 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
 
 
 def test_the_page_answers_first_and_has_every_method(chosen):
-    found, directory = chosen
+    _, directory = chosen
     text = (directory / "index.html").read_text(encoding="utf-8")
     places = [text.index(part) for part in ("Take Gradient x Input", "<h2>Methods</h2>", 'src="maps.png"')]
     assert places == sorted(places) and all(name in text for name in METHODS)
     assert (directory / "maps.png").read_bytes().startswith(b"\x89PNG")
-    saved = json.loads((directory / "choice.json").read_text(encoding="utf-8"))
-    assert saved["best"] == "gradient_x_input" and len(saved["methods"]) == 3 == len(found.verdict.standings)
 
 
 @pytest.mark.parametrize(("option", "values"), [("target", (0, 2)), ("score", ("logits", "probabilities"))])

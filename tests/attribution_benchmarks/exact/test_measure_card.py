@@ -28,7 +28,7 @@ def flat(maps):
 def test_the_sum_of_a_map():
     found = card(lambda maps, batch, scores: flat(maps).sum(axis=1))
     assert found.changes == dict.fromkeys(CHANGES, cards.CHANGED) | {"negated": cards.MIRRORED, "permuted": cards.SAME}
-    assert found.ties == cards.NO_EFFECT and not found.uses_network and found.noise == 0
+    assert found.ties == cards.NO_EFFECT and not found.queries and found.noise == 0
     assert found.phrase == "blind to positions" and "reads the map alone" in found.cautions()[0]
     assert found.inputs == ["vectors", "images"] and not found.undefined
 
@@ -42,7 +42,8 @@ def test_the_sum_of_a_map():
     ],
 )  # fmt: skip
 def test_what_decides_between_equal_values(ties, function):
-    assert card(function).ties == ties
+    found = card(function)
+    assert found.ties == ties and found.queries == (ties == cards.AT_RANDOM)
 
 
 def noisy(maps, batch, scores):
@@ -52,16 +53,6 @@ def noisy(maps, batch, scores):
 
 def test_random_numbers_are_seen():
     assert card(noisy).noise > 0.1 and card(lambda maps, batch, scores: flat(maps).max(axis=1)).noise == 0
-
-
-def test_the_number_of_passes():
-    def without_highest(maps, batch, scores):
-        highest = np.eye(flat(maps).shape[1], dtype=bool)[flat(maps).argmax(axis=1)].reshape(batch.pictures.shape)
-        found = scores(batch.with_pictures(np.where(highest, 0, batch.pictures)))
-        return found[np.arange(len(maps)), batch.targets]
-
-    found = card(without_highest)
-    assert not found.shared and found.passes == {"vectors": 1, "images": 1} and found.explanations == 0
 
 
 def test_a_metric_that_never_varies_and_one_that_has_no_score():
@@ -75,7 +66,7 @@ def test_a_metric_that_never_varies_and_one_that_has_no_score():
 def test_maps_without_a_score_are_named():
     """The logarithm of a sum exists for positive sums."""
     found = measure_card.measure_card(Metric("mine", "Mine", measure=PerSampleMetric("mine", _log_sum)))
-    assert {"negated", "zero"} <= set(found.undefined) and found.ranges["zero"] is None
+    assert {"negated", "zero"} <= set(found.undefined)
     assert any("A map of zeros has no score" in text for text in found.cautions())
 
 

@@ -64,14 +64,31 @@ def test_too_many_features_raise():
         metrics.coalitions(13)
 
 
+def relu(values):
+    return np.maximum(values, 0)
+
+
+CLOSED_FORMS = {
+    "linear": lambda x: [x[:, 0], -2 * x[:, 1], 0.5 * x[:, 2], 1.5 * x[:, 3], -x[:, 4]],
+    "interaction": lambda x: [(relu(x[:, i] - 1) + relu(x[:, 0] + x[:, 1] - 1) - relu(x[:, 1 - i] - 1)) / 2
+                              for i in (0, 1)],
+    "cancellation": lambda x: [2 * x[:, 0], -2 * x[:, 1], x[:, 2]],
+    "conjunction": lambda x: [*[x[:, :3].prod(axis=1) / 3] * 3, 0.5 * x[:, 3]],
+    "redundancy": lambda x: [*[(x[:, i] + x[:, :2].max(axis=1) - x[:, 1 - i]) / 2 for i in (0, 1)], 0.5 * x[:, 2]],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("folder,place", HAND_SET_PROBLEMS, ids=lambda value: str(value))
-def test_closed_forms_are_what_counting_finds_in_the_network(folder, place, networks):
+def test_values_of_the_function_are_those_of_the_network_and_of_closed_forms(folder, place, networks):
     problem, network = SETS[folder][place], networks[folder]
     inputs = problem.draw(np.random.default_rng(1), 6)
+    values = problem.attributions(inputs)
     found = metrics.shapley_values_of_network(inputs, np.full(6, place), lambda parts: network.scores(parts, 4096))
-    np.testing.assert_allclose(found, problem.attributions(inputs), atol=2e-5)  # steps of 50 times single precision
-    ends = network.scores(np.concatenate([inputs, np.zeros_like(inputs)]), 64)[:, place].astype(np.float64)
-    np.testing.assert_allclose(found.sum(axis=1), ends[:6] - ends[6:], atol=2e-5)
+    np.testing.assert_allclose(found, values, atol=2e-5)  # steps of 50 times single precision
+    if problem.name in CLOSED_FORMS:
+        expected = np.stack(CLOSED_FORMS[problem.name](inputs.astype(float)), axis=1)
+        np.testing.assert_allclose(values[:, : expected.shape[1]], expected, atol=1e-12)
+        assert not values[:, expected.shape[1] :].any()
 
 
 @pytest.mark.parametrize("folder", SETS)

@@ -81,11 +81,6 @@ def test_every_stored_card_is_what_is_measured(name):
     assert_is_stored(name)
 
 
-def test_the_exact_map_attains_the_best_score_where_the_formula_says_so():
-    assert measured("completeness").ranges["exact"][1] < 1e-4
-    distance = measure_card.measure_card(OVERALL[0])
-    assert distance.ranges["exact"][1] < 1e-6 and distance.ranges["zero"] == [1, 1]
-    assert distance.truth and not measured("deletion").truth
-    assert measured("roc_auc").ranges["constant"] == [0.5, 0.5]
-    assert measured("sensitivity_n").ranges["constant"] == [0, 0]
+def test_which_metrics_read_the_truth():
+    assert measure_card.measure_card(OVERALL[0]).truth and not measured("deletion").truth
     assert measured("sensitivity_n").changes["negated"] == cards.MIRRORED
