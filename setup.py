@@ -110,7 +110,7 @@ def set_up_code() -> None:
         package_data={
             "": ["py.typed", "*_card.md"],
             "attribution.methods": ["presets/*.toml"],
-            "attribution_benchmarks.choosing": ["page.html.jinja", "worth.json"],
+            "attribution_benchmarks.choosing": ["worth.json"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],

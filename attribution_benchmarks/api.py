@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import pathlib
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
 from attribution.model_paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
-from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing import scoring
 from attribution_benchmarks.choosing.choice import Choice
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, ReportTask
@@ -143,7 +142,7 @@ def choose(
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
-        Directory of the page and the maps; None writes nothing.
+        Directory of the maps, METHOD/INPUT.npy; None writes nothing.
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
@@ -153,7 +152,7 @@ def choose(
     Returns
     -------
     Choice
-        Printed, it is the answer in sentences.
+        Printed, it is the answer in sentences and a table; ``draw`` shows the maps.
 
     Raises
     ------
@@ -161,12 +160,9 @@ def choose(
         If the model or the inputs are of another kind, or no method applies.
     """
     with _quiet(), Bars() as bars:
-        found = scoring.choose(
+        return scoring.choose(
             model, inputs, targets, methods, output_dir=output_dir, progress=progress or bars, **options
         )
-    if output_dir is not None:
-        page.write(found, pathlib.Path(output_dir))
-    return found
 
 
 def score(

@@ -67,8 +67,6 @@ def _show(name: str, card: Card) -> None:
     print_line()
     print_line(f"{name}, {card.better} is better: {card.phrase}")
     facts = {CHANGES[change][0]: effect for change, effect in card.changes.items()}
-    facts["equal values"] = card.ties
-    facts["random numbers"] = f"{100 * card.noise:.0f} % of the difference between two maps" if card.noise else "none"
     facts["queries"] = "the network" if card.queries else "the map alone"
     for fact, text in facts.items():
         print_line(f"  {fact.ljust(52)}{text}")

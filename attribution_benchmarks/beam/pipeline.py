@@ -87,7 +87,7 @@ def _results(job: Job, task: Task) -> Results:
     return computed.results
 
 
-def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
+def run(job: Job, blocks: int, workers: int, options: Sequence[str], title: str) -> None:
     """Compute all blocks of a plan.
 
     Parameters
@@ -98,37 +98,37 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
         Number of processes on this machine, if no option names a runner.
     options
         Of Beam.
+    title
+        Of the progress bar on this machine.
 
     Raises
     ------
     BadInput
         If the system ended a worker process.
     """
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    if workers > 1 and not options:  # Beam's own processes wait for ever if one of them dies
+    import tqdm
+
+    compute = functools.partial(_compute_block, job)
+    if not options:  # Beam's own processes wait for ever if one of them dies
         with processes(workers) as mapped:
-            collections.deque(mapped(functools.partial(_compute_block, job), range(blocks), 1), maxlen=0)
+            collections.deque(tqdm.tqdm(mapped(compute, range(blocks), 1), title, blocks, unit="block"), maxlen=0)
         return
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     steps = pipeline_of(options)
-    compute = beam.Map(functools.partial(_compute_block, job))
-    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> compute
+    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> beam.Map(compute)
     steps.run().wait_until_finish()
 
 
 def pipeline_of(options: Sequence[str]) -> Any:
-    """Return an empty pipeline of the runner that the options name, or of Beam's runner in this process.
+    """Return an empty pipeline of the runner that the options name.
 
     Raises ``BadInput`` if Beam does not accept the options, or they name no runner.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-    if not options:
-        return beam.Pipeline(runner=FnApiRunner())  # Beam's default may download one
     try:
         settings = PipelineOptions(list(options))
-        standard = settings.view_as(StandardOptions)
-        if not standard.runner:
+        if not settings.view_as(StandardOptions).runner:
             raise ValueError("they name no runner, as --runner=FlinkRunner")
         return beam.Pipeline(options=settings)
     except (ValueError, SystemExit) as error:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from attribution.errors import BadInput, print_line, printable
 from attribution.files import atomic_write, make_directory, remove_stale
@@ -64,9 +62,9 @@ class Precompute:
         job = Job(self.factory, directory, os.path.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
         make_directory(directory)
         atomic_write(job.plan, text.encode())
-        title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
-        with pipeline.provide_works(job, works), _progress_bar(directory, tasks, title):
-            pipeline.run(job, len(tasks), self.workers, self.options)
+        title = printable(f"blocks of {works[0].name}" if len(works) == 1 else "blocks")
+        with pipeline.provide_works(job, works):
+            pipeline.run(job, len(tasks), self.workers, self.options, title)
 
 
 def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, str]]:
@@ -100,29 +98,3 @@ def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
             path.unlink()
         missing.append(task)
     return missing
-
-
-@contextlib.contextmanager
-def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator[None]:
-    """Show how many tasks have left a file, whoever computes them, until the block of code ends."""
-    import tqdm
-
-    expected = {task.file for task in tasks} | {task.file + work.FAILED for task in tasks}
-    ended = threading.Event()
-    with tqdm.tqdm(total=len(tasks), desc=printable(title), unit="block") as bar:
-
-        def update() -> None:
-            bar.update(max(0, len(expected & work.names_in(directory)) - bar.n))
-
-        def watch() -> None:
-            while not ended.wait(1.0):
-                update()
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watcher.join()
-            update()

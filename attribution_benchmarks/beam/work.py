@@ -214,11 +214,6 @@ def read_failure(directory: str, task: Task) -> str | None:
     return None if content is None else content.decode(errors="replace")
 
 
-def names_in(directory: str) -> set[str]:
-    """Return the names of the files in a directory; an empty set if it is missing."""
-    return set(os.listdir(directory)) if os.path.isdir(directory) else set()
-
-
 def read(path: str) -> bytes | None:
     """Return the content of a file; None if it is missing."""
     if not os.path.exists(path):

@@ -8,7 +8,7 @@ r"""Say which attribution method to use for a model, from pictures or arrays wit
 
 Every method that applies is scored by how well its maps predict what the network does when positions are removed, and
 compared with maps without the network and with its own maps on shuffled weights and of another class. The answer is
-printed, and choice/index.html has all scores and the maps of a few inputs.
+printed with all scores, and choice/maps.png shows the maps of a few inputs.
 
 Cost: for each input 228 passes, and for each method the passes of four maps (docs/methods.md).
 """
@@ -23,7 +23,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
-from attribution.errors import BadInput, print_line
+from attribution.errors import BadInput, print_line, print_text
 from attribution.explained_inputs import (
     check_class_names,
     explained_inputs,
@@ -66,12 +66,12 @@ flags.DEFINE_float(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("limit", 100, "largest number of inputs, the first ones", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_string("output_dir", "choice", "directory of the page and the maps", flag_values=FLAGS)
+flags.DEFINE_string("output_dir", "choice", "directory of the maps", flag_values=FLAGS)
 cli.define_common_flags(FLAGS, tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Read the inputs, score, and write the page after each round."""
+    """Read the inputs, score, and print the answer."""
     _check_flags(flag_values)
     table = table_of(flag_values.images)
     targets = _targets(flag_values.target)
@@ -88,7 +88,7 @@ def main(flag_values: flags.FlagValues) -> None:
         texts = words_of(found_inputs.feed[found_inputs.read], flag_values.tokens)
         words = dict(zip(found_inputs.labels, texts, strict=True))
 
-    from attribution_benchmarks.choosing import page, scoring  # slow, and invalid inputs need neither
+    from attribution_benchmarks.choosing import scoring  # slow, and invalid inputs do not need it
 
     directory = pathlib.Path(flag_values.output_dir)
     with Bars() as bars:
@@ -98,10 +98,8 @@ def main(flag_values: flags.FlagValues) -> None:
             feature_names=found_inputs.features, output_dir=directory,
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
         )  # fmt: skip
-    page.write(found, directory, found_inputs.preprocessing, words, names)
-    for text in found.answer():
-        print_line(text)
-    print_line(f"open {directory / 'index.html'}", file=sys.stderr)
+    found.draw(directory / "maps.png", found_inputs.preprocessing, words, names)
+    print_text(f"{found}\n")
 
 
 def _check_flags(flag_values: flags.FlagValues) -> None:

@@ -6,19 +6,24 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from attribution import plotting
+from attribution.files import atomic_write
 from attribution.methods.registry import known_method
 from attribution_benchmarks.choosing.verdict import Standing, Verdict
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.tables import text_table
 from attribution_benchmarks.metrics.map_values import magnitude
 from attribution_benchmarks.report.formatting import count_of, enumeration
 from attribution_benchmarks.stats.statistics import MIN_INPUTS, Estimate
 
 _NAMED = 4  # methods in one sentence
+_INPUTS, _METHODS = 4, 6  # whose maps are drawn
 WORTH = pathlib.Path(__file__).with_name("worth.json")
 
 
@@ -88,7 +93,9 @@ class Choice:
         return np.stack([np.load(folder / f"{self.names[row]}.npy") for row in rows])
 
     def __str__(self) -> str:
-        return "\n".join(self.answer())
+        """Return the answer, the table of all methods and maps without the network, and what is not known."""
+        refused = [f"{name} does not apply: {reason}" for name, reason in self.refused.items()]
+        return "\n".join([*self.answer(), "", self._table(), *self.limits(), *refused])
 
     def answer(self) -> list[str]:
         """Return which method to use and why, in sentences, the most important first."""
@@ -113,6 +120,51 @@ class Choice:
             *self._named("Not shown to depend on what the network has learned", self._below(RANDOM_WEIGHTS)),
             *self._named("Not shown to depend on the class", self._below(WRONG_CLASS)),
         ]
+
+    def _table(self) -> str:
+        verdict = self.verdict
+        rows = [
+            (found.value, ["", shown(found), "", "", self.title(name) + " (without the network)"])
+            for name, found in verdict.baselines.items()
+        ]
+        for one in verdict.standings:
+            above = "no" if verdict.tested else ""
+            if one.recommended:
+                above = "best" if one is verdict.best else "as good" if one.as_good else "yes"
+            cells = [one.method, shown(one.agreement), above, str(self.passes[one.method]), self.title(one.method)]
+            rows.append((one.agreement.value, cells))
+        ranked = sorted(rows, key=lambda row: -float(np.nan_to_num(row[0], nan=-1.0)))
+        return text_table(["method", "agreement", "above references", "passes", ""], [cells for _, cells in ranked])
+
+    def draw(
+        self,
+        path: pathlib.Path,
+        preprocessing: Any = None,
+        words: Mapping[str, np.ndarray] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        """Draw the maps of a few inputs by the methods of the highest agreement; needs saved maps.
+
+        Parameters
+        ----------
+        path
+            File of the picture, ``.png``.
+        preprocessing
+            Of pictures, to show them in their colors; see ``attribution.plot``.
+        words
+            Name of an input -> (positions,) text of its tokens, to show them by.
+        class_names
+            A name for each class; their numbers where None.
+        """
+        rows = np.unique(np.linspace(0, len(self.names) - 1, _INPUTS).round().astype(int)).tolist()
+        inputs = np.stack([words[self.names[row]] for row in rows]) if words else self.inputs[rows]
+        classes = [class_names[self.targets[row]] if class_names else self.targets[row] for row in rows]
+        titles = [f"{self.names[row]}, class {known}" for row, known in zip(rows, classes, strict=True)]
+        maps = {one.method: self.read_maps(one.method, rows) for one in self.verdict.standings[:_METHODS]}
+        if inputs.ndim == 2:  # maps of the embedding of tokens are summed
+            maps = {name: found.sum(axis=-1) if found.ndim > 2 else found for name, found in maps.items()}
+        figure = plotting.plot(maps, inputs, titles=titles, preprocessing=preprocessing, feature_names=self.features)
+        atomic_write(path, lambda stream: figure.savefig(stream, format="png", dpi=100))
 
     def _numbers(self, one: Standing) -> str:
         """Return the agreement of a method, and that of the best map without the network."""

@@ -70,7 +70,7 @@ def choose(
         Of a model with several inputs: the one to explain, several by comma, or ``"all"`` of floating point, as of
         ``attribution.explain``; or a tensor inside.
     feature_names
-        Names of a vector's features, for the page.
+        Names of a vector's features.
     output_dir
         Directory of the maps, which replace those of an earlier call; None saves none.
     batch_size, seed

@@ -28,7 +28,6 @@ from attribution.model_paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks
-from attribution_benchmarks.metrics import cards
 from attribution_benchmarks.metrics.cards import CHANGED, MIRRORED, SAME, UNDEFINED, Card
 from attribution_benchmarks.metrics.in_domain import Deletions
 from attribution_benchmarks.metrics.map_values import flat, ratio
@@ -39,9 +38,7 @@ NETWORKS = (
 )  # fmt: skip
 _INPUTS = 3  # of each network
 _LEVELS = 64  # of a map's values; a power of two, and at least the number of positions of an image
-_TIE = 2.0**-20  # what breaks ties: less than a level, exact in single precision
 _EQUAL = 1e-4  # of the spread of scores: rounding
-_NEAR = 1e-3  # the same for ``_TIE``, which moves values, too
 _FINE = 100 / np.pi  # parts of the largest value of a map; no simple fraction of it is near the half of one
 _SMOOTHING = 1.5  # standard deviation, in positions
 
@@ -76,16 +73,6 @@ def _random(exact: np.ndarray) -> np.ndarray:
     """Return ``_positive`` with random signs."""
     drawn = [np.random.default_rng([1, _seed_of(one)]).random(one.shape) < 0.5 for one in exact]
     return np.where(drawn, 1.0, -1.0) * _positive(exact)
-
-
-def _tied(exact: np.ndarray) -> np.ndarray:
-    """Return ``_random`` with values of four levels, each at many positions."""
-    return np.asarray(np.sign(_random(exact)) * np.ceil(np.abs(_random(exact)) * 4) / 4)
-
-
-def _untied(exact: np.ndarray, sign: int) -> np.ndarray:
-    places = np.arange(exact[0].size).reshape(exact.shape[1:])
-    return _tied(exact) + sign * _TIE * places
 
 
 def _permuted(values: np.ndarray) -> np.ndarray:
@@ -156,34 +143,28 @@ class Trial:
         self.metric, self.measure, self.network = metric, metric.measure, network
         explains = self.measure.needs_explainer
         self.queries = _Queries(network, network.model.scores if explains else network.scores)
-        self._given = network.batch if explains else network.of_classes
-        self._batches: dict[object, Batch] = {}
-        self._found: dict[tuple, np.ndarray] = {}
-
-    def batch(self, seed: object = "card") -> Batch:
-        """Return the network's inputs, with names that depend on a seed: the metric's random numbers depend on them."""
-        if seed not in self._batches:
-            seeds = [f"{key} {seed}" for key in self._given.truth["key"]]
-            self._batches[seed] = dataclasses.replace(self._given, seeds=seeds)
-        return self._batches[seed]
+        given = network.batch if explains else network.of_classes
+        seeds = [f"{key} card" for key in given.truth["key"]]
+        self.batch = dataclasses.replace(given, seeds=seeds, truth=_Truth(given.truth, self.queries))
+        self._found: dict[_Make, np.ndarray] = {}
 
     def maps(self, make: _Make) -> np.ndarray:
         """Return the maps of the inputs that a function makes of the exact ones, (N, positions...)."""
         return make(self.network.exact(self.network.batch))
 
-    def scores(self, make: _Make, seed: object = "card") -> np.ndarray:
+    def scores(self, make: _Make) -> np.ndarray:
         """Return the scores of maps that a function makes of the exact ones, (N,) float64; NaN for those refused.
 
         Raises ``BadInput`` if the first maps are refused.
         """
-        if (make, seed) not in self._found:
+        if make not in self._found:
             try:
-                self._found[make, seed] = self.of(make, self.maps(make), self.batch(seed))
+                self._found[make] = self.of(make, self.maps(make), self.batch)
             except BadInput:
                 if not self._found:
                     raise
-                self._found[make, seed] = np.full(len(self._given), np.nan)
-        return self._found[make, seed]
+                self._found[make] = np.full(len(self.batch), np.nan)
+        return self._found[make]
 
     def of(self, make: _Make, maps: np.ndarray, batch: Batch) -> np.ndarray:
         """Return the scores of some of the maps that a function makes, (N,) float64."""
@@ -193,23 +174,16 @@ class Trial:
         queries = self.queries if self.measure.needs_explainer else self.queries.scores
         return self.measure.compute(maps, batch, queries)[:, 0]
 
-    def reads_truth(self) -> bool:
-        """Return whether it reads the exact maps."""
-        batch = self.batch()
-        watched = _Watched(batch.truth)
-        self.of(_random, self.maps(_random), dataclasses.replace(batch, truth=watched))
-        return "shapley" in watched.read
 
+class _Truth(dict):
+    """The truth about inputs; reading the exact maps is a query."""
 
-class _Watched(dict):
-    """A mapping that notes which of its values are read."""
-
-    def __init__(self, values: Mapping[str, Any]):
+    def __init__(self, values: Mapping[str, Any], queries: _Queries):
         super().__init__(values)
-        self.read: set[str] = set()
+        self.queries = queries
 
     def __getitem__(self, name: str) -> Any:
-        self.read.add(name)
+        self.queries.used |= name == "shapley"
         return super().__getitem__(name)
 
 
@@ -259,12 +233,9 @@ def _card(trials: Sequence[Trial], metric: Metric) -> Card:
             *(name for name in _SCORELESS if not np.isfinite(_joined(trials, _MAPS[name])).any()),
         ],
         varies=spread > 0,
-        ties=_ties(trials, spread),
-        noise=_noise(trials, bases),
         as_good=_as_good(trials, metric, spread),
         queries=any(trial.queries.used for trial in trials),
         masks=metric.masks,
-        truth=any(trial.reads_truth() for trial in trials),
     )
 
 
@@ -298,8 +269,8 @@ def _defined(trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:
     return varying or found, refusals
 
 
-def _joined(trials: Sequence[Trial], make: _Make, seed: object = "card") -> np.ndarray:
-    return np.concatenate([trial.scores(make, seed) for trial in trials])
+def _joined(trials: Sequence[Trial], make: _Make) -> np.ndarray:
+    return np.concatenate([trial.scores(make) for trial in trials])
 
 
 def _spread(bases: Mapping[str, np.ndarray]) -> float:
@@ -334,105 +305,46 @@ def _close(before: np.ndarray, after: np.ndarray, unit: float) -> bool:
     return bool(np.allclose(before, after, rtol=1e-6, atol=unit, equal_nan=True))
 
 
-def _ties(trials: Sequence[Trial], spread: float) -> str:
-    """Return what decides between equal values; see ``Card``."""
-    first, last = (functools.partial(_untied, sign=sign) for sign in (-1, 1))
-    tied, by_first, by_last = (_joined(trials, make) for make in (_tied, first, last))
-    unit = _NEAR * (spread or 1.0)
-    if _close(tied, by_first, unit) and _close(tied, by_last, unit):
-        return cards.NO_EFFECT
-    if any(_close(tied, ordered, unit) for ordered in (by_first, by_last)):
-        return cards.BY_PLACE
-    return cards.BY_RULE if _close(tied, _joined(trials, _tied, "again"), unit) else cards.AT_RANDOM
-
-
-def _noise(trials: Sequence[Trial], bases: Mapping[str, np.ndarray]) -> float:
-    """Return the mean difference between two runs, as a share of that between maps; 0 without random numbers."""
-    moved = [np.abs(_joined(trials, make, "again") - bases[name]) for name, make in BASES.items()]
-    # Exact maps have equal values, whose order may be random: that is no noise of the metric.
-    known = np.concatenate(moved[1:])[np.isfinite(np.concatenate(moved[1:]))]
-    spread = _spread(bases)
-    return float(known.mean() / spread) if spread and known.any() and known.mean() > _EQUAL * spread else 0.0
-
-
-class _Failed(Exception):
-    """The metric breaks the contract."""
-
-
-def _returns_numbers(trial: Trial) -> str:
-    """Check that it runs and returns one number for each map, not all undefined."""
+def _faults(trial: Trial) -> Iterator[tuple[str, str]]:
+    """Yield the name of each of ``CHECKS``, and how the metric breaks it; empty if it does not."""
     try:
         values = trial.scores(_random)
     except BadInput as error:
-        if "must return numbers" in str(error):
-            raise _Failed(str(error)) from error
-        raise
-    if not np.isfinite(values).any() or np.isinf(values).any():
-        raise _Failed("scores of random maps are infinite, or all NaN; NaN is a map without a score")
-    return f"{values.min():.3g} to {values.max():.3g} for random maps"
-
-
-def _same_seed_same_numbers(trial: Trial) -> str:
-    """Check that a second call gives the same numbers."""
-    batch = dataclasses.replace(trial.batch())  # another object: nothing is remembered
-    if not np.array_equal(trial.of(_random, trial.maps(_random), batch), trial.scores(_random), equal_nan=True):
-        raise _Failed("a second call gave other numbers; seed random numbers by batch.seeds alone")
-    return "a second call gives the same numbers"
-
-
-def _row_independence(trial: Trial) -> str:
-    """Check that a score does not depend on the other inputs of a batch."""
-    maps, whole = trial.maps(_random), trial.scores(_random)
-    reverse = list(range(len(maps)))[::-1]
-    for rows in (*([row] for row in reverse), reverse):
-        found = trial.of(_random, maps[rows], trial.batch().take(rows))
-        if not np.allclose(found, whole[rows], rtol=1e-4, atol=1e-6, equal_nan=True):
-            raise _Failed("scores of inputs alone, or in reverse order, differ; does it normalize over the batch?")
-    return "a score does not depend on the other inputs"
-
-
-def _writes_nothing(trial: Trial) -> str:
-    """Check that it leaves maps and inputs as they are."""
-    maps, batch = trial.maps(_random).copy(), trial.batch("writes")
+        if "must return numbers" not in str(error):
+            raise
+        yield "returns_numbers", str(error)
+        return
+    usable = np.isfinite(values).any() and not np.isinf(values).any()
+    yield "returns_numbers", "" if usable else "scores of random maps are infinite, or all NaN"
+    maps, batch = trial.maps(_random), dataclasses.replace(trial.batch)  # another object: nothing is remembered
     given = {"maps": maps, "inputs": batch.pictures, **batch.masks}
     before = {name: array.copy() for name, array in given.items()}
-    trial.of(_random, maps, batch)
-    if changed := [name for name, array in given.items() if not np.array_equal(array, before[name])]:
-        raise _Failed(f"it changes {listed(changed)}, which other metrics read: copy first")
-    return "maps and inputs are as before"
-
-
-def _prints_nothing(trial: Trial) -> str:
-    """Check that it prints nothing on standard output."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        trial.of(_random, trial.maps(_random), trial.batch("prints"))
-    if printed.getvalue():
-        raise _Failed(f"it prints {shortened(printed.getvalue(), 100)!r}, which would end up between the results")
-    return "nothing on standard output"
+        again = trial.of(_random, maps, batch)
+    same = np.array_equal(again, values, equal_nan=True)
+    yield "same_seed_same_numbers", "" if same else "a second call gave other numbers; seed them by batch.seeds alone"
+    changed = [name for name, array in given.items() if not np.array_equal(array, before[name])]
+    yield "writes_nothing", f"it changes {listed(changed)}, which other metrics read: copy first" if changed else ""
+    text = shortened(printed.getvalue(), 100)
+    yield "prints_nothing", f"it prints {text!r}, which would end up between the results" if text else ""
+    maps, reverse = trial.maps(_random), list(range(len(maps)))[::-1]
+    found = [(rows, trial.of(_random, maps[rows], batch.take(rows))) for rows in (*([row] for row in reverse), reverse)]
+    alone = all(np.allclose(each, values[rows], rtol=1e-4, atol=1e-6, equal_nan=True) for rows, each in found)
+    yield (
+        "row_independence",
+        "" if alone else "scores of inputs alone or in reverse differ; does it normalize over them?",
+    )
+    low, high = trial.metric.bounds or (-np.inf, np.inf)
+    every = np.concatenate([trial.scores(make) for make in (*BASES.values(), *_MAPS.values())])
+    least, most = np.nanmin(every), np.nanmax(every)
+    inside = low - 1e-6 <= least and most <= high + 1e-6
+    yield "within_bounds", "" if inside else f"scores from {least:.3g} to {most:.3g}, outside {low:g} to {high:g}"
 
 
-def _within_bounds(trial: Trial) -> str:
-    """Check that scores lie within the declared bounds."""
-    if trial.metric.bounds is None:
-        return "it declares no bounds"
-    low, high = trial.metric.bounds
-    values = np.concatenate([trial.scores(make) for make in (*BASES.values(), *_MAPS.values())])
-    values = values[np.isfinite(values)]
-    if (values < low - 1e-6).any() or (values > high + 1e-6).any():
-        raise _Failed(f"scores from {values.min():.3g} to {values.max():.3g}, outside its bounds {low:g} to {high:g}")
-    return f"all between {low:g} and {high:g}"
-
-
-CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
-    {
-        "returns_numbers": _returns_numbers,
-        "same_seed_same_numbers": _same_seed_same_numbers,
-        "row_independence": _row_independence,
-        "writes_nothing": _writes_nothing,
-        "prints_nothing": _prints_nothing,
-        "within_bounds": _within_bounds,
-    }
-)
+CHECKS = (
+    "returns_numbers", "same_seed_same_numbers", "writes_nothing", "prints_nothing", "row_independence",
+    "within_bounds",
+)  # fmt: skip
 
 
 def check_metric(metric: Metric, allow: Sequence[str] = ()) -> tuple[list[Finding], Card | None]:
@@ -460,7 +372,7 @@ def check_metric(metric: Metric, allow: Sequence[str] = ()) -> tuple[list[Findin
     """
     if metric.measure is None:
         raise BadInput(f"the metric '{metric.name}' has no measure, so it has no score of a map")
-    if unknown := sorted(set(allow) - CHECKS.keys()):
+    if unknown := sorted({*allow} - {*CHECKS}):
         raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
     trials = [Trial(metric, network) for network in trial_networks()]
     findings = [finding for trial in trials for finding in _found(trial, allow)]
@@ -472,17 +384,13 @@ def check_metric(metric: Metric, allow: Sequence[str] = ()) -> tuple[list[Findin
 
 
 def _found(trial: Trial, allow: Sequence[str]) -> Iterator[Finding]:
-    on = trial.network.name
-    for name, check in CHECKS.items():
-        try:
-            yield Finding(name, on, PASSED, check(trial))
-        except _Failed as failure:
-            yield Finding(name, on, "allowed" if name in allow else FAILED, str(failure))
-            if name == "returns_numbers":  # the other checks need numbers
+    on, name = trial.network.name, CHECKS[0]
+    try:
+        for name, fault in _faults(trial):
+            yield Finding(name, on, ("allowed" if name in allow else FAILED) if fault else PASSED, fault)
+            if fault and name == CHECKS[0]:  # the other checks need numbers
                 return
-        except BadInput as error:
-            yield Finding(name, on, REFUSED, shortened(error, 200))
-            return
-        except Exception as error:  # any exception breaks the contract
-            yield Finding(name, on, FAILED, described(error, 200))
-            return
+    except BadInput as error:
+        yield Finding(name, on, REFUSED, shortened(error, 200))
+    except Exception as error:  # any exception breaks the contract
+        yield Finding(name, on, FAILED, described(error, 200))

@@ -18,9 +18,7 @@ from attribution.reading import read_json
 
 FILE = pathlib.Path(__file__).with_name("cards.json")
 SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
-NO_EFFECT, BY_PLACE, AT_RANDOM, BY_RULE = "no effect", "by position", "at random", "by rule"
 _OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
-_NOISE = 0.1  # of the difference between two maps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +38,12 @@ class Card:
         Changes after which some maps have no score, and kinds of maps without one.
     varies
         Whether two maps of one input ever have different scores.
-    ties
-        What decides between positions of equal value: ``NO_EFFECT``, none is preferred; ``BY_PLACE``; ``AT_RANDOM``;
-        ``BY_RULE``, one of the metric's own, such as counting one half.
-    noise
-        Mean difference between two runs with other random numbers, as a share of that between two maps; 0 without.
     as_good
         Kind of map -> share of the inputs on which it scores at least as well as the exact map.
     queries
-        Whether it needs any score of the network, or any further map.
-    masks, truth
-        Whether it compares with a ground-truth mask, or with exact Shapley values.
+        Whether it needs any score of the network, any further map, or exact Shapley values.
+    masks
+        Whether it compares with a ground-truth mask.
     """
 
     better: str
@@ -58,12 +51,9 @@ class Card:
     changes: Mapping[str, str]
     undefined: Sequence[str]
     varies: bool
-    ties: str
-    noise: float
     as_good: Mapping[str, float]
     queries: bool
     masks: bool
-    truth: bool
 
     @property
     def blind_spots(self) -> list[str]:
@@ -110,10 +100,9 @@ class Card:
         ]
         return [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
-            (not (self.queries or self.masks or self.truth),
+            (not (self.queries or self.masks),
              "It reads the map alone: a good score does not mean that the map describes the network."),
             (self.masks, "It compares with a mask: do not conclude that the network uses what is in the mask."),
-            (self.truth, "It compares with Shapley values: another definition of a contribution gives other scores."),
             ("offset" in same, "A constant added to a map changes nothing: do not read values as contributions."),
             ("scale" in same and not self.order,
              "Maps that differ in scale score alike: do not conclude that values have the right size."),
@@ -122,11 +111,6 @@ class Card:
             (blind_to_signs,
              "Signs do not count: it does not distinguish evidence for the class from evidence against it."),
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
-            (self.ties in (BY_PLACE, AT_RANDOM),
-             f"Between equal values it decides {self.ties}: do not trust it for coarse maps or maps of mostly zeros."),
-            (self.noise >= _NOISE,
-             f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
-             "not rank methods by one input."),
             (bool(better),
              f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the "
              "better score is the better map."),

@@ -131,9 +131,7 @@ def _of_card(name: str, card: Card) -> dict[str, str]:
         "better": card.better,
         "card": card.phrase,
         **{change: card.changes[change] + " *" * (change in card.undefined) for change in CHANGES},
-        "equal values": card.ties,
         **{f"{kind} as good, %": f"{100 * card.as_good[kind]:.0f}" if kind in card.as_good else "" for kind in AS_GOOD},
-        "random numbers, %": f"{100 * card.noise:.0f}" if card.noise else "",
         "do not conclude": " ".join(card.cautions()),
     }
 

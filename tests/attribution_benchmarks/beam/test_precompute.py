@@ -40,9 +40,10 @@ def explained(tmp_path):
 
 
 def test_the_same_bytes_in_this_process_and_in_others(run, alone, contents_of, tmp_path):
-    for workers in (1, 2):
-        store = tmp_path / f"of {workers}"
-        code, out, error = run(*BEAM, f"--scores_dir={store}", f"--workers={workers}")
+    portable = "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+    for number, way in enumerate((["--workers=1"], ["--workers=2"], ["--", portable])):
+        store = tmp_path / f"{number}"
+        code, out, error = run(*BEAM, f"--scores_dir={store}", *way)
         assert (code, out, contents_of(store)) == (0, *alone), error
         assert len(blocks(store)) == 5
     processes = {line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()}

@@ -1,4 +1,4 @@
-"""From a model and inputs to a verdict and a page: a linear network, whose exact contributions are w · x."""
+"""From a model and inputs to a verdict: a linear network, whose exact contributions are w · x."""
 
 import json
 import re
@@ -13,7 +13,6 @@ import attribution_benchmarks
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.choosing import __main__ as command
-from attribution_benchmarks.choosing import page
 from attribution_benchmarks.choosing.choice import WORTH, Choice
 
 INPUTS = 12
@@ -46,7 +45,7 @@ def pictures():
 
 @pytest.fixture(scope="module")
 def chosen(network, pictures, tmp_path_factory):
-    """The choice, and the directory of its page."""
+    """The choice, and the directory of its maps."""
     directory = tmp_path_factory.mktemp("choice")
     return attribution_benchmarks.choose(network, pictures, methods=METHODS, output_dir=directory), directory
 
@@ -66,11 +65,11 @@ def test_a_method_that_does_not_ask_the_network_is_named(chosen):
     assert re.search(r"Not shown to depend on what the network has learned: .*ignorant", str(found))
 
 
-def test_the_page_answers_first_and_has_every_method(chosen):
-    _, directory = chosen
-    text = (directory / "index.html").read_text(encoding="utf-8")
-    places = [text.index(part) for part in ("Take Gradient x Input", "<h2>Methods</h2>", 'src="maps.png"')]
-    assert places == sorted(places) and all(name in text for name in METHODS)
+def test_the_answer_comes_first_and_every_method_is_in_the_table(chosen):
+    found, directory = chosen
+    places = [str(found).index(part) for part in ("Take Gradient x Input", "above references", "Agreement is measured")]
+    assert places == sorted(places) and all(f"\n{name} " in str(found) for name in METHODS)
+    found.draw(directory / "maps.png")
     assert (directory / "maps.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -117,10 +116,8 @@ def test_inputs_are_drawn_as_words_with_the_names_of_their_classes(chosen, monke
         def savefig(self, stream, **options):
             stream.write(b"")
 
-    monkeypatch.setattr(
-        page.plotting, "plot", lambda maps, inputs, titles, **_: drawn.extend([inputs, titles]) or Figure()
-    )
-    page.write(found, tmp_path, None, words, ["cat", "dog", "cow"])
+    monkeypatch.setattr(plotting, "plot", lambda maps, inputs, titles, **_: drawn.extend([inputs, titles]) or Figure())
+    found.draw(tmp_path / "maps.png", None, words, ["cat", "dog", "cow"])
     assert [row[0] for row in drawn[0]] == ["word 0", "word 4", "word 7", "word 11"]
     assert drawn[1][0] == f"0, class {['cat', 'dog', 'cow'][found.targets[0]]}"
 
@@ -161,11 +158,9 @@ def test_features_of_a_vector_are_replaced_by_their_means_over_the_inputs():
     assert found.verdict.best.method == "gradient_x_input"
 
 
-def test_what_does_not_apply_is_listed_with_its_reason(network, pictures, tmp_path):
-    methods = ["gradient", "attention_rollout"]
-    found = attribution_benchmarks.choose(network, pictures[:2], methods=methods, output_dir=tmp_path)
-    assert "no attention" in found.refused["attention_rollout"]
-    assert "no attention" in (tmp_path / "index.html").read_text(encoding="utf-8")
+def test_what_does_not_apply_is_listed_with_its_reason(network, pictures):
+    found = attribution_benchmarks.choose(network, pictures[:2], methods=["gradient", "attention_rollout"])
+    assert "no attention" in found.refused["attention_rollout"] and "no attention" in str(found)
     with pytest.raises(BadInput, match="no method applies"):
         attribution_benchmarks.choose(network, pictures, methods=["attention_rollout"])
 
@@ -254,8 +249,8 @@ def test_channels_first_are_explained_as_channels_last(network, pictures, tmp_pa
     assert found.verdict.standings[0].agreement.value == pytest.approx(1, abs=1e-3)
 
 
-def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(chosen):
-    found, directory = chosen
+def test_the_worth_of_a_choice_is_that_of_the_file(chosen):
+    found, _ = chosen
     worth = json.loads(WORTH.read_text(encoding="utf-8"))
     text = " ".join((WORTH.parents[2] / "docs" / "own_models.md").read_text(encoding="utf-8").split())
     assert f"{len(worth['cases'])} cases, five networks of SVEA, five pairs of BIM, three networks of" in text
@@ -266,7 +261,6 @@ def test_the_worth_of_a_choice_is_that_of_the_file_on_the_page_and_in_the_docs(c
     masked = {name: f"{100 * share:.0f}" for name, share in worth["by_masks"].items()}
     assert f"| largest mass on 12 masks | – | – | – | – | {masked['bim']} | {masked['clevr_xai']} |" in text
     assert f"reached {100 * worth['chosen']:.0f} % of the way" in found.limits()[-1]
-    assert f"reached {100 * worth['chosen']:.0f} % of the way" in (directory / "index.html").read_text(encoding="utf-8")
 
 
 def run(capsys, *arguments):
@@ -279,7 +273,7 @@ def test_the_command_writes_a_page_and_prints_the_answer(network, pictures, tmp_
     given = [f"--model={network}", f"--images={tmp_path}/inputs.npy", "--methods=gradient_x_input,gradient"]
     code, said = run(capsys, *given, f"--output_dir={tmp_path}/choice")
     assert code == 0 and said.out.startswith("Take Gradient x Input: ")
-    assert (tmp_path / "choice" / "index.html").exists() and "index.html" in said.err
+    assert (tmp_path / "choice" / "maps.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -304,4 +298,4 @@ def test_bad_input_is_one_line(arguments, message, network, pictures, tmp_path, 
     assert code == 2 and said.out == ""
     lines = [line for line in said.err.splitlines() if not line.startswith("note")]
     assert len(lines) == 1 and message in lines[0]
-    assert not (tmp_path / "choice" / "index.html").exists()
+    assert not (tmp_path / "choice" / "maps.png").exists()

@@ -12,7 +12,6 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
 from attribution_benchmarks.exact import measure_card
 from attribution_benchmarks.exact.measure_card import CHANGES, CHECKS, check_metric
 from attribution_benchmarks.metrics import cards
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 GENERATOR = np.random.default_rng(0)
 
@@ -28,31 +27,14 @@ def flat(maps):
 def test_the_sum_of_a_map():
     found = card(lambda maps, batch, scores: flat(maps).sum(axis=1))
     assert found.changes == dict.fromkeys(CHANGES, cards.CHANGED) | {"negated": cards.MIRRORED, "permuted": cards.SAME}
-    assert found.ties == cards.NO_EFFECT and not found.queries and found.noise == 0
+    assert not found.queries
     assert found.phrase == "blind to positions" and "reads the map alone" in found.cautions()[0]
     assert found.inputs == ["vectors", "images"] and not found.undefined
 
 
-@pytest.mark.parametrize(
-    ("ties", "function"),
-    [
-        (cards.BY_PLACE, lambda maps, batch, scores: flat(maps).argmax(axis=1)),
-        (cards.BY_RULE, lambda maps, batch, scores: (flat(maps) == flat(maps).max(axis=1, keepdims=True)).sum(axis=1)),
-        (cards.AT_RANDOM, METRIC_REGISTRY["monotonicity"].measure.function),
-    ],
-)  # fmt: skip
-def test_what_decides_between_equal_values(ties, function):
-    found = card(function)
-    assert found.ties == ties and found.queries == (ties == cards.AT_RANDOM)
-
-
-def noisy(maps, batch, scores):
-    numbers = [sum(map(ord, key)) % 7 for key in batch.seeds]
-    return flat(maps).max(axis=1) * (1 + np.array(numbers))
-
-
-def test_random_numbers_are_seen():
-    assert card(noisy).noise > 0.1 and card(lambda maps, batch, scores: flat(maps).max(axis=1)).noise == 0
+def test_a_metric_that_queries_the_network_or_the_truth():
+    assert card(lambda maps, batch, scores: scores(batch.inputs)[:, 0] * flat(maps).max(axis=1)).queries
+    assert card(lambda maps, batch, scores: flat(np.abs(maps - batch.truth["shapley"])).sum(axis=1)).queries
 
 
 def test_a_metric_that_never_varies_and_one_that_has_no_score():
