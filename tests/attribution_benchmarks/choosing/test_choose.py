@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import attribution
 import attribution_benchmarks
-from attribution import cli
+from attribution import cli, plotting
 from attribution.errors import BadInput
 from attribution_benchmarks.choosing import __main__ as command
 from attribution_benchmarks.choosing.choice import WORTH, Choice
