@@ -121,7 +121,8 @@ class _Queries:
     """
 
     def __init__(self, network: KnownNetwork, scores: Callable[[Any], np.ndarray]):
-        self.network, self.model, self.make, self._scores = network, network.model, _levelled, scores
+        self.network, self.model, self._scores = network, network.model, scores
+        self.make: _Make = _levelled
         self.used = False
 
     def scores(self, inputs: Any) -> np.ndarray:

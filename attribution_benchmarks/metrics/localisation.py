@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
 from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
@@ -37,16 +36,16 @@ def _defined(function: _Function) -> _Function:
 
 
 @_defined
-def _pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
+def _pointing_game(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return whether the highest position of each map is in its mask, (N,) float64: 1 for a hit, 0 for a miss.
 
     ``values`` are (N, positions...), more is more important, and ``mask`` (N, positions...) bool. Among several highest
-    positions it is the share of hits. ``tolerance`` is the distance from the mask that still counts as a hit, as a
-    share of the longest side, rounded to whole positions.
+    positions it is the share of hits. A position is a hit, too, if it is no farther from the mask than ``_TOLERANCE``,
+    rounded to whole positions.
     """
     from scipy.ndimage import distance_transform_edt
 
-    reach = round(tolerance * max(mask.shape[1:]))
+    reach = round(_TOLERANCE * max(mask.shape[1:]))
     found = np.zeros(len(values))
     for row, (one, truth) in enumerate(zip(values, mask, strict=True)):
         if truth.any():
@@ -149,41 +148,16 @@ def _positive(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 def _metric(
-    name: str, function: _Function, per_position: Callable[[np.ndarray, Batch], np.ndarray] = magnitude, **changed: Any
+    name: str, function: _Function, per_position: Callable[[np.ndarray, Batch], np.ndarray] = magnitude
 ) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: object) -> np.ndarray:
         return function(per_position(maps, batch), mask_of(batch))
 
-    described = DESCRIPTIONS.get(name, DESCRIPTIONS["pointing_game"])
-    return of_maps(name, of_batch, masks=True, on_request=True, **{**described, **changed})
-
-
-def pointing_game_metric(share: str = "") -> Metric:
-    """Return the pointing game, ``_pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
-
-    ``share`` is the tolerance as a share of the longest side, from 0 to 1, as text (else ``BadInput``); empty for 0.03.
-    """
-    if not share:
-        return _metric("pointing_game", _pointing_game, rate=True)
-    name = f"pointing_game@{share}"
-    try:
-        tolerance = float(share)
-        if not 0 <= tolerance <= 1:
-            raise ValueError
-    except ValueError as error:
-        raise BadInput(f"--metrics={name}: the tolerance is a share of the longest side, from 0 to 1") from error
-    percent = f"{100 * tolerance:g} %"
-    return _metric(
-        name,
-        functools.partial(_pointing_game, tolerance=tolerance),
-        rate=True,
-        title=f"Pointing game, {percent}",
-        about=DESCRIPTIONS["pointing_game"]["about"].replace(f"{100 * _TOLERANCE:g} %", percent),
-    )
+    return of_maps(name, of_batch, masks=True, on_request=True, rate=name == "pointing_game", **DESCRIPTIONS[name])
 
 
 METRICS = (
-    pointing_game_metric(),
+    _metric("pointing_game", _pointing_game),
     _metric("roc_auc", roc_auc),
     _metric("average_precision", _average_precision),
     _metric("iou_at_area", _iou_at_area),

@@ -56,9 +56,7 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME``, ``NAME@LIBRARY`` or ``pointing_game@TOLERANCE``."""
-    if name.startswith("pointing_game@") and name.partition("@")[2] not in like.metric_libraries():
-        return localisation.pointing_game_metric(name.partition("@")[2] or "none")
+    """Return a custom metric, ``module:NAME`` or ``NAME@LIBRARY``."""
     if is_preset(name):
         return like.library_metric(name, METRIC_REGISTRY)
     refuse_file_alone(name, "--metrics", functions=False)
