@@ -80,7 +80,9 @@ def choose(
     """
     loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
     explained, examples, joined_names = _checked(loaded, inputs, targets, names, background, explain_input)
-    chosen = _chosen(methods, _absent(examples))
+    is_vector = examples.inputs.ndim == 2 and not _has_tokens(examples)
+    absent = np.array(examples.truth["background"][:1], np.float32) if is_vector else None
+    chosen = _chosen(methods, absent)
     first = examples.without(range(1, len(examples.names)))
     trials = {name: _tried(method, explained, first) for name, method in chosen.items()}
     refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
@@ -105,9 +107,11 @@ def choose(
         source: verdicts.agreement(*(scores[metric][source.name] for metric in verdicts.METRICS))
         for source in section.results[0].sources
     }
-    if targets is not None:
+    classes = examples.targets
+    if classes is not None:
         notes += evaluation.facts()
-    elif loaded.num_classes > 1:
+    else:
+        classes = explained.scores(examples.feed, batch_size).argmax(axis=1)
         notes.append("The explained classes are those that the network predicts. Whether they are right is not known.")
     return Choice(
         model=model_name,
@@ -121,7 +125,7 @@ def choose(
         notes=notes,
         inputs=examples.inputs,
         names=examples.names,
-        targets=_classes(explained, examples, batch_size),
+        targets=np.asarray(classes),
         maps=maps,
         features=feature_names or joined_names,
     )
@@ -187,13 +191,6 @@ def _has_tokens(examples: Examples) -> bool:
     return examples.inputs.dtype.kind in "iu" and examples.inputs.ndim == 2
 
 
-def _absent(examples: Examples) -> np.ndarray | None:
-    """Return the values of the absent features of vectors, (1, features); None for other inputs."""
-    if examples.inputs.ndim > 2 or _has_tokens(examples):
-        return None
-    return np.array(examples.truth["background"][:1], np.float32)
-
-
 def _references(loaded: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:
     """Return the references of a method, and notes on those that a model, as it was loaded, does not allow."""
     controls, notes = [UNIFORM, RANDOM], []
@@ -213,13 +210,6 @@ def _references(loaded: Any, examples: Examples, seed: int) -> tuple[list[Contro
     else:
         notes.append("Not tested: whether maps depend on the class; the model has one.")
     return controls, notes
-
-
-def _classes(model: Any, examples: Examples, batch_size: int) -> np.ndarray:
-    """Return the explained classes, (N,)."""
-    if examples.targets is not None:
-        return np.asarray(examples.targets)
-    return np.asarray(model.scores(examples.feed, batch_size).argmax(axis=1))
 
 
 def _given(count: int, seed: int) -> Examples:

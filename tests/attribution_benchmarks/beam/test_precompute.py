@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("apache_beam")
 from attribution_benchmarks.beam import pipeline
-from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
 
 BEAM = "--runner=beam", "--block_size=4"
@@ -154,8 +153,3 @@ def test_a_worker_of_other_code_computes_nothing(squares, run, tmp_path, monkeyp
     monkeypatch.setattr(squares.Squares, "key", property(lambda self: "0" if self.series["square"].path else "1"))
     code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'store'}")
     assert code == 2 and "this worker has other code, another model or other versions" in error
-
-
-def test_a_task_survives_the_plan():
-    task = Task(1, "é work", "k", ["a b", 2], "n", {"s": [[0, None], [1, [1, 0.5]]]})
-    assert Task.from_line(task.to_line()) == task and "\n" not in task.to_line()

@@ -29,9 +29,6 @@ WORK = r"""
 import os, signal, time
 def process(task):
     return os.getpid()
-def busy(task):
-    os.write(1, b"%d\n" % os.getpid())  # one write, which the other worker's cannot split
-    time.sleep(600)
 def killed(task):
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -82,22 +79,6 @@ def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
     parent.send_signal(number)
     parent.wait()
     assert ended(started)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
-def test_busy_workers_end_with_a_killed_parent(tmp_path):
-    (tmp_path / "work.py").write_text(WORK)
-    (tmp_path / "parent.py").write_text(PARENT.format(module="work", function="busy"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
-    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=environment, stdout=-1, text=True)
-    busy = {int(parent.stdout.readline()) for _ in range(2)}
-    parent.kill()
-    parent.wait()
-    try:
-        assert len(busy) == 2 and ended(busy)
-    finally:
-        for worker in filter(alive, busy):
-            os.kill(worker, signal.SIGKILL)
 
 
 def test_a_worker_that_the_system_ends_is_one_line(tmp_path, monkeypatch):
