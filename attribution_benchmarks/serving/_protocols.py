@@ -76,7 +76,9 @@ def parse_address(text: str) -> Address:
     expected = "expected grpc://host:8500 or http://host:8501"
     try:
         parts = urllib.parse.urlsplit(text)
-        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment or parts.port == 0:
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc or parts.port == 0:
+            raise ValueError
+        if parts.query or parts.fragment:
             raise ValueError
     except ValueError as error:
         raise BadInput(f"{text!r} is not an address of a server; {expected}") from error
