@@ -335,11 +335,12 @@ def _faults(trial: Trial) -> Iterator[tuple[str, str]]:
         "row_independence",
         "" if alone else "scores of inputs alone or in reverse differ; does it normalize over them?",
     )
-    low, high = trial.metric.bounds or (-np.inf, np.inf)
-    every = np.concatenate([trial.scores(make) for make in (*BASES.values(), *_MAPS.values())])
-    least, most = np.nanmin(every), np.nanmax(every)
-    inside = low - 1e-6 <= least and most <= high + 1e-6
-    yield "within_bounds", "" if inside else f"scores from {least:.3g} to {most:.3g}, outside {low:g} to {high:g}"
+    if trial.metric.bounds is not None:
+        low, high = trial.metric.bounds
+        every = np.concatenate([trial.scores(make) for make in (*BASES.values(), *_MAPS.values())])
+        least, most = np.nanmin(every), np.nanmax(every)
+        inside = low - 1e-6 <= least and most <= high + 1e-6
+        yield "within_bounds", "" if inside else f"scores from {least:.3g} to {most:.3g}, outside {low:g} to {high:g}"
 
 
 CHECKS = (
