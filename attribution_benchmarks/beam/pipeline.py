@@ -47,15 +47,9 @@ def _work_named(job: Job, name: str) -> Work:
     return _works[job](name)
 
 
-@functools.lru_cache(1)
-def _plan_lines(plan: str) -> list[bytes]:
-    return (work.read(plan) or b"").splitlines()
-
-
-def _compute_block(job: Job, place: int) -> None:
-    """Compute one block of the plan, unless its shard exists."""
+def _compute_block(job: Job, task: Task) -> None:
+    """Compute one block, unless its shard exists."""
     with _lock:
-        task = Task.from_line(_plan_lines(job.plan)[place])
         with contextlib.suppress(work.DamagedShard):
             if work.read_shard(job.directory, task) is not None:
                 return
@@ -87,13 +81,13 @@ def _results(job: Job, task: Task) -> Results:
     return computed.results
 
 
-def run(job: Job, blocks: int, workers: int, options: Sequence[str], title: str) -> None:
-    """Compute all blocks of a plan.
+def run(job: Job, tasks: Sequence[Task], workers: int, options: Sequence[str], title: str) -> None:
+    """Compute blocks.
 
     Parameters
     ----------
-    job, blocks
-        What workers need, and the number of blocks in the plan.
+    job, tasks
+        What workers need, and the blocks.
     workers
         Number of processes on this machine, if no option names a runner.
     options
@@ -111,11 +105,11 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str], title: str)
     compute = functools.partial(_compute_block, job)
     if not options:  # Beam's own processes wait for ever if one of them dies
         with processes(workers) as mapped:
-            collections.deque(tqdm.tqdm(mapped(compute, range(blocks), 1), title, blocks, unit="block"), maxlen=0)
+            collections.deque(tqdm.tqdm(mapped(compute, tasks, 1), title, len(tasks), unit="block"), maxlen=0)
         return
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     steps = pipeline_of(options)
-    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> beam.Map(compute)
+    _ = steps | beam.Create(tasks) | beam.Reshuffle() | "Compute blocks" >> beam.Map(compute)
     steps.run().wait_until_finish()
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from attribution.errors import BadInput, print_line, printable
-from attribution.files import atomic_write, make_directory, remove_stale
+from attribution.files import make_directory, remove_stale
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory
 
@@ -36,9 +36,14 @@ class Precompute:
         tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
             return {}
-        missing = _tasks_without_shard(directory, tasks)
-        if missing:
-            self._compute(directory, missing, works)
+        if missing := _tasks_without_shard(directory, tasks):
+            from attribution_benchmarks.beam import pipeline
+
+            make_directory(directory)
+            job = Job(self.factory, directory)
+            title = printable(f"blocks of {works[0].name}" if len(works) == 1 else "blocks")
+            with pipeline.provide_works(job, works):
+                pipeline.run(job, missing, self.workers, self.options, title)
         failed = _merge(directory, tasks, works)
         for task, reason in failed:
             first, last, count = task.items[0], task.items[-1], len(task.items)
@@ -53,18 +58,6 @@ class Precompute:
         for task, _ in failed:
             dropped.setdefault(task.work, []).extend(task.items)
         return dropped
-
-    def _compute(self, directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> None:
-        """Write the plan and compute its blocks."""
-        from attribution_benchmarks.beam import pipeline
-
-        text = "".join(f"{task.to_line()}\n" for task in tasks)
-        job = Job(self.factory, directory, os.path.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
-        make_directory(directory)
-        atomic_write(job.plan, text.encode())
-        title = printable(f"blocks of {works[0].name}" if len(works) == 1 else "blocks")
-        with pipeline.provide_works(job, works):
-            pipeline.run(job, len(tasks), self.workers, self.options, title)
 
 
 def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, str]]:

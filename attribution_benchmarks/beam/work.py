@@ -84,11 +84,10 @@ class WorkFactory(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a worker needs: a factory of the works, the directory of the shards, and the file of the plan in it."""
+    """What a worker needs: a factory of the works, and the directory of the shards."""
 
     factory: WorkFactory
     directory: str
-    plan: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,15 +110,6 @@ class Task:
     def file(self) -> str:
         """Name of the block's shard."""
         return f"{self.place:06d}-{self.digest[:24]}.jsonl"
-
-    def to_line(self) -> str:
-        """Return the task as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False)
-
-    @staticmethod
-    def from_line(line: str | bytes) -> Task:
-        """Return the task that ``to_line`` wrote."""
-        return Task(**json.loads(line))
 
 
 def import_beam() -> Any:
