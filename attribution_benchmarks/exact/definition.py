@@ -83,6 +83,9 @@ def _dense(weights: Weights) -> np.ndarray:
     return np.array([weights.get(feature, 0.0) for feature in range(FEATURES)])
 
 
+DATA = read_toml(pathlib.Path(__file__).with_name("problems.toml"))
+
+
 def read_problems(name: str) -> tuple[Problem, ...]:
     """Return the problems of a benchmark in ``problems.toml``, whose features are letters there."""
 
@@ -94,9 +97,9 @@ def read_problems(name: str) -> tuple[Problem, ...]:
         return _LETTERS.index(value) if isinstance(value, str) else value
 
     found = []
-    for each in read_toml(pathlib.Path(__file__).with_name("problems.toml"))[name]:
-        texts = each.pop("name"), each.pop("about")
-        found.append(Problem(*texts, **{key: numbered(value) for key, value in each.items()}))
+    for each in DATA[name]:
+        values = {key: value if key in ("name", "about") else numbered(value) for key, value in each.items()}
+        found.append(Problem(**values))
     return tuple(found)
 
 
