@@ -9,10 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from attribution.reading import read_json
 
@@ -88,9 +86,6 @@ class Card:
 
     def cautions(self) -> list[str]:
         """Return what not to conclude from the metric, in sentences."""
-        return [text for applies, text in self._cautions() if applies]
-
-    def _cautions(self) -> list[tuple[bool, str]]:
         same = self._same
         blind_to_signs = bool(same & {"negated", "absolute"})
         better = [
@@ -98,7 +93,7 @@ class Card:
             for name, text in _WORSE.items()
             if self.varies and self.as_good.get(name, 0.0) >= _OFTEN and not (name == "absolute" and blind_to_signs)
         ]
-        return [
+        found = [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
             (not (self.queries or self.masks),
              "It reads the map alone: a good score does not mean that the map describes the network."),
@@ -117,6 +112,7 @@ class Card:
             ("zero" in self.undefined,
              "A map of zeros has no score: methods that return some are scored on other inputs."),
         ]  # fmt: skip
+        return [text for applies, text in found if applies]
 
     @property
     def _same(self) -> set[str]:
@@ -149,14 +145,9 @@ def card_of(name: str, benchmark: str = "") -> Card | None:
 
 
 def as_json(found: Mapping[str, Card]) -> str:
-    """Return cards as JSON, one line each, with infinite and undefined numbers as null."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.3g}") if math.isfinite(value) else None
-        if isinstance(value, Mapping):
-            return {key: plain(each) for key, each in value.items()}
-        return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-    lines = [f"{json.dumps(name)}: {json.dumps(plain(dataclasses.asdict(card)))}" for name, card in found.items()]
+    """Return cards as JSON, one line each, with three digits of each number."""
+    lines = []
+    for name, card in found.items():
+        as_good = {kind: float(f"{share:.3g}") for kind, share in card.as_good.items()}
+        lines.append(f"{json.dumps(name)}: {json.dumps(dataclasses.asdict(card) | {'as_good': as_good})}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
