@@ -88,14 +88,13 @@ class StandIn:
         import grpc
         import stand_in_grpc
         import stand_in_rest
-        from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+        from tensorflow_serving.apis import prediction_service_pb2_grpc
 
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4), options=options)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             stand_in_grpc.PredictionService(self), self._grpc
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(stand_in_grpc.ModelService(self), self._grpc)
         try:
             self.grpc_port = self._grpc.add_insecure_port(f"{HOST}:{grpc_port or self.grpc_port}")
             self._rest = stand_in_rest.listen(self, HOST, rest_port or self.rest_port)
@@ -129,14 +128,6 @@ class StandIn:
             which = f"Latest({model.name})" if model.version is None else f"Specific({model.name}, {model.version})"
             raise ServerError("NOT_FOUND", f"Servable not found for request: {which}")
         return version, versions[version]
-
-    def status(self, model: ModelName) -> list[int]:
-        """Return the versions of a model that are served."""
-        versions = [v for v in self.models.get(model.name, {}) if model.version in (None, v)]
-        if not versions:
-            version = "" if model.version is None else f" with version {model.version}"
-            raise ServerError("NOT_FOUND", f"Could not find any versions of model {model.name}{version}")
-        return sorted(versions, reverse=True)
 
     def answer(
         self, model: ModelName, name: str, signature: ServedSignature, arrays: Mapping[str, np.ndarray]

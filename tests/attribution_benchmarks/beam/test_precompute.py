@@ -113,20 +113,6 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
     assert sum(explained(tmp_path).values()) <= 5 + 2  # what was whole is not computed again
 
 
-def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
-    store = tmp_path / "store"
-    command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}", "--workers=2"]
-    started = subprocess.Popen(command, env={**os.environ, "SQUARES_SECONDS": "2"}, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "notes").read_text():
-        time.sleep(0.05)
-    os.kill(int((tmp_path / "notes").read_text().split()[0]), signal.SIGKILL)
-    _, error = started.communicate(timeout=60)
-    assert started.returncode == 2 and "error: the system ended a worker process" in error
-    assert "Traceback" not in error
-    assert subprocess.run([*command, "--workers=1"], capture_output=True, text=True).stdout == alone[0]
-    assert contents_of(store) == alone[1]
-
-
 @pytest.mark.parametrize("arguments, said", [
     (["--workers=2"], "--workers: only with --runner=beam"),
     (["--", "--runner=FlinkRunner"], "options after --: only with --runner=beam"),

@@ -7,7 +7,6 @@ import pytest
 
 from attribution import cli
 from attribution_benchmarks.core import evaluate as core_evaluate
-from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.evaluation import load, prepare
 from attribution_benchmarks.core.store import ScoreStore
@@ -93,12 +92,6 @@ def test_controls_are_far_from_the_truth_and_the_best_methods_are_not(rows):
     for metric, better in (("distance", -1), ("rank_correlation", 1), ("sign_errors", -1)):
         for control in ("random", "uniform"):
             assert better * rows["deeplift", metric]["value"] > better * rows[control, metric]["value"]
-
-
-def test_the_registry_and_the_report_know_it():
-    benchmark = registry.benchmark_named("exact")
-    assert benchmark is definition.BENCHMARK and "exact" not in registry.REPORTED
-    assert [column.metric for column in benchmark.matrix_columns()] == ["distance", "rank_correlation", "sign_errors"]
 
 
 def scored(benchmark, tmp_path, *arguments):

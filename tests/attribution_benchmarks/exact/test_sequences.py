@@ -1,8 +1,6 @@
 """Sequences: the grammar's rules, laws of the exact values, and the committed networks."""
 
-import itertools
 import json
-import math
 import shutil
 
 import numpy as np
@@ -74,38 +72,6 @@ def test_exact_values_in_closed_form_with_masked_tokens_and_padding():
     masked = np.where(sequence > PAD, MASK, PAD)
     assert values.sum() == pytest.approx((pairs(sequence) - pairs(masked))[0, 1], abs=1e-9)
     np.testing.assert_allclose(exact_values(sequence, np.array([0]), pairs)[0], -values, atol=1e-9)
-
-
-def by_definition(sequence, score):
-    """Return Shapley values by the sum over subsets of the others, one token after the other."""
-    real = [place for place, token in enumerate(sequence) if token != PAD]
-    parts, subsets = [], []
-    for size in range(len(real) + 1):
-        for kept in itertools.combinations(real, size):
-            subsets.append(frozenset(kept))
-            parts.append([PAD if t == PAD else t if p in kept else MASK for p, t in enumerate(sequence)])
-    worth = dict(zip(subsets, score(np.array(parts, np.int32)), strict=True))
-    found = np.zeros(len(sequence))
-    for place in real:
-        for subset in subsets:
-            if place not in subset:
-                weight = math.factorial(len(subset)) * math.factorial(len(real) - len(subset) - 1)
-                gain = float(worth[subset | {place}]) - float(worth[subset])
-                found[place] += weight / math.factorial(len(real)) * gain
-    return found
-
-
-@pytest.mark.parametrize("number", range(10))
-def test_stored_values_equal_an_independent_enumeration(number, networks):
-    """Two sequences of each network, of those with at most nine tokens."""
-    network = NETWORKS[number // 2]
-    with np.load(folder(network) / "values.npz") as stored:
-        short = np.flatnonzero((stored["tokens"] != PAD).sum(axis=1) <= 9)
-        row = short[number * 5]
-        tokens, target, values = stored["tokens"][row], stored["targets"][row], stored["values"][row]
-    expected = by_definition(tokens, lambda parts: networks[network].scores(parts, 512)[:, target])
-    np.testing.assert_allclose(values, expected, atol=2e-6)
-    assert (values[tokens == PAD] == 0).all()
 
 
 def completeness(name, model):
