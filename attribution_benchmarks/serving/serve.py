@@ -170,19 +170,17 @@ def _find_models(models: pathlib.Path) -> dict[str, pathlib.Path]:
         If two would have the same name.
     """
     found: dict[str, pathlib.Path] = {}
-    for above, folders, _ in os.walk(models, followlinks=True):
-        directory = pathlib.Path(above)
-        made = {_SERVED} if directory == models else set()
-        folders[:] = sorted(name for name in set(folders) - made if not name.startswith("."))
-        name = "_".join(directory.relative_to(models).parts)
-        if versions := _versions(directory):
-            if not name:
-                raise BadInput(f"{models} is a model itself; name the directory that holds it")
-            if name in found:
-                raise BadInput(f"{found[name].parent} and {directory} would both be served as '{name}'; rename one")
-            found[name] = versions[-1]
-        if versions or directory.resolve() in directory.parents:  # a link to where it is
-            folders.clear()
+    for file in sorted(models.rglob("saved_model.pb")):
+        version, base = file.parent, file.parent.parent
+        parts = version.relative_to(models).parts
+        if not version.name.isdecimal() or parts[0] == _SERVED or any(part.startswith(".") for part in parts):
+            continue
+        name = "_".join(parts[:-1])
+        if not name:
+            raise BadInput(f"{models} is a model itself; name the directory that holds it")
+        if name in found and found[name].parent != base:
+            raise BadInput(f"{found[name].parent} and {base} would both be served as '{name}'; rename one")
+        found[name] = _versions(base)[-1]
     return found
 
 
