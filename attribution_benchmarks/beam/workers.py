@@ -30,7 +30,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
     block of code fails; ``BadInput`` if the system killed one. With ``number <= 1``, this process computes.
     """
     if number <= 1:
-        yield lambda function, tasks, chunksize=1: map(function, tasks)
+        yield _in_this_process
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
@@ -53,6 +53,10 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(started.values()):
             process.kill()  # Python would wait at its end, for minutes of a task
+
+
+def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
+    return map(function, tasks)
 
 
 @contextlib.contextmanager
