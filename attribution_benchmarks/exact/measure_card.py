@@ -40,7 +40,6 @@ _INPUTS = 3  # of each network
 _LEVELS = 64  # of a map's values; a power of two, and at least the number of positions of an image
 _EQUAL = 1e-4  # of the spread of scores: rounding
 _FINE = 100 / np.pi  # parts of the largest value of a map; no simple fraction of it is near the half of one
-_SMOOTHING = 1.5  # standard deviation, in positions
 
 _Make = Callable[[np.ndarray], np.ndarray]  # (N, positions...) -> (N, positions...)
 
@@ -80,12 +79,6 @@ def _permuted(values: np.ndarray) -> np.ndarray:
     return flat(values)[:, order].reshape(values.shape)
 
 
-def _smoothed(exact: np.ndarray) -> np.ndarray:
-    from scipy.ndimage import gaussian_filter
-
-    return np.asarray(gaussian_filter(exact, (0, *[_SMOOTHING] * (exact.ndim - 1))))
-
-
 BASES: Mapping[str, _Make] = MappingProxyType(
     {"exact": _levelled, "random": _random, "positive": _positive, "negative": lambda exact: -_positive(exact)}
 )
@@ -102,16 +95,8 @@ CHANGES: Mapping[str, tuple[str, tuple[_Make, ...]]] = MappingProxyType(
     }
 )
 _MAPS: Mapping[str, _Make] = MappingProxyType(
-    {  # of which is measured how often they score as well as the exact map
-        "exact": lambda exact: exact,
-        "random": _random,
-        "constant": np.ones_like,
-        "zero": np.zeros_like,
-        "smoothed": _smoothed,
-        "absolute": np.abs,
-    }
-)
-_SCORELESS = ("exact", "random", "constant", "zero")  # kinds of maps that may have no score
+    {"exact": lambda exact: exact, "random": _random, "constant": np.ones_like, "zero": np.zeros_like}
+)  # kinds of maps that may have no score
 
 
 class _Queries:
@@ -223,7 +208,6 @@ def _card(trials: Sequence[Trial], metric: Metric) -> Card:
     if not trials:
         raise BadInput(f"the metric '{metric.name}' has no score on any network: {refusals[0]}")
     bases = {name: _joined(trials, make) for name, make in BASES.items()}
-    spread = _spread(bases)
     effects = {name: _effect(trials, bases, changes) for name, (_, changes) in CHANGES.items()}
     return Card(
         better=metric.better,
@@ -231,28 +215,12 @@ def _card(trials: Sequence[Trial], metric: Metric) -> Card:
         changes={name: effect for name, (effect, _) in effects.items()},
         undefined=[
             *(name for name, (_, lost) in effects.items() if lost),
-            *(name for name in _SCORELESS if not np.isfinite(_joined(trials, _MAPS[name])).any()),
+            *(name for name, make in _MAPS.items() if not np.isfinite(_joined(trials, make)).any()),
         ],
-        varies=spread > 0,
-        as_good=_as_good(trials, metric, spread),
+        varies=_spread(bases) > 0,
         queries=any(trial.queries.used for trial in trials),
         masks=metric.masks,
     )
-
-
-def _as_good(trials: Sequence[Trial], metric: Metric, spread: float) -> dict[str, float]:
-    """Return the share of maps of each kind that score at least as well as the exact map, where any have scores."""
-    maps = {name: _joined(trials, make) for name, make in _MAPS.items()}
-    on_images = np.concatenate([np.full(len(trial.network.batch), trial.network.group == "images") for trial in trials])
-    maps["smoothed"] = np.where(on_images, maps["smoothed"], np.nan)  # the features of a vector have no order
-    exact = maps.pop("exact")
-    sign = 1 if metric.better == "more" else -1
-    found = {}
-    for name, values in maps.items():
-        known = np.isfinite(values + exact)
-        if known.any():
-            found[name] = float((sign * values >= sign * exact - _EQUAL * spread)[known].mean())
-    return found
 
 
 def _defined(trials: Sequence[Trial]) -> tuple[list[Trial], list[str]]:

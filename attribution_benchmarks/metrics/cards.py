@@ -16,7 +16,6 @@ from attribution.reading import read_json
 
 FILE = pathlib.Path(__file__).with_name("cards.json")
 SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
-_OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +35,6 @@ class Card:
         Changes after which some maps have no score, and kinds of maps without one.
     varies
         Whether two maps of one input ever have different scores.
-    as_good
-        Kind of map -> share of the inputs on which it scores at least as well as the exact map.
     queries
         Whether it needs any score of the network, any further map, or exact Shapley values.
     masks
@@ -49,7 +46,6 @@ class Card:
     changes: Mapping[str, str]
     undefined: Sequence[str]
     varies: bool
-    as_good: Mapping[str, float]
     queries: bool
     masks: bool
 
@@ -88,11 +84,6 @@ class Card:
         """Return what not to conclude from the metric, in sentences."""
         same = self._same
         blind_to_signs = bool(same & {"negated", "absolute"})
-        better = [
-            f"{text} on {100 * self.as_good[name]:.0f} %"
-            for name, text in _WORSE.items()
-            if self.varies and self.as_good.get(name, 0.0) >= _OFTEN and not (name == "absolute" and blind_to_signs)
-        ]
         found = [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
             (not (self.queries or self.masks),
@@ -106,9 +97,6 @@ class Card:
             (blind_to_signs,
              "Signs do not count: it does not distinguish evidence for the class from evidence against it."),
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
-            (bool(better),
-             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the "
-             "better score is the better map."),
             ("zero" in self.undefined,
              "A map of zeros has no score: methods that return some are scored on other inputs."),
         ]  # fmt: skip
@@ -117,12 +105,6 @@ class Card:
     @property
     def _same(self) -> set[str]:
         return {name for name, effect in self.changes.items() if self.varies and effect == SAME}
-
-
-_WORSE = {
-    "random": "a random map", "zero": "a map of zeros", "constant": "a constant map",
-    "smoothed": "the smoothed exact map", "absolute": "the exact map without signs",
-}  # fmt: skip
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -145,9 +127,6 @@ def card_of(name: str, benchmark: str = "") -> Card | None:
 
 
 def as_json(found: Mapping[str, Card]) -> str:
-    """Return cards as JSON, one line each, with three digits of each number."""
-    lines = []
-    for name, card in found.items():
-        as_good = {kind: float(f"{share:.3g}") for kind, share in card.as_good.items()}
-        lines.append(f"{json.dumps(name)}: {json.dumps(dataclasses.asdict(card) | {'as_good': as_good})}")
+    """Return cards as JSON, one line each."""
+    lines = [f"{json.dumps(name)}: {json.dumps(dataclasses.asdict(card))}" for name, card in found.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -30,7 +30,6 @@ from tools.docs.page_parts import ROOT
 HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
 METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics of: a module, another}" are sheets
 BENCHMARKS = ("svea", "bim", "clevr_xai", "exact")  # whose metrics are in the table of cards
-AS_GOOD = ("random", "zero", "smoothed", "absolute")  # maps that are compared with the exact one
 
 
 def main() -> None:
@@ -131,7 +130,6 @@ def _of_card(name: str, card: Card) -> dict[str, str]:
         "better": card.better,
         "card": card.phrase,
         **{change: card.changes[change] + " *" * (change in card.undefined) for change in CHANGES},
-        **{f"{kind} as good, %": f"{100 * card.as_good[kind]:.0f}" if kind in card.as_good else "" for kind in AS_GOOD},
         "do not conclude": " ".join(card.cautions()),
     }
 

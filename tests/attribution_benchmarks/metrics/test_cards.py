@@ -37,13 +37,8 @@ def test_the_phrase_follows_from_the_invariances(same, phrase):
 
 def test_cautions_follow_from_the_numbers():
     changes = dict.fromkeys(CHANGES, cards.CHANGED)
-    quiet = dataclasses.replace(CARD, changes=changes, as_good={})
+    quiet = dataclasses.replace(CARD, changes=changes)
     assert quiet.cautions() == []
-    good = dataclasses.replace(quiet, as_good={"zero": 0.4, "absolute": 1.0, "random": 0.1}).cautions()
-    assert good[0].startswith(
-        "At least as well as the exact map score a map of zeros on 40 % and the exact map without "
-    )
-    assert len(good) == 1
     assert "compares with a mask" in dataclasses.replace(quiet, masks=True).cautions()[0]
 
 
