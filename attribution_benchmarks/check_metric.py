@@ -1,4 +1,4 @@
-r"""Check a metric's contract, and show its evaluation card: what it cannot see, its range and its cost.
+r"""Check a metric's contract, and show its evaluation card: what it cannot see.
 
     python -m attribution_benchmarks.check_metric my_metric.py:MINE
     python -m attribution_benchmarks.check_metric deletion pixel_flipping@quantus --output=cards.json
