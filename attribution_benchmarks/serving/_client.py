@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,15 +31,6 @@ _HINTS = {
     "DEADLINE_EXCEEDED": "a longer deadline or a smaller batch may help",
     "UNIMPLEMENTED": "is this a TensorFlow Serving, and the port of this protocol?",
 }
-
-
-@dataclasses.dataclass
-class _Counts:
-    """Numbers of answered requests, of rows in them, and of repeated attempts."""
-
-    requests: int = 0
-    rows: int = 0
-    retries: int = 0
 
 
 class Client:
@@ -76,7 +67,7 @@ class Client:
         self.deadline = deadline
         self.retry_timeout = retry_timeout
         self.connect_timeout = min(connect_timeout, retry_timeout)
-        self.counts = _Counts()
+        self.counts = types.SimpleNamespace(requests=0, rows=0, retries=0)  # answered, rows in them, repeated
         self._limit = max_message_bytes
         self._sleep = sleep
         self._answered = False
