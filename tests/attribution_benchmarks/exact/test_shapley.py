@@ -46,19 +46,6 @@ def test_counting_coalitions_is_the_mean_over_all_orders(features):
     np.testing.assert_allclose(metrics.shapley_values(worth), expected, atol=1e-12)
 
 
-def test_efficiency_symmetry_dummy_and_linearity():
-    members = metrics.coalitions(FEATURES)
-    generator = np.random.default_rng(0)
-    worth = generator.normal(size=(2, len(members)))
-    values = metrics.shapley_values(worth)
-    np.testing.assert_allclose(values.sum(axis=1), worth[:, -1] - worth[:, 0], atol=1e-10)
-    np.testing.assert_allclose(
-        metrics.shapley_values(worth[:1] + 2 * worth[1:])[0], values[0] + 2 * values[1], atol=1e-10
-    )
-    both = metrics.shapley_values((members[:, 3] & members[:, 7]).astype(float)[None])[0]
-    np.testing.assert_allclose(both, np.isin(np.arange(FEATURES), (3, 7)) / 2, atol=1e-12)
-
-
 def test_too_many_features_raise():
     with pytest.raises(ValueError, match="13 features have too many coalitions"):
         metrics.coalitions(13)
