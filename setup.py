@@ -110,11 +110,11 @@ def set_up_code() -> None:
         package_data={
             "": ["py.typed", "*_card.md"],
             "attribution.methods": ["presets/*.toml"],
-            "attribution_benchmarks.choosing": ["page.html.jinja", "worth.json"],
+            "attribution_benchmarks.choosing": ["worth.json"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
             "attribution_benchmarks.parts": ["*.toml"],
-            "attribution_benchmarks.metrics": ["cards.json", "presets/*.toml"],
+            "attribution_benchmarks.metrics": ["*.json", "*.toml", "presets/*.toml"],
             "bim": ["report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],

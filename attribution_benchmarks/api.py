@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
 from attribution.model_paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
-from attribution_benchmarks.choosing import page, scoring
+from attribution_benchmarks.choosing import scoring
 from attribution_benchmarks.choosing.choice import Choice
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluation import MethodLike, Run, evaluated, load, named, prepare
@@ -96,7 +95,6 @@ def choose(
     model: Any,
     inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
-    masks: np.ndarray | None = None,
     methods: Methods | None = None,
     *,
     output_dir: str | os.PathLike[str] | None = None,
@@ -115,22 +113,20 @@ def choose(
         floating point ``explain_input=``.
     targets
         (N,) classes to explain, or one for all; the predicted ones where None.
-    masks
-        (N, positions...) bool, where a map should be, without channels. They do not change the verdict.
     methods
         As of ``evaluate``; all that apply, but those of other libraries, where None.
     output_dir
-        Directory of the page and the maps; None writes nothing.
+        Directory of the maps, METHOD/INPUT.npy; None writes nothing.
     progress
         Called with a ``core.progress.Step`` after each batch; bars on standard error where None.
     **options
         ``names``, ``background``, ``explain_input``, ``feature_names``, ``batch_size`` and ``seed`` of
-        ``choosing.scoring.rounds``.
+        ``choosing.scoring.choose``.
 
     Returns
     -------
     Choice
-        Printed, it is the answer in sentences.
+        Printed, it is the answer in sentences and a table; ``draw`` shows the maps.
 
     Raises
     ------
@@ -138,13 +134,9 @@ def choose(
         If the model or the inputs are of another kind, or no method applies.
     """
     with _quiet(), Bars() as bars:
-        *_, last = scoring.rounds(
-            model, inputs, targets, masks, methods, output_dir=output_dir, progress=progress or bars, **options
+        return scoring.choose(
+            model, inputs, targets, methods, output_dir=output_dir, progress=progress or bars, **options
         )
-    if output_dir is not None:
-        directory = pathlib.Path(output_dir)
-        page.write(last, directory, commands=list(filter(None, [page.in_python(last, "model", directory)])))
-    return last
 
 
 def score(

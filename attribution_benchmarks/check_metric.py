@@ -1,4 +1,4 @@
-r"""Check a metric's contract, and show its evaluation card: what it cannot see, its range and its cost.
+r"""Check a metric's contract, and show its evaluation card: what it cannot see.
 
     python -m attribution_benchmarks.check_metric my_metric.py:MINE
     python -m attribution_benchmarks.check_metric deletion pixel_flipping@quantus --output=cards.json
@@ -64,17 +64,10 @@ def _checked(name: str, metric: Metric, allow: Sequence[str]) -> Card | None:
 
 def _show(name: str, card: Card) -> None:
     """Print a card."""
-    passes = ", ".join(f"{count:g} on {inputs}" for inputs, count in card.passes.items())
     print_line()
     print_line(f"{name}, {card.better} is better: {card.phrase}")
     facts = {CHANGES[change][0]: effect for change, effect in card.changes.items()}
-    facts["equal values"] = card.ties
-    facts["removed positions get"] = (card.removed or "none removed") + ("; another value matters" * card.baseline)
-    facts["random numbers"] = f"{100 * card.noise:.0f} % of the difference between two maps" if card.noise else "none"
-    facts["passes per map"] = passes + (", none for a further map" if card.shared and any(card.passes.values()) else "")
-    facts["further maps per map"] = f"{card.explanations:g}"
-    for kind, ends in card.ranges.items():
-        facts[f"{kind} map"] = "no score" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+    facts["queries"] = "the network" if card.queries else "the map alone"
     for fact, text in facts.items():
         print_line(f"  {fact.ljust(52)}{text}")
     print_line("What not to conclude:")

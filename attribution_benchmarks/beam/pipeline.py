@@ -11,22 +11,18 @@ import contextlib
 import functools
 import logging
 import os
-import platform
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attribution.errors import BadInput
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of, import_beam
+from attribution_benchmarks.beam.work import Job, Results, Task, Work, digest_of, import_beam
 from attribution_benchmarks.beam.workers import processes
 
 beam = import_beam()
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs
-HALVINGS = 5  # of a batch that does not fit into the memory of a device
 
 _works: dict[Job, Callable[[str], Work]] = {}
 _lock = threading.RLock()  # one model per process and one block in memory, however many threads a runner has
@@ -51,122 +47,82 @@ def _work_named(job: Job, name: str) -> Work:
     return _works[job](name)
 
 
-@functools.lru_cache(1)
-def _plan_lines(plan: str) -> list[bytes]:
-    return (work.read(plan) or b"").splitlines()
-
-
-def _compute_block(job: Job, place: int) -> None:
-    """Compute one block of the plan, unless its shard exists."""
+def _compute_block(job: Job, task: Task) -> None:
+    """Compute one block, unless its shard exists."""
     with _lock:
-        task = Task.from_line(_plan_lines(job.plan)[place])
         with contextlib.suppress(work.DamagedShard):
-            if work.read_shard(job.directory, task):
+            if work.read_shard(job.directory, task) is not None:
                 return
         _compute_and_write(job, task)
 
 
 def _compute_and_write(job: Job, task: Task) -> None:
-    """Compute a block and write its shard, or the reason of its failure."""
-    retries = halvings = 0
-    while True:
+    """Compute a block and write its shard, or the reason of its failure after some attempts."""
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            chosen = _work_named(job, task.work)
-            began, cpu = time.monotonic(), time.process_time()  # without loading, which every worker does once
-            computed = _compute(chosen, task, halvings)
-            break
+            work.write_shard(job.directory, task, _results(job, task))
+            return
         except Exception as error:
-            if _is_out_of_memory(error) and halvings < HALVINGS and chosen.rows >> halvings > 1:
-                halvings += 1
-            elif retries + 1 < ATTEMPTS and not isinstance(error, BadInput):
-                retries += 1
-            else:
-                work.write_failure(job.directory, task, _one_line(error), [str(item)[:200] for item in task.items])
+            if attempt == ATTEMPTS or isinstance(error, BadInput):
+                text = " ".join(str(error).split())[:500]
+                reason = text if isinstance(error, BadInput) else f"{type(error).__name__}: {text}"
+                work.write_failure(job.directory, task, reason)
                 return
-    statistics = {
-        "inputs": len(task.items), "passes": computed.passes, "retries": retries, "halvings": halvings,
-        "seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time() - cpu, 3),
-        "device": _device_kind(),
-    }  # fmt: skip
-    work.write_shard(job.directory, task, work.Shard(computed.results, statistics))
 
 
-def _compute(work: Work, task: Task, halvings: int) -> Computed:
+def _results(job: Job, task: Task) -> Results:
     """Compute a block; raise BadInput if this worker would compute something else than the plan."""
-    if work.key != task.key:
+    chosen = _work_named(job, task.work)
+    if chosen.key != task.key:
         raise BadInput("this worker has other code, another model or other versions than the plan")
-    computed = work.compute(task.items, task.held, halvings)
+    computed = chosen.compute(task.items, task.held)
     if digest_of(list(computed.names)) != task.names:
         raise BadInput("this worker has other inputs than the plan")
-    return computed
+    return computed.results
 
 
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())[:500]
-    return text if isinstance(error, BadInput) else f"{type(error).__name__}: {text}"
-
-
-def _device_kind() -> str:
-    """Return the kind of the first GPU that TensorFlow sees, else of the processor. TensorFlow is not imported."""
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None:
-        for device in tensorflow.config.list_physical_devices("GPU"):
-            details = tensorflow.config.experimental.get_device_details(device)
-            return f"GPU {details.get('device_name', 'of unknown name')}"
-    return f"CPU {platform.machine()}"
-
-
-def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an error or one of its causes says that a device's memory is full."""
-    while error is not None:
-        if type(error).__name__ == "ResourceExhaustedError":  # of TensorFlow, which need not be imported here
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
-    """Compute all blocks of a plan.
+def run(job: Job, tasks: Sequence[Task], workers: int, options: Sequence[str], title: str) -> None:
+    """Compute blocks.
 
     Parameters
     ----------
-    job, blocks
-        What workers need, and the number of blocks in the plan.
+    job, tasks
+        What workers need, and the blocks.
     workers
         Number of processes on this machine, if no option names a runner.
     options
         Of Beam.
+    title
+        Of the progress bar on this machine.
 
     Raises
     ------
     BadInput
         If the system ended a worker process.
     """
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    if workers > 1 and not options:  # Beam's own processes wait for ever if one of them dies
+    import tqdm
+
+    compute = functools.partial(_compute_block, job)
+    if not options:  # Beam's own processes wait for ever if one of them dies
         with processes(workers) as mapped:
-            collections.deque(mapped(functools.partial(_compute_block, job), range(blocks), 1), maxlen=0)
+            collections.deque(tqdm.tqdm(mapped(compute, tasks, 1), title, len(tasks), unit="block"), maxlen=0)
         return
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     steps = pipeline_of(options)
-    compute = beam.Map(functools.partial(_compute_block, job))
-    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> compute
+    _ = steps | beam.Create(tasks) | beam.Reshuffle() | "Compute blocks" >> beam.Map(compute)
     steps.run().wait_until_finish()
 
 
 def pipeline_of(options: Sequence[str]) -> Any:
-    """Return an empty pipeline of the runner that the options name, or of Beam's runner in this process.
+    """Return an empty pipeline of the runner that the options name.
 
     Raises ``BadInput`` if Beam does not accept the options, or they name no runner.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-    if not options:
-        return beam.Pipeline(runner=FnApiRunner())  # Beam's default may download one
     try:
         settings = PipelineOptions(list(options))
-        standard = settings.view_as(StandardOptions)
-        if not standard.runner:
+        if not settings.view_as(StandardOptions).runner:
             raise ValueError("they name no runner, as --runner=FlinkRunner")
         return beam.Pipeline(options=settings)
     except (ValueError, SystemExit) as error:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import dataclasses
-import json
 import os
+import pathlib
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from attribution.errors import BadInput, print_line, printable
-from attribution.files import atomic_write, make_directory, remove_stale
+from attribution.files import make_directory, remove_stale
 from attribution_benchmarks.beam import work
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory
-
-MANIFEST = "manifest.json"
-_SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,17 +36,19 @@ class Precompute:
         tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
             return {}
-        missing = _tasks_without_shard(directory, tasks)
-        if missing:
-            self._compute(directory, missing, works)
+        if missing := _tasks_without_shard(directory, tasks):
+            from attribution_benchmarks.beam import pipeline
+
+            make_directory(directory)
+            job = Job(self.factory, directory)
+            title = printable(f"blocks of {works[0].name}" if len(works) == 1 else "blocks")
+            with pipeline.provide_works(job, works):
+                pipeline.run(job, missing, self.workers, self.options, title)
         failed = _merge(directory, tasks, works)
-        for task, failure in failed:
-            inputs = failure["inputs"]
-            print_line(
-                f"block {task.place} of {task.work} failed: inputs {inputs[0]!s:.60} to {inputs[-1]!s:.60} "
-                f"({len(inputs)}): {failure['reason']}",
-                file=sys.stderr,
-            )
+        for task, reason in failed:
+            first, last, count = task.items[0], task.items[-1], len(task.items)
+            words = f"inputs {first!s:.60} to {last!s:.60} ({count}): {reason}"
+            print_line(f"block {task.place} of {task.work} failed: {words}", file=sys.stderr)
         if len(failed) > self.allow_failures:
             raise BadInput(
                 f"{len(failed)} of {len(tasks)} blocks failed, and --allow_failures={self.allow_failures}; computed "
@@ -64,106 +59,35 @@ class Precompute:
             dropped.setdefault(task.work, []).extend(task.items)
         return dropped
 
-    def _compute(self, directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> None:
-        """Write the plan and compute its blocks."""
-        from attribution_benchmarks.beam import pipeline
 
-        text = "".join(f"{task.to_line()}\n" for task in tasks)
-        job = Job(self.factory, directory, os.path.join(directory, f"plan-{work.digest_of(text)[:24]}.jsonl"))
-        make_directory(directory)
-        atomic_write(job.plan, text.encode())
-        title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
-        with pipeline.provide_works(job, works), _progress_bar(directory, tasks, title):
-            pipeline.run(job, len(tasks), self.workers, self.options)
-
-
-def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:
-    """Save the results of all shards in order and write the manifest; return failed tasks with inputs and reason."""
+def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, str]]:
+    """Save the results of all shards in order; return failed tasks and why."""
     by_name = {one.name: one for one in works}
-    failed: list[tuple[Task, Mapping[str, Any]]] = []
-    statistics = []
+    failed = []
     for task in tasks:
         try:
-            shard = work.read_shard(directory, task)
+            results = work.read_shard(directory, task)
         except work.DamagedShard as error:
             raise BadInput(f"block {task.place} in {directory} is damaged ({error}); run the command again") from error
-        if shard is None:
-            failure = work.read_failure(directory, task) or {"reason": "it left no file", "inputs": task.items}
-            failed.append((task, failure))
-            continue
-        by_name[task.work].save(shard.results)
-        statistics.append(shard.statistics)
-    _write_manifest(directory, statistics, len(failed), works)
+        if results is None:
+            failed.append((task, work.read_failure(directory, task) or "it left no file"))
+        else:
+            by_name[task.work].save(results)
     return failed
-
-
-def _write_manifest(
-    directory: str, statistics: Sequence[Mapping[str, Any]], failed: int, works: Sequence[Work]
-) -> None:
-    """Write the summary of all blocks, and report what may change last digits."""
-    devices = dict(collections.Counter(block["device"] for block in statistics))
-    sums = {name: sum(block[name] for block in statistics) for name in _SUMMED}
-    content = {
-        "blocks": len(statistics) + failed,
-        "failed": failed,
-        "devices": devices,
-        **{name: round(number, 3) if "seconds" in name else int(number) for name, number in sums.items()},
-        "works": {one.name: {"key": one.key, "inputs": len(one.items)} for one in works},
-    }
-    atomic_write(os.path.join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
-    if len(devices) > 1:
-        print_line(
-            f"blocks were computed on several kinds of devices, so last digits may differ: {devices}", file=sys.stderr
-        )
-    if sums["halvings"]:
-        print_line(
-            "batches were halved for lack of memory; last digits may differ from those of full batches", file=sys.stderr
-        )
 
 
 def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks without a complete shard; remove damaged shards and the files of failures."""
     remove_stale(directory)
-    existing = work.names_in(directory)
-    missing, removed = [], []
+    missing = []
     for task in tasks:
-        if task.file + work.FAILED in existing:
-            removed.append(task.file + work.FAILED)
-        if task.file in existing:
-            try:
-                work.read_shard(directory, task)
-                continue
-            except work.DamagedShard as error:
-                print_line(
-                    f"block {task.place} of {task.work} is damaged ({error}) and is computed again", file=sys.stderr
-                )
-                removed.append(task.file)
-        missing.append(task)
-    work.remove(directory, removed)
-    return missing
-
-
-@contextlib.contextmanager
-def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator[None]:
-    """Show how many tasks have left a file, whoever computes them, until the block of code ends."""
-    import tqdm
-
-    expected = {task.file for task in tasks} | {task.file + work.FAILED for task in tasks}
-    ended = threading.Event()
-    with tqdm.tqdm(total=len(tasks), desc=printable(title), unit="block") as bar:
-
-        def update() -> None:
-            bar.update(max(0, len(expected & work.names_in(directory)) - bar.n))
-
-        def watch() -> None:
-            while not ended.wait(1.0):
-                update()
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
+        path = pathlib.Path(directory, task.file)
+        path.with_name(task.file + work.FAILED).unlink(missing_ok=True)
         try:
-            yield
-        finally:
-            ended.set()
-            watcher.join()
-            update()
+            if work.read_shard(directory, task) is not None:
+                continue
+        except work.DamagedShard as error:
+            print_line(f"block {task.place} of {task.work} is damaged ({error}) and is computed again", file=sys.stderr)
+            path.unlink()
+        missing.append(task)
+    return missing

@@ -12,9 +12,8 @@ import importlib
 import json
 import logging
 import os
-import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from attribution.errors import BadInput, installation
 from attribution.files import atomic_write
@@ -65,8 +64,8 @@ class Work(Protocol):
     def missing(self, items: Sequence) -> MissingWork | None:
         """Return what to compute for some inputs; None if all their results exist."""
 
-    def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int) -> Computed:
-        """Compute the results that are not held, with batches halved ``halvings`` times. Must be a pure function."""
+    def compute(self, items: Sequence, held: Mapping[str, Any]) -> Computed:
+        """Compute the results that are not held. Must be a pure function."""
 
     def save(self, results: Results) -> None:
         """Save results of a block. Existing results of an input remain."""
@@ -85,11 +84,10 @@ class WorkFactory(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a worker needs: a factory of the works, the directory of the shards, and the file of the plan in it."""
+    """What a worker needs: a factory of the works, and the directory of the shards."""
 
     factory: WorkFactory
     directory: str
-    plan: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,15 +110,6 @@ class Task:
     def file(self) -> str:
         """Name of the block's shard."""
         return f"{self.place:06d}-{self.digest[:24]}.jsonl"
-
-    def to_line(self) -> str:
-        """Return the task as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False)
-
-    @staticmethod
-    def from_line(line: str | bytes) -> Task:
-        """Return the task that ``to_line`` wrote."""
-        return Task(**json.loads(line))
 
 
 def import_beam() -> Any:
@@ -178,24 +167,16 @@ class DamagedShard(Exception):
     """A shard that is incomplete or belongs to another block."""
 
 
-class Shard(NamedTuple):
-    """Results of a block, as in ``work.Computed``, and how they were computed: inputs, passes, seconds, device, ..."""
-
-    results: Results
-    statistics: Mapping[str, Any]
-
-
-def write_shard(directory: str, task: Task, shard: Shard) -> None:
+def write_shard(directory: str, task: Task, results: Results) -> None:
     """Write the shard of a block; an existing one is replaced."""
-    lines = [json.dumps({"task": task.digest, "statistics": dict(shard.statistics)}, sort_keys=True)]
     # Pairs instead of a mapping, because the store keeps the order of inputs.
-    lines += [json.dumps([series, list(records.items())], allow_nan=False) for series, records in shard.results.items()]
-    content = "".join(f"{line}\n" for line in lines).encode()
+    lines = [json.dumps([series, list(records.items())], allow_nan=False) for series, records in results.items()]
+    content = "".join(f"{line}\n" for line in [json.dumps(task.digest), *lines]).encode()
     atomic_write(os.path.join(directory, task.file), content + f"{hashlib.sha256(content).hexdigest()}\n".encode())
 
 
-def read_shard(directory: str, task: Task) -> Shard | None:
-    """Return the shard of a block, or None if there is none.
+def read_shard(directory: str, task: Task) -> Results | None:
+    """Return the results in the shard of a block, or None if there is none.
 
     Raises ``DamagedShard`` if the file is incomplete or belongs to another block.
     """
@@ -206,40 +187,21 @@ def read_shard(directory: str, task: Task) -> Shard | None:
     body += b"\n"
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         raise DamagedShard("wrong checksum")
-    header, *lines = body.decode().splitlines()
-    head = json.loads(header)
-    if head["task"] != task.digest:
+    digest, *lines = map(json.loads, body.decode().splitlines())
+    if digest != task.digest:
         raise DamagedShard("it belongs to another block")
-    return Shard({series: dict(pairs) for series, pairs in map(json.loads, lines)}, head["statistics"])
+    return {series: dict(pairs) for series, pairs in lines}
 
 
-def write_failure(directory: str, task: Task, reason: str, names: Sequence[str]) -> None:
+def write_failure(directory: str, task: Task, reason: str) -> None:
     """Write the reason why a block has no results."""
-    text = json.dumps({"reason": reason, "inputs": list(names)}) + "\n"
-    atomic_write(os.path.join(directory, task.file + FAILED), text.encode())
+    atomic_write(os.path.join(directory, task.file + FAILED), reason.encode())
 
 
-def read_failure(directory: str, task: Task) -> dict[str, Any] | None:
-    """Return ``reason`` and ``inputs`` of a failed block; None if it did not fail."""
+def read_failure(directory: str, task: Task) -> str | None:
+    """Return why a block has no results; None if it did not fail."""
     content = read(os.path.join(directory, task.file + FAILED))
-    try:
-        return None if content is None else dict(json.loads(content))
-    except ValueError:
-        return {"reason": "unknown: the file with the reason is damaged", "inputs": list(task.items)}
-
-
-def names_in(directory: str) -> set[str]:
-    """Return the names of the files in a directory; an empty set if it is missing."""
-    if not os.path.isdir(directory):
-        return set()
-    with os.scandir(directory) as entries:
-        return {entry.name for entry in entries if entry.is_file()}
-
-
-def remove(directory: str, names: list[str]) -> None:
-    """Remove files of a directory."""
-    for name in names:
-        pathlib.Path(directory, name).unlink(missing_ok=True)
+    return None if content is None else content.decode(errors="replace")
 
 
 def read(path: str) -> bytes | None:

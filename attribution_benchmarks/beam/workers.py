@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 
 from attribution.errors import BadInput
@@ -42,26 +41,18 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
             return pool.map(function, tasks, chunksize=chunksize)
 
     try:
-        with killed_worker_is_bad_input():
-            yield parallel_map
-            pool.shutdown()
+        yield parallel_map
+        pool.shutdown()
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise BadInput(
+            "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
+        ) from error
     finally:
         for item in list(pool._pending_work_items.values()):  # Python 3.11 fails if a worker of a cancelled one dies
             item.future = concurrent.futures.Future()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(started.values()):
             process.kill()  # Python would wait at its end, for minutes of a task
-
-
-@contextlib.contextmanager
-def killed_worker_is_bad_input() -> Iterator[None]:
-    """Raise ``BadInput`` if the system kills a process of an executor during the block."""
-    try:
-        yield
-    except concurrent.futures.process.BrokenProcessPool as error:
-        raise BadInput(
-            "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
-        ) from error
 
 
 def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
@@ -82,17 +73,9 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ignore Ctrl-C in this process, and end it when its parent, a process id, ends, even by SIGKILL."""
+    """Ignore Ctrl-C in this process, and on Linux end it when its parent, a process id, ends, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)

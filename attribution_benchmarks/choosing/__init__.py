@@ -1,1 +1,1 @@
-"""Choose a method for a model and inputs without ground truth: scores, a verdict, a page."""
+"""Choose a method for a model and inputs without ground truth: scores and a verdict."""

@@ -1,15 +1,13 @@
-"""Score the methods that apply to a model on a user's own inputs, in rounds of more and more inputs."""
+"""Score the methods that apply to a model on a user's own inputs."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 import pathlib
-import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,36 +15,34 @@ import numpy.typing as npt
 
 import attribution
 from attribution import METHODS
-from attribution.errors import BadInput, MissedSum
+from attribution.errors import BadInput, MissedSum, listed
+from attribution.explained_inputs import reads_tokens
 from attribution.files import origin
 from attribution.methods.method import ARRAYS
+from attribution.methods.perturbation import positions
+from attribution.model.batching import checked_targets
 from attribution.trial import Trial, try_method
 from attribution_benchmarks.choosing import verdict as verdicts
-from attribution_benchmarks.choosing.choice import Choice
-from attribution_benchmarks.choosing.completeness import COMPLETENESS
-from attribution_benchmarks.choosing.problem import problem_of, references
+from attribution_benchmarks.choosing.choice import INPUT_VALUES, Choice
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.evaluation import ExampleEvaluation, MethodLike, evaluated, named, prepare
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import remove_saved_maps
 from attribution_benchmarks.core.progress import Progress, ignored
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, with_shuffled_weights
 from attribution_benchmarks.core.settings import ExampleSettings
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.stats.statistics import Estimate
 
 RANDOM_NETWORKS = 2  # of shuffled weights
-WITH_MASKS = ("attribution_localisation", "iou_at_area", "pointing_game")
-_ROUNDS = (4, 16, 64)  # inputs of the first rounds
-_CHEAP = 64  # passes of an input up to which a method is in the very first round
+_CHEAP = 64  # passes of an input up to which a method is tried to its end
 
 
-def rounds(
+def choose(
     model: Any,
     inputs: np.ndarray | Mapping[str, np.ndarray],
     targets: npt.ArrayLike | None = None,
-    masks: np.ndarray | None = None,
     methods: Sequence[MethodLike] | Mapping[str, MethodLike] | None = None,
     *,
     names: Sequence[str] | None = None,
@@ -57,12 +53,12 @@ def rounds(
     batch_size: int = 8,
     seed: int = 0,
     progress: Progress = ignored,
-) -> Iterator[Choice]:
-    """Yield what is known after each round: first cheap methods on few inputs, at last all methods on all inputs.
+) -> Choice:
+    """Score methods on inputs and compare them with references.
 
     Parameters
     ----------
-    model, inputs, targets, masks, methods
+    model, inputs, targets, methods
         As of ``attribution_benchmarks.choose``.
     names
         N names of the inputs; numbers where None.
@@ -74,136 +70,154 @@ def rounds(
         Of a model with several inputs: the one to explain, several by comma, or ``"all"`` of floating point, as of
         ``attribution.explain``; or a tensor inside.
     feature_names
-        Names of a vector's features, for the page.
+        Names of a vector's features.
     output_dir
-        Directory of the maps, which replace those of an earlier call; a temporary one where None.
+        Directory of the maps, which replace those of an earlier call; None saves none.
     batch_size, seed
         Inputs in one pass, and the seed of random numbers.
     progress
         Called with each ``core.progress.Step``.
     """
     loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
-    problem = problem_of(loaded, inputs, targets, masks, names, background, explain_input)
-    examples, explained_model = problem.examples, problem.model
-    held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None
-    directory = pathlib.Path(held.name if held else str(output_dir))
-    chosen, started = _chosen(methods, problem.absent)
+    explained, examples, joined_names = _checked(loaded, inputs, targets, names, background, explain_input)
+    is_vector = examples.inputs.ndim == 2 and not _has_tokens(examples)
+    absent = np.array(examples.truth["background"][:1], np.float32) if is_vector else None
+    chosen = _chosen(methods, absent)
     first = examples.without(range(1, len(examples.names)))
-    trials = {name: _tried(method, explained_model, first) for name, method in chosen.items()}
-    refused = _refused(trials)
-    controls, notes = references(loaded, problem, seed)
-    scorer = _Scorer(
-        explained_model, bool(examples.masks), controls, directory, ExampleSettings(batch_size=batch_size, seed=seed)
+    trials = {name: _tried(method, explained, first) for name, method in chosen.items()}
+    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
+    if len(refused) == len(trials):
+        raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
+    methods = {name: method for name, method in chosen.items() if name not in refused}
+    controls, notes = _references(loaded, examples, seed)
+    path = pathlib.Path(origin(explained.path))
+    model_name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
+    maps = None if output_dir is None else pathlib.Path(output_dir) / "maps"
+    if maps is not None:
+        remove_saved_maps(maps)
+    settings = ExampleSettings(
+        batch_size=batch_size, seed=seed, save_maps=str(maps or ""), random_networks=RANDOM_NETWORKS
     )
-    order = np.random.default_rng(seed).permutation(len(examples.names))  # neighbors are often of one class
-    for some, count in _schedule(trials, len(order)):
-        part = examples.without(order[count:].tolist())
-        found = scorer.scored({name: chosen[name] for name in some}, part, progress)
-        yield Choice(
-            model=scorer.name,
-            verdict=found.verdict,
-            scores=found.scores,
-            missed=found.missed,
-            passes={name: trials[name].passes for name in some},
-            refused=refused,
-            missing=[name for name in trials if name not in {*some, *refused}],
-            notes=[*notes, *found.predicted],
-            inputs=part.inputs,
-            features=feature_names or problem.features,
-            names=part.names,
-            targets=found.targets,
-            maps=directory / "maps",
-            explained=explain_input,
-            seed=seed,
-            baseline=problem.absent,
-            started={name: started[name] for name in some if name in started},
-            _held=held,
+    benchmark = Benchmark(name="own", title=model_name, controls=tuple(controls), examples=_given)
+    run = prepare(benchmark, methods, settings, metrics=verdicts.METRICS, store=ScoreStore(None), progress=progress)
+    evaluation = ExampleEvaluation(run, {model_name: explained}, examples)
+    scored = evaluated(evaluation)
+    scores = {group.where["metric"]: group.values for group in scored.groups}
+    agreement = {
+        source: verdicts.agreement(*(scores[metric][source.name] for metric in verdicts.METRICS))
+        for source in scored.sources
+    }
+    classes = examples.targets
+    if classes is not None:
+        notes += evaluation.facts()
+    else:
+        classes = explained.scores(examples.feed, batch_size).argmax(axis=1)
+        notes.append("The explained classes are those that the network predicts. Whether they are right is not known.")
+    return Choice(
+        model=model_name,
+        verdict=verdicts.verdict(
+            {name: agreement[MapSource(name)] for name in methods},
+            {name: own_under_controls(name, agreement) for name in methods},
+            {source.control: values for source, values in agreement.items() if not source.method},
+        ),
+        passes={name: trials[name].passes for name in methods},
+        refused=refused,
+        notes=notes,
+        inputs=examples.inputs,
+        names=examples.names,
+        targets=np.asarray(classes),
+        maps=maps,
+        features=feature_names or joined_names,
+    )
+
+
+def _checked(
+    model: Any, inputs: Any, targets: Any, names: Sequence[str] | None, background: Any, explain_input: str | None
+) -> tuple[Any, Examples, list[str] | None]:
+    """Return the model that takes checked inputs with channels last, these inputs, and names of joined features."""
+    if names and len(set(names)) < len(names):
+        raise BadInput("two inputs have one name; their maps are files of these names, so rename one")
+    feed = dict(model.feed(inputs if isinstance(inputs, Mapping) else np.asarray(inputs)))
+    features = None
+    if reads_tokens(model, explain_input):
+        (name,) = feed
+        if background is None:
+            raise BadInput(
+                f"input '{name}' has {feed[name].dtype.name} values, such as tokens, which have no mean; say by "
+                "background= (--background=) which value replaces a removed one, such as that of padding or of an "
+                "unknown word"
+            )
+    else:
+        explained = model.explaining(feed, explain_input)
+        model, feed, name = explained.model, dict(explained.feed), explained.explain_input
+        if joined := explained.joined:
+            features = [one if size == 1 else f"{one} {place}"
+                        for one, size in zip(joined.shapes, joined.sizes, strict=True)
+                        for place in range(size)]  # fmt: skip
+    pictures = np.asarray(feed.pop(name))
+    if not len(pictures):
+        raise BadInput("inputs are empty; at least one is needed")
+    if np.prod(positions(pictures.shape)) < 2:
+        raise BadInput(
+            f"'{name}' is one number, and methods are compared by parts of what they explain; name several inputs by "
+            "comma, or 'all'"
         )
+    if single := [other for other, array in feed.items() if np.ndim(array) == 0]:
+        raise BadInput(f"input {listed(single)} has no rows; load the model with given={{'{single[0]}': value}}")
+    if targets is not None:
+        targets = checked_targets(targets, len(pictures), model.num_classes)
+    truth = _background(background, pictures)
+    return model, Examples(pictures, {}, targets, truth, tuple(names or ()), None, name if feed else "", feed), features
 
 
-def _schedule(trials: Mapping[str, Trial], total: int) -> list[tuple[list[str], int]]:
-    """Return the methods and the number of inputs of each round: cheap methods first."""
-    applying = [name for name, trial in trials.items() if trial.applies]
-    cheap = [name for name in applying if trials[name].passes <= _CHEAP]
-    rounds = [(applying, count) for count in sorted({min(each, total) for each in (*_ROUNDS, total)})]
-    return [(cheap, min(_ROUNDS[0], total)), *rounds] if 0 < len(cheap) < len(applying) else rounds
+def _background(background: Any, pictures: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the values of removed positions of each input; nothing for the input's mean color."""
+    if background is None:
+        if pictures.ndim > 2:
+            return {}
+        background = pictures.mean(axis=0)  # the features of a table have no common mean
+    values = np.asarray(background)
+    if pictures.dtype.kind in "iu" and not np.array_equal(values, values.astype(pictures.dtype)):
+        raise BadInput(f"the background {background} is not a whole number, as the inputs are")
+    try:
+        return {"background": np.broadcast_to(values.astype(pictures.dtype), pictures.shape)}
+    except ValueError:
+        shape = pictures.shape[1:]
+        raise BadInput(f"the background has the shape {values.shape}; a number or {shape} is needed") from None
 
 
-@dataclasses.dataclass(frozen=True)
-class _Found:
-    """What one round found."""
-
-    verdict: verdicts.Verdict
-    scores: Mapping[str, Mapping[str, Estimate]]
-    missed: Mapping[str, float]
-    targets: np.ndarray
-    predicted: Sequence[str]
+def _has_tokens(examples: Examples) -> bool:
+    """Return whether positions are whole numbers, whose maps are those of what the network reads of them."""
+    return examples.inputs.dtype.kind in "iu" and examples.inputs.ndim == 2
 
 
-class _Scorer:
-    """Scores methods on some inputs; keeps the numbers of earlier rounds in memory."""
-
-    def __init__(
-        self, model: Any, masks: bool, controls: Sequence[Control], directory: pathlib.Path, settings: ExampleSettings
-    ):
-        self._model, self._controls, self._store = model, controls, ScoreStore(None)
-        remove_saved_maps(directory / "maps")
-        self._settings = settings.replaced(save_maps=str(directory / "maps"), random_networks=RANDOM_NETWORKS)
-        self._masks = WITH_MASKS if masks else ()
-        path = pathlib.Path(origin(model.path))
-        self.name = path.parent.name if path.name.isdecimal() else path.name  # of a numbered version
-
-    def scored(self, methods: Mapping[str, MethodLike], inputs: Examples, progress: Progress) -> _Found:
-        """Return the verdict on some inputs."""
-        benchmark = Benchmark(name="own", title=self.name, controls=tuple(self._controls), examples=_none)
-        metrics = [*verdicts.METRICS, *self._masks, COMPLETENESS]
-        run = prepare(benchmark, methods, self._settings, metrics=metrics, store=self._store, progress=progress)
-        evaluation = ExampleEvaluation(run, {self.name: self._model}, inputs)
-        scored = evaluated(evaluation)
-        by_metric = {group.where["metric"]: group.values for group in scored.groups}
-        values = {
-            source: verdicts.agreement(*(by_metric[metric][source.name] for metric in verdicts.METRICS))
-            for source in scored.sources
-        }
-        scores = {metric: _means(by_metric[metric], methods) for metric in self._masks}
-        missed = {name: _median(np.asarray(by_metric[COMPLETENESS.name][name])) for name in methods}
-        found = verdicts.verdict(
-            {name: values[MapSource(name)] for name in methods},
-            {name: _own(name, values) for name in methods},
-            {source.control: value for source, value in values.items() if not source.method},
-        )
-        return _Found(found, scores, missed, *self._classes(evaluation))
-
-    def _classes(self, evaluation: ExampleEvaluation) -> tuple[np.ndarray, list[str]]:
-        """Return the explained classes, (N,), and whether the network predicts them, in sentences."""
-        inputs = evaluation.data
-        if inputs.targets is not None:
-            return np.asarray(inputs.targets), evaluation.facts()
-        predicted = np.asarray(self._model.scores(inputs.feed, self._settings.batch_size).argmax(axis=1))
-        text = (
-            "The explained classes are those that the network predicts. Whether they are right was not checked; a map "
-            "of a wrong one explains the mistake. targets= (--target=) explains given ones."
-        )
-        return predicted, [text] if self._model.num_classes > 1 else []
+def _references(loaded: Any, examples: Examples, seed: int) -> tuple[list[Control], list[str]]:
+    """Return the references of a method, and notes on those that a model, as it was loaded, does not allow."""
+    controls, notes = [UNIFORM, RANDOM], []
+    if not _has_tokens(examples):  # the number of a word says nothing of it
+        controls.append(EDGE_DETECTOR if examples.inputs.ndim == 4 else INPUT_VALUES)
+    try:
+        if not has_variables(loaded.path):
+            raise BadInput("the file has no variables that could be shuffled")
+        other = with_shuffled_weights(loaded.path, seed, loaded.score)
+        if (list(other.inputs), other.logits) != (list(loaded.inputs), loaded.logits):
+            raise BadInput("the model was loaded with options that choose of its file")
+        controls.append(RANDOM_WEIGHTS)
+    except BadInput as error:
+        notes.append(f"Not tested: whether maps depend on the weights of the network; {error}.")
+    if loaded.num_classes > 1:
+        controls.append(WRONG_CLASS)
+    else:
+        notes.append("Not tested: whether maps depend on the class; the model has one.")
+    return controls, notes
 
 
-def _means(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Estimate]:
-    """Return the mean score of each method by a metric of masks."""
-    return {name: verdicts.mean_where_defined(values[name], (0.0, 1.0)) for name in methods}
-
-
-def _median(values: np.ndarray) -> float:
-    """Return the median of those values that are defined; NaN where none is."""
-    defined = values[np.isfinite(values)]
-    return float(np.median(defined)) if len(defined) else math.nan
-
-
-def _none(count: int, seed: int) -> Examples:
+def _given(count: int, seed: int) -> Examples:
     """Stand for the inputs, which are given."""
     raise AssertionError("the inputs are given")
 
 
-def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.ndarray]:
+def own_under_controls(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.ndarray]:
     """Return condition -> (N,) agreement of a method's own maps under it, the mean over random networks."""
     under: dict[str, list[np.ndarray]] = {}
     for source, found in values.items():
@@ -212,31 +226,17 @@ def _own(method: str, values: Mapping[MapSource, np.ndarray]) -> dict[str, np.nd
     return {condition: np.mean(each, axis=0) for condition, each in under.items()}
 
 
-def _chosen(methods: Any, absent: np.ndarray | None) -> tuple[dict[str, MethodLike], dict[str, str]]:
-    """Return methods, those of a name that have a baseline with the values of absent features, (1, features), as it.
-
-    The second mapping is from these to their parameter of the baseline.
-    """
-    chosen, started = named(_default_methods() if methods is None else methods), {}
+def _chosen(methods: Any, absent: np.ndarray | None) -> dict[str, MethodLike]:
+    """Return methods; those of a name that have a baseline start from the values of absent features, (1, features)."""
+    if methods is None:
+        methods = [name for name, method in METHODS.items() if not method.library and method.family != "random"]
+    chosen = named(methods)
     for name, method in chosen.items() if absent is not None else ():
         known = attribution.resolve_method(method) if isinstance(method, str) else None
-        if known and (parameter := next((each for each in ARRAYS if each in known.defaults), "")):
-            started[name] = parameter
+        for parameter in [each for each in ARRAYS if known and each in known.defaults][:1]:
             function = functools.partial(known.function, **{parameter: absent})
             chosen[name] = dataclasses.replace(known, function=function)
-    return chosen, started
-
-
-def _refused(trials: Mapping[str, Trial]) -> dict[str, str]:
-    """Return why methods do not apply; raise ``BadInput`` if none does."""
-    refused = {name: trial.reason for name, trial in trials.items() if not trial.applies}
-    if len(refused) == len(trials):
-        raise BadInput(f"no method applies to the model; '{next(iter(refused))}': {next(iter(refused.values()))}")
-    return refused
-
-
-def _default_methods() -> list[str]:
-    return [name for name, method in METHODS.items() if not method.library and method.family != "random"]
+    return chosen
 
 
 def _tried(method: MethodLike, model: Any, first: Examples) -> Trial:
@@ -245,15 +245,11 @@ def _tried(method: MethodLike, model: Any, first: Examples) -> Trial:
     trial = try_method(method, model, model.feed(first.feed), name)
     if not trial.applies or trial.passes > _CHEAP:
         return trial
-    before = _passes(model)
+    before = model.counts["forward"] + model.counts["backward"]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedSum)
             attribution.explain(method, model, first.feed, explain_input=name)
     except BadInput as error:
         return Trial(False, str(error))
-    return dataclasses.replace(trial, passes=_passes(model) - before)
-
-
-def _passes(model: Any) -> int:
-    return int(model.counts["forward"] + model.counts["backward"])
+    return dataclasses.replace(trial, passes=model.counts["forward"] + model.counts["backward"] - before)

@@ -37,7 +37,6 @@ from attribution_benchmarks.stats.statistics import (
 )
 
 METRICS = ("faithfulness_correlation", "infidelity")
-SMALL = 0.02  # difference of agreements
 _Array = npt.NDArray[np.float64]
 
 
@@ -114,12 +113,6 @@ class Verdict:
     def as_good(self) -> list[Standing]:
         """Return the others that are as good as the best one."""
         return [one for one in self.standings if one.as_good and one is not self.best]
-
-    @property
-    def near(self) -> list[Standing]:
-        """Return the recommended methods that are significantly below the best one, but by less than ``SMALL``."""
-        others = (one for one in self.standings if one.recommended and not one.as_good)
-        return [one for one in others if self.best and self.best.agreement.value - one.agreement.value < SMALL]
 
 
 def verdict(

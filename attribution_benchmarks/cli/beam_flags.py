@@ -61,7 +61,8 @@ def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
     import_beam()  # with the line of an installation without it
     from attribution_benchmarks.beam import pipeline
 
-    pipeline.pipeline_of(flag_values.runner_options)
+    if flag_values.runner_options:
+        pipeline.pipeline_of(flag_values.runner_options)
     check_directory("blocks_dir", flag_values.blocks_dir)
     return True
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,140 +25,85 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, inherited
 from attribution_benchmarks.exact.metrics import OVERALL, SUPPRESSOR_SHARE, of_problem
+from attribution_benchmarks.metrics.descriptions import read_toml
+from attribution_benchmarks.stats.coalitions import coalitions, shapley_values
 
 FEATURES = 12
-_STEEPNESS = 50.0  # of the step in "discontinuity"
+_LETTERS = "abcdefghijkl"
+_NEGLIGIBLE = 1e-9  # rounding of a value that is zero
 
-_Unit = tuple[Mapping[int, float], float, float]  # rectified unit: weights of features, bias, weight of its output
+Weights = Mapping[int, float]  # of features
+_Unit = tuple[Weights, float, float]  # rectified unit: weights of features, bias, weight of its output
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A function of twelve features that is known in closed form."""
+    """A function of twelve features that is known in closed form; ``problems.toml`` describes the attributes."""
 
     name: str
     about: str  # what makes it hard, in plain sentences
-    # Closed form of the Shapley values: (N, 12) inputs -> feature -> (N,).
-    truth: Callable[[np.ndarray], Mapping[int, np.ndarray]]
-    units: tuple[_Unit, ...] = ()  # f(x) = Σ weight · relu(w · x + bias) + ``linear`` · x + ``bias``
-    linear: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    units: tuple[_Unit, ...] = ()
+    linear: Weights = dataclasses.field(default_factory=dict)
     bias: float = 0.0
-    # Feature -> ends of the interval its values are drawn from; the others are standard normal.
-    lows: Mapping[int, float] = dataclasses.field(default_factory=dict)
-    highs: Mapping[int, float] = dataclasses.field(default_factory=dict)
-    # Changes drawn inputs, such as by making two features the same.
-    prepare: Callable[[np.ndarray], np.ndarray] = lambda inputs: inputs
-    suppressors: tuple[int, ...] = ()  # features that the function uses and that say nothing about what is asked
+    intervals: Mapping[int, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    bits: tuple[int, ...] = ()
+    derived: Mapping[int, Weights] = dataclasses.field(default_factory=dict)
+    suppressors: tuple[int, ...] = ()
 
     def draw(self, generator: np.random.Generator, count: int) -> np.ndarray:
         """Return inputs, (count, 12) float32."""
         inputs = generator.normal(size=(count, FEATURES))
-        for feature in self.lows:
-            inputs[:, feature] = generator.uniform(self.lows[feature], self.highs[feature], count)
-        return self.prepare(inputs).astype(np.float32)
+        for feature, (low, high) in self.intervals.items():
+            inputs[:, feature] = generator.uniform(low, high, count)
+        inputs[:, self.bits] = inputs[:, self.bits] > 0
+        drawn = inputs.copy()
+        for feature, weights in self.derived.items():
+            inputs[:, feature] = drawn @ _dense(weights)
+        return inputs.astype(np.float32)
 
-    def attributions(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the exact Shapley values, (N, 12) float64, zero where nothing else is known."""
-        found = np.zeros(inputs.shape)
-        for feature, values in self.truth(np.asarray(inputs, np.float64)).items():
-            found[:, feature] = values
+    def scores(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the function of (..., 12) inputs, (...) float64."""
+        found: np.ndarray = np.asarray(inputs, np.float64) @ _dense(self.linear) + self.bias
+        for weights, bias, output in self.units:
+            found = found + output * np.maximum(inputs @ _dense(weights) + bias, 0.0)
         return found
 
-
-def _relu(values):
-    return np.maximum(values, 0.0)
-
-
-def between(features: Sequence[int], low: float, high: float) -> dict[str, Any]:
-    """Return ``lows`` and ``highs`` of a ``Problem`` for some features."""
-    return {"lows": dict.fromkeys(features, low), "highs": dict.fromkeys(features, high)}
-
-
-def _interaction(x):
-    alone = _relu(x[:, :2] - 1)
-    both = _relu(x[:, 0] + x[:, 1] - 1)
-    return {0: (alone[:, 0] + both - alone[:, 1]) / 2, 1: (alone[:, 1] + both - alone[:, 0]) / 2}
+    def attributions(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the exact Shapley values, (N, 12) float64, counted over the features that the function reads."""
+        read = sorted({*self.linear, *(feature for weights, _, _ in self.units for feature in weights)})
+        members = coalitions(len(read))
+        parts = np.zeros((len(inputs), len(members), FEATURES))
+        parts[..., read] = np.where(members, inputs[:, np.newaxis, read], 0.0)
+        found = np.zeros(inputs.shape)
+        found[:, read] = shapley_values(self.scores(parts))
+        return np.where(np.abs(found) > _NEGLIGIBLE, found, 0.0)
 
 
-def _saturation(x):
-    def worth(*features):
-        return np.minimum(sum(x[:, feature] for feature in features), 1.0)
-
-    return {
-        i: worth(i) / 3 + (worth(i, j) - worth(j) + worth(i, k) - worth(k)) / 6 + (worth(0, 1, 2) - worth(j, k)) / 3
-        for i, j, k in ((0, 1, 2), (1, 0, 2), (2, 0, 1))
-    }
+def _dense(weights: Weights) -> np.ndarray:
+    return np.array([weights.get(feature, 0.0) for feature in range(FEATURES)])
 
 
-def _same(inputs):
-    inputs[:, 1] = inputs[:, 0]
-    return inputs
+DATA = read_toml(pathlib.Path(__file__).with_name("problems.toml"))
 
 
-def _disturbed(inputs):
-    inputs[:, 0] += inputs[:, 1]  # the signal and what lies over it; the second feature is the latter alone
-    return inputs
+def read_problems(name: str) -> tuple[Problem, ...]:
+    """Return the problems of a benchmark in ``problems.toml``, whose features are letters there."""
+
+    def numbered(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {_LETTERS.index(letter): numbered(each) for letter, each in value.items()}
+        if isinstance(value, list):
+            return tuple(map(numbered, value))
+        return _LETTERS.index(value) if isinstance(value, str) else value
+
+    found = []
+    for each in DATA[name]:
+        values = {key: value if key in ("name", "about") else numbered(value) for key, value in each.items()}
+        found.append(Problem(**values))
+    return tuple(found)
 
 
-_LINEAR = {0: 1.0, 1: -2.0, 2: 0.5, 3: 1.5, 4: -1.0}
-HAND_SET = (
-    Problem(
-        "linear",
-        "A weighted sum. Every method that claims contributions should be right here.",
-        lambda x: {feature: weight * x[:, feature] for feature, weight in _LINEAR.items()},
-        linear=_LINEAR,
-    ),
-    Problem(
-        "interaction",
-        "relu(a + b - 1): neither feature alone does much, both together do. The answer is owed to both.",
-        _interaction,
-        units=(({0: 1.0, 1: 1.0}, -1.0, 1.0),),
-        **between((0, 1), 0.4, 1.6),
-    ),
-    Problem(
-        "cancellation",
-        "2 relu(a) - 2 relu(b) + relu(c), with a equal to b: two strong features cancel, and each is owed its part, "
-        "one of them negative. Who lets only positive signals back never sees the second.",
-        lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1], 2: x[:, 2]},
-        units=(({0: 1.0}, 0.0, 2.0), ({1: 1.0}, 0.0, -2.0), ({2: 1.0}, 0.0, 1.0)),
-        prepare=_same,
-        **between((0, 1, 2), 0.5, 1.5),
-    ),
-    Problem(
-        "saturation",
-        "min(a + b + c, 1), reached by far: no small change of one feature changes the answer, so that gradients are "
-        "zero.",
-        _saturation,
-        units=(({0: -1.0, 1: -1.0, 2: -1.0}, 1.0, -1.0),),
-        bias=1.0,
-        **between((0, 1, 2), 0.6, 1.4),
-    ),
-    Problem(
-        "discontinuity",
-        "A steep step of a, and a little of b: where the step was taken the function is flat, and what it gave is "
-        "found only by going back over it.",
-        lambda x: {0: np.ones(len(x)), 1: 0.25 * x[:, 1]},
-        units=(({0: _STEEPNESS}, -0.5 * _STEEPNESS, 1.0), ({0: _STEEPNESS}, -0.5 * _STEEPNESS - 1, -1.0)),
-        linear={1: 0.25},
-        **between((0,), 0.7, 1.3),
-    ),
-    Problem(
-        "suppressor",
-        "a - b, where a is a signal with something over it, and b is that something alone: the network needs b to "
-        "clean a, while b says nothing about what is asked.",
-        lambda x: {0: x[:, 0], 1: -x[:, 1]},
-        linear={0: 1.0, 1: -1.0},
-        prepare=_disturbed,
-        suppressors=(1,),
-    ),
-    Problem(
-        "uncertainty",
-        "The log-odds of two answers, relu(2a + c) - relu(2b + c): c raises both alike and decides nothing.",
-        lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1]},
-        units=(({0: 2.0, 2: 1.0}, 0.0, 1.0), ({1: 2.0, 2: 1.0}, 0.0, -1.0)),
-        **between((0, 1, 2), 0.2, 1.2),
-    ),
-)
+HAND_SET = read_problems("exact")
 TRAINED = ("trained_relu", "trained_leaky")
 NAMES = (*(problem.name for problem in HAND_SET), *TRAINED)
 

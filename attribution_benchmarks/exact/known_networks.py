@@ -15,7 +15,6 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.exact import definition, xai_tris, xai_units
 from attribution_benchmarks.exact.metrics import shapley_values_of_network
 from attribution_benchmarks.exact.xai_tris import HiddenUnits, read_hidden_units
-from attribution_benchmarks.metrics.map_values import flat
 
 _ROWS = 4096  # of one request
 
@@ -40,18 +39,7 @@ class KnownNetwork:
         return "images" if self.batch.pictures.ndim == 4 else "vectors"
 
     def scores(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the logits of classes 0 and 1, (N, 2).
-
-        Those of a single input are cached: Quantus changes inputs one by one, and many maps in the same ways.
-        """
-        if len(inputs) > 1:
-            return self._scores(inputs)
-        key = np.asarray(inputs).tobytes()
-        if key not in self._found:
-            self._found[key] = self._scores(inputs)
-        return np.asarray(self._found[key])
-
-    def _scores(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the logits of classes 0 and 1, (N, 2)."""
         found = self.model.scores(inputs, _ROWS)[:, self.by_class]
         return found if len(self.by_class) == 2 else np.concatenate([np.zeros_like(found), found], axis=1)
 
@@ -67,23 +55,18 @@ class KnownNetwork:
         as one of random weights; ``BadInput`` for images, because its hidden units may read more pixels than can be
         enumerated.
         """
-        model = model or self.model
-        key = (model, *(np.asarray(each).tobytes() for each in (batch.pictures, batch.targets)))
-        if key not in self._found:
-            self._found[key] = self._exact(batch, model)
-        return np.asarray(self._found[key])
-
-    def _exact(self, batch: Batch, model: Any) -> np.ndarray:
-        inputs = batch.pictures
-        shape = (len(inputs), *positions(inputs.shape))
+        inputs, model = batch.pictures, model or self.model
+        key = model, inputs.tobytes(), np.asarray(batch.targets).tobytes()
+        if key in self._found:
+            return np.asarray(self._found[key])
         if model is self.model and self.units is not None:
-            return self.units.shapley_values(inputs, batch.targets).reshape(shape)
-        if self.group == "images":
+            found = self.units.shapley_values(inputs, batch.targets)
+        elif self.group == "images":
             raise BadInput("exact maps of images are known for trained networks only")
-        found = shapley_values_of_network(
-            flat(inputs), batch.targets, lambda parts: model.scores(parts.reshape(-1, *inputs.shape[1:]), _ROWS)
-        )
-        return found.reshape(shape)
+        else:
+            found = shapley_values_of_network(inputs, batch.targets, lambda parts: model.scores(parts, _ROWS))
+        self._found[key] = found.reshape(len(inputs), *positions(inputs.shape))
+        return np.asarray(self._found[key])
 
 
 def known_networks(count: int, seed: int = 0) -> Iterator[KnownNetwork]:

@@ -6,6 +6,7 @@ which is also the baseline of the methods here.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 
 import numpy as np
@@ -13,13 +14,14 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
+from attribution_benchmarks.metrics.descriptions import read_descriptions
 from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import ratio, spearman
 from attribution_benchmarks.stats.coalitions import MOST_FEATURES as MOST_FEATURES
 from attribution_benchmarks.stats.coalitions import coalitions, shapley_values
 
-_SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
+DESCRIPTIONS = read_descriptions(pathlib.Path(__file__).with_name("metrics.toml"))
 _NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0
 
 
@@ -85,28 +87,27 @@ def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
     return np.reshape(maps, (len(maps), features)).astype(np.float64)
 
 
-def _against_truth(name: str, function, **described) -> Metric:
+def _against_truth(name: str, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
         return function(_as_features(maps, batch), _truth_of(batch, scores))
 
-    return of_maps(name, of_batch, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
+    return of_maps(name, of_batch, **DESCRIPTIONS[name])
+
+
+def distance_on(name: str, title: str, about: str, chosen: Callable[[Batch], np.ndarray]) -> Metric:
+    """Return the distance to the truth on some inputs alone, those of which ``chosen(batch)`` are True, (N,) bool."""
+
+    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        return np.where(chosen(batch), distance(_as_features(maps, batch), _truth_of(batch, scores)), np.nan)
+
+    measure = PerSampleMetric(name, of_batch)  # undefined on other inputs, be the map zero or not
+    return Metric(name, title, "less", f"The distance to the truth on {about}", bounds=(0.0, 1.0), measure=measure)
 
 
 def of_problem(place: int, name: str, about: str = "", classes: int = 1) -> Metric:
     """Return the distance to the truth on one problem, the outputs from ``place * classes`` of the network."""
-
-    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = distance(_as_features(maps, batch), _truth_of(batch, scores))
-        return np.where(batch.targets // classes == place, found, np.nan)
-
-    return Metric(
-        name,
-        name.replace("_", " ").capitalize(),
-        "less",
-        f"The distance to the truth on one problem alone. {about}".strip(),
-        bounds=(0.0, 1.0),
-        measure=PerSampleMetric(name, of_batch),  # undefined on other problems, be the map zero or not
-    )
+    title, about = name.replace("_", " ").capitalize(), f"one problem alone. {about}".strip()
+    return distance_on(name, title, about, lambda batch: batch.targets // classes == place)
 
 
 def _suppressor_share(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -117,55 +118,9 @@ def _suppressor_share(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndar
 
 
 OVERALL = (
-    _against_truth(
-        "distance",
-        distance,
-        title="Distance",
-        better="less",
-        about="What of the exact Shapley values a map misses at its best scale. Between 0 and 1; less is better.",
-        bounds=(0.0, 1.0),
-        chance="near 1",
-        criticism="Shapley values are one answer to what a feature contributes, with zero as what is absent; a method "
-        "that asks another question, as a gradient does, is judged by an answer to this one.",
-    ),
-    _against_truth(
-        "rank_correlation",
-        spearman,
-        title="Rank correlation",
-        better="more",
-        about="Spearman's correlation of a map with the exact Shapley values. Between -1 and 1; more is better.",
-        bounds=(-1.0, 1.0),
-        chance="0",
-        criticism="Most features of a problem are worth nothing: their order among each other cannot be right.",
-    ),
-    _against_truth(
-        "sign_errors",
-        _sign_errors,
-        title="Sign errors",
-        better="less",
-        about="The share of the features that matter whose sign is wrong or that are left out. Between 0 and 1; less "
-        "is better.",
-        bounds=(0.0, 1.0),
-        chance="the share of negative parts, for maps without negative values",
-        criticism="A feature that hardly matters counts as much as the one that decides.",
-    ),
+    _against_truth("distance", distance),
+    _against_truth("rank_correlation", spearman),
+    _against_truth("sign_errors", _sign_errors),
 )
-TOP_FEATURE = _against_truth(
-    "top_feature",
-    _top_feature,
-    title="Top feature",
-    better="more",
-    about="Whether the feature of the largest magnitude is that of the truth. Between 0 and 1; more is better.",
-    bounds=(0.0, 1.0),
-    chance="1 of the number of features",
-    criticism="Where two features are owed the same, a rounding error decides which of them is the top one.",
-)
-SUPPRESSOR_SHARE = of_maps(
-    "suppressor_share",
-    _suppressor_share,
-    title="On suppressors",
-    better="less",
-    about="The share of a map on features that the network uses to clean others, and that say nothing about what "
-    "is asked. Less is better to a reader who takes a map for what the class is about.",
-    source="Clark et al., XAI-TRIS, Machine Learning 113, 2024",
-)
+TOP_FEATURE = _against_truth("top_feature", _top_feature)
+SUPPRESSOR_SHARE = of_maps("suppressor_share", _suppressor_share, **DESCRIPTIONS["suppressor_share"])

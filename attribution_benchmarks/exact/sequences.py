@@ -19,7 +19,7 @@ import numpy as np
 import attribution
 from attribution import METHODS as REGISTERED
 from attribution import Method
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
@@ -30,12 +30,21 @@ from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ALL, ExampleSettings
-from attribution_benchmarks.exact.metrics import OVERALL, TOP_FEATURE, coalitions, of_problem, shapley_values
+from attribution_benchmarks.exact.definition import DATA
+from attribution_benchmarks.exact.metrics import (
+    OVERALL,
+    TOP_FEATURE,
+    coalitions,
+    distance_on,
+    of_problem,
+    shapley_values,
+)
 from attribution_benchmarks.exact.xai_tris import EXACT_VALUES
 from attribution_benchmarks.metrics.imputation import Scores
 
 NETWORKS = ("transformer", "transformer_rotary", "transformer_plain", "lstm", "cnn")
 SEEDS = 3  # of the training
+_TEXTS = DATA["sequences"]
 
 LENGTH, SHORTEST = 12, 6
 PAD, MASK = 0, 1
@@ -82,14 +91,6 @@ _EVIDENCE: dict[str, Callable[[int, np.random.Generator], Sequence[str]]] = {
     "single": _single, "agreement": _agreement, "xor": _xor, "order": _order, "either": _either, "negation": _negation,
 }  # fmt: skip
 TASKS = tuple(_EVIDENCE)
-ABOUT = {
-    "single": "One word, sun or rain, decides.",
-    "agreement": "A subject and a verb agree or not: I am, he is, they are.",
-    "xor": "Two words, each up or down, are alike or differ.",
-    "order": "Wake is before sleep, or after it.",
-    "either": "Of two words, each gold or lead, at least one is gold; two are redundant.",
-    "negation": "Good or bad, directly after very or not, which reverses it.",
-}
 _OF_TASK = {
     task: {word for label in (0, 1) for seed in range(20) for word in draw_words(label, np.random.default_rng(seed))}
     for task, draw_words in _EVIDENCE.items()
@@ -274,32 +275,12 @@ class _Evaluation(ExampleEvaluation):
 
 def _of_networks(places: Sequence[int], name: str, about: str) -> Metric:
     """Return the distance to the truth on some of ``NETWORKS``."""
-    distance = OVERALL[0].measure
-    assert distance
-
-    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = np.asarray(distance.function(maps, batch, scores))
-        return np.where(np.isin(batch.truth["network"], places), found, np.nan)
-
-    return Metric(
-        name,
-        name.replace("_", " ").capitalize().replace("Lstm", "LSTM").replace("Cnn", "CNN"),
-        "less",
-        f"The distance to the truth on {about}",
-        bounds=(0.0, 1.0),
-        measure=PerSampleMetric(name, of_batch),
-    )
+    title = name.replace("_", " ").capitalize().replace("Lstm", "LSTM").replace("Cnn", "CNN")
+    return distance_on(name, title, about, lambda batch: np.isin(batch.truth["network"], places))
 
 
-_BODIES = (
-    "two layers of four heads, layer normalization, learned positions; a first token without content is read.",
-    "two layers of four heads, layer normalization, rotary positions; the mean over tokens is read.",
-    "two layers of four heads, no normalization, learned positions; the mean over tokens is read.",
-    "an LSTM, whose last state is read.",
-    "three convolutions of five tokens, rectified; the maxima over positions are read.",
-)
 BY_NETWORK = tuple(
-    _of_networks([place], name, f"one network alone: {_BODIES[place]}") for place, name in enumerate(NETWORKS)
+    _of_networks([place], name, f"one network alone: {_TEXTS['networks'][name]}") for place, name in enumerate(NETWORKS)
 )
 TRANSFORMERS = _of_networks(range(3), "transformers", "the three transformers, to which every method here applies.")
 METHODS = (
@@ -346,7 +327,7 @@ _DEFINED = _Sequences(
         TOP_FEATURE,
         TRANSFORMERS,
         *BY_NETWORK,
-        *(of_problem(place, task, ABOUT[task], classes=2) for place, task in enumerate(TASKS)),
+        *(of_problem(place, task, _TEXTS["tasks"][task], classes=2) for place, task in enumerate(TASKS)),
     ),
     controls=(UNIFORM, RANDOM, EXACT_VALUES, RANDOM_WEIGHTS),
     methods=METHODS,

@@ -31,30 +31,23 @@ from attribution_benchmarks.core.metric import mask_of, of_maps
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings
-from attribution_benchmarks.exact.definition import METHODS, OutputsEvaluation
-from attribution_benchmarks.exact.metrics import MOST_FEATURES, OVERALL, coalitions, of_problem, shapley_values
+from attribution_benchmarks.exact.definition import DATA, METHODS, OutputsEvaluation
+from attribution_benchmarks.exact.metrics import (
+    DESCRIPTIONS,
+    MOST_FEATURES,
+    OVERALL,
+    coalitions,
+    of_problem,
+    shapley_values,
+)
 from attribution_benchmarks.metrics.imputation import Scores
 from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import flat, magnitude
 
 SIDE = 8
-PROBLEMS = ("linear", "multiplicative", "translations_rotations", "xor")
-BACKGROUNDS = ("white", "correlated")
-NAMES = tuple(f"{problem}_{background}" for background in BACKGROUNDS for problem in PROBLEMS)
+PROBLEMS = DATA["tetrominoes"]
+NAMES = tuple(f"{problem}_{background}" for background in ("white", "correlated") for problem in PROBLEMS)
 NETWORKS = 20  # trained, with the seeds from 0 on; seed 0 is the benchmark's own
-ABOUT = {
-    "linear": "A T at the top left is added in one class, an L at the bottom right in the other.",
-    "multiplicative": "The noise is weaker inside a T in one class, inside an L in the other; no pixel has another "
-    "mean.",
-    "translations_rotations": "A T anywhere, turned by any multiple of 90°, is added in one class, an L in the other.",
-    "xor": "A T and an L are added with equal signs in one class, with opposite signs in the other.",
-}
-_SIGNAL = {  # share of the signal on a white and on a correlated background
-    "linear": (0.18, 0.0125),
-    "multiplicative": (0.7, 0.1),
-    "translations_rotations": (0.65, 0.2),
-    "xor": (0.35, 0.15),
-}
 _SMOOTHING = 3.0  # standard deviation in pixels
 _SHAPES = (np.array([[1, 0], [1, 1], [1, 0]]), np.array([[1, 0], [1, 0], [1, 1]]))  # T, L
 _CORNERS = ((1, 1), (4, 5))
@@ -70,7 +63,7 @@ def draw(name: str, count: int, generator: np.random.Generator) -> tuple[np.ndar
     labels = np.arange(count) % 2
     patterns = np.stack([_pattern(problem, int(label), generator) for label in labels])
     noise = _unit(_noise(background, count, generator))
-    share = _SIGNAL[problem][BACKGROUNDS.index(background)]
+    share = PROBLEMS[problem]["signal"][background]
     if problem == "multiplicative":
         images = _unit(1 - share * patterns) * noise * SIDE
     else:
@@ -181,13 +174,11 @@ def two_classes(log_odds: np.ndarray) -> np.ndarray:
 
 def _windows(kernel: np.ndarray, side: int) -> np.ndarray:
     """Return the matrix of a valid convolution, (side², positions, filters), of a (h, w, filters) kernel."""
-    height, width, filters = kernel.shape
-    rows, columns = side - height + 1, side - width + 1
-    found = np.zeros((side, side, rows, columns, filters))
-    for row in range(rows):
-        for column in range(columns):
-            found[row : row + height, column : column + width, row, column] = kernel
-    return found.reshape(side * side, rows * columns, filters)
+    pixels = np.lib.stride_tricks.sliding_window_view(np.arange(side**2).reshape(side, side), kernel.shape[:2])
+    pixels = pixels.reshape(-1, kernel[..., 0].size)  # of each position
+    found = np.zeros((side**2, len(pixels), kernel.shape[2]))
+    found[pixels, np.arange(len(pixels))[:, np.newaxis]] = kernel.reshape(-1, kernel.shape[2])
+    return found
 
 
 _MOST = 100  # images of a problem
@@ -252,17 +243,11 @@ _DEFINED = Benchmark(
     report=ReportText.load(pathlib.Path(__file__).with_name("xai_tris_report.toml")),
     metrics=(
         *OVERALL,
-        *(of_problem(place, name, ABOUT[name.rpartition("_")[0]], classes=2) for place, name in enumerate(NAMES)),
-        of_maps(
-            "mask_precision",
-            _mask_precision,
-            title="Mask precision",
-            about="The share of the k pixels of the largest magnitude that are among the k pixels of the tetrominoes. "
-            "Between 0 and 1; more is better to a reader who takes a map for where the class is. The network's exact "
-            "Shapley values do not reach 1.",
-            source="Clark et al., XAI-TRIS, Machine Learning 113, 2024",
-            bounds=(0.0, 1.0),
+        *(
+            of_problem(place, name, PROBLEMS[name.rpartition("_")[0]]["about"], classes=2)
+            for place, name in enumerate(NAMES)
         ),
+        of_maps("mask_precision", _mask_precision, **DESCRIPTIONS["mask_precision"]),
     ),
     controls=(UNIFORM, RANDOM, EDGE_DETECTOR, GROUND_TRUTH, EXACT_VALUES, RANDOM_WEIGHTS),
     methods=METHODS,

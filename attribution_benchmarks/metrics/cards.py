@@ -9,23 +9,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from attribution.reading import read_json
 
 FILE = pathlib.Path(__file__).with_name("cards.json")
 SAME, MIRRORED, CHANGED, UNDEFINED = "same", "mirrored", "changed", "undefined"
-NO_EFFECT, BY_PLACE, AT_RANDOM, BY_RULE = "no effect", "by position", "at random", "by rule"
-_OFTEN = 0.25  # share of the inputs from which on a worse map that scores as well is a caution
-_NOISE = 0.1  # of the difference between two maps
 
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """Invariances, blind spots, range and cost of a metric.
+    """Invariances and blind spots of a metric.
 
     Attributes
     ----------
@@ -40,27 +35,10 @@ class Card:
         Changes after which some maps have no score, and kinds of maps without one.
     varies
         Whether two maps of one input ever have different scores.
-    ties
-        What decides between positions of equal value: ``NO_EFFECT``, none is preferred; ``BY_PLACE``; ``AT_RANDOM``;
-        ``BY_RULE``, one of the metric's own, such as counting one half.
-    removed
-        What replaces removed positions: "mean", "zero", "minimum", "other"; empty where none is removed.
-    baseline
-        Whether another replacement changes the score.
-    noise
-        Mean difference between two runs with other random numbers, as a share of that between two maps; 0 without.
-    ranges
-        Kind of map -> least and greatest score: "exact", "random", "constant", "zero"; None where undefined.
-    as_good
-        Kind of map -> share of the inputs on which it scores at least as well as the exact map.
-    passes
-        Kind of inputs -> forward passes for one map.
-    shared
-        Whether further maps of an input need no further passes.
-    explanations
-        Further maps for one map.
-    masks, truth
-        Whether it compares with a ground-truth mask, or with exact Shapley values.
+    queries
+        Whether it needs any score of the network, any further map, or exact Shapley values.
+    masks
+        Whether it compares with a ground-truth mask.
     """
 
     better: str
@@ -68,22 +46,8 @@ class Card:
     changes: Mapping[str, str]
     undefined: Sequence[str]
     varies: bool
-    ties: str
-    removed: str
-    baseline: bool
-    noise: float
-    ranges: Mapping[str, Sequence[float] | None]
-    as_good: Mapping[str, float]
-    passes: Mapping[str, float]
-    shared: bool
-    explanations: float
+    queries: bool
     masks: bool
-    truth: bool
-
-    @property
-    def uses_network(self) -> bool:
-        """Whether it needs any pass or any further map."""
-        return bool(self.explanations or any(self.passes.values()))
 
     @property
     def blind_spots(self) -> list[str]:
@@ -118,22 +82,13 @@ class Card:
 
     def cautions(self) -> list[str]:
         """Return what not to conclude from the metric, in sentences."""
-        return [text for applies, text in self._cautions() if applies]
-
-    def _cautions(self) -> list[tuple[bool, str]]:
         same = self._same
         blind_to_signs = bool(same & {"negated", "absolute"})
-        better = [
-            f"{text} on {100 * self.as_good[name]:.0f} %"
-            for name, text in _WORSE.items()
-            if self.varies and self.as_good.get(name, 0.0) >= _OFTEN and not (name == "absolute" and blind_to_signs)
-        ]
-        return [
+        found = [
             (not self.varies, "Every map of an input has the same score: do not compare methods by it."),
-            (not (self.uses_network or self.masks or self.truth),
+            (not (self.queries or self.masks),
              "It reads the map alone: a good score does not mean that the map describes the network."),
             (self.masks, "It compares with a mask: do not conclude that the network uses what is in the mask."),
-            (self.truth, "It compares with Shapley values: another definition of a contribution gives other scores."),
             ("offset" in same, "A constant added to a map changes nothing: do not read values as contributions."),
             ("scale" in same and not self.order,
              "Maps that differ in scale score alike: do not conclude that values have the right size."),
@@ -142,31 +97,14 @@ class Card:
             (blind_to_signs,
              "Signs do not count: it does not distinguish evidence for the class from evidence against it."),
             ("permuted" in same, "Positions do not count: do not conclude that the right ones are marked."),
-            (self.ties in (BY_PLACE, AT_RANDOM),
-             f"Between equal values it decides {self.ties}: do not trust it for coarse maps or maps of mostly zeros."),
-            (self.baseline,
-             f"Removed positions get {_REPLACED[self.removed or 'other']}: another value gives other scores, so do not "
-             "compare with scores of another baseline."),
-            (self.noise >= _NOISE,
-             f"Other random numbers change a score by {100 * self.noise:.0f} % of the difference between two maps: do "
-             "not rank methods by one input."),
-            (bool(better),
-             f"At least as well as the exact map score {_joined(better)} of the inputs: do not conclude that the "
-             "better score is the better map."),
             ("zero" in self.undefined,
              "A map of zeros has no score: methods that return some are scored on other inputs."),
         ]  # fmt: skip
+        return [text for applies, text in found if applies]
 
     @property
     def _same(self) -> set[str]:
         return {name for name, effect in self.changes.items() if self.varies and effect == SAME}
-
-
-_REPLACED = {"mean": "the input's mean", "zero": "zero", "minimum": "the input's least value", "other": "other values"}
-_WORSE = {
-    "random": "a random map", "zero": "a map of zeros", "constant": "a constant map",
-    "smoothed": "the smoothed exact map", "absolute": "the exact map without signs",
-}  # fmt: skip
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -189,14 +127,6 @@ def card_of(name: str, benchmark: str = "") -> Card | None:
 
 
 def as_json(found: Mapping[str, Card]) -> str:
-    """Return cards as JSON, one line each, with infinite and undefined numbers as null."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.3g}") if math.isfinite(value) else None
-        if isinstance(value, Mapping):
-            return {key: plain(each) for key, each in value.items()}
-        return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-    lines = [f"{json.dumps(name)}: {json.dumps(plain(dataclasses.asdict(card)))}" for name, card in found.items()]
+    """Return cards as JSON, one line each."""
+    lines = [f"{json.dumps(name)}: {json.dumps(dataclasses.asdict(card))}" for name, card in found.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"

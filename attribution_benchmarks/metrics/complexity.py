@@ -7,12 +7,12 @@ say whether it is right: any single position has the best value of each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, of_maps
+from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
 _LEAST = 1e-5  # of a map's largest magnitude: what counts in effective complexity
@@ -56,52 +56,15 @@ def _effective_complexity(values: np.ndarray) -> np.ndarray:
     return np.where(top[:, 0] > 0, (rows > _LEAST * top).sum(axis=1), np.nan)
 
 
-def _metric(name: str, function: Callable[[np.ndarray], np.ndarray], **described: Any) -> Metric:
+def _metric(name: str, function: Callable[[np.ndarray], np.ndarray]) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: object) -> np.ndarray:
         return function(magnitude(maps, batch))
 
-    return of_maps(name, of_batch, on_request=True, cost="none: maps alone", **described)
+    return of_maps(name, of_batch, on_request=True, **DESCRIPTIONS[name])
 
 
 METRICS = (
-    _metric(
-        "sparseness",
-        _sparseness,
-        title="Sparseness",
-        about="The Gini index of the map's magnitudes: 0 if all are equal, near 1 if one position holds the map. "
-        "Between 0 and 1; more is better.",
-        source="Chalasani et al., Concise Explanations of Neural Networks using Adversarial Training, ICML 2020; "
-        "Quantus's `Sparseness`, but for its 1e-7 on each position",
-        bounds=(0.0, 1.0),
-        chance="1/3 for magnitudes drawn evenly from 0 to 1; 0.41 for those of normal numbers",
-        criticism="It does not see where the positions are: a permuted map has the same value. A map of zeros counts "
-        "as the uniform map.",
-    ),
-    _metric(
-        "complexity",
-        _complexity,
-        title="Complexity",
-        better="less",
-        about="The entropy of the positions' shares of the map's magnitude, in nats: 0 if one position holds the map, "
-        "ln(positions) if all are equal. Less is better.",
-        source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020; "
-        "Quantus's `Complexity`, but for its 1e-12 in the logarithm",
-        bounds=(0.0, np.inf),
-        chance="ln(positions) - 0.19 for magnitudes drawn evenly from 0 to 1",
-        criticism="It does not see where the positions are, and it grows with their number, so that inputs of "
-        "different sizes cannot be compared. A map of zeros counts as the uniform map.",
-    ),
-    _metric(
-        "effective_complexity",
-        _effective_complexity,
-        title="Effective complexity",
-        better="less",
-        about="The number of positions whose magnitude is above 1e-5 of the map's largest. Less is better.",
-        source="Nguyen and Rodríguez Martínez, On Quantitative Aspects of Model Interpretability, 2020, as in "
-        "Quantus's `EffectiveComplexity`; the paper counts positions until the rest no longer affects the prediction",
-        bounds=(0.0, np.inf),
-        chance="the number of positions",
-        criticism="Nearly every gradient has no exact zeros, so that the number is that of all positions. Only methods "
-        "that clip at 0, or networks with dead units, differ. A map of zeros counts as the uniform map.",
-    ),
+    _metric("sparseness", _sparseness),
+    _metric("complexity", _complexity),
+    _metric("effective_complexity", _effective_complexity),
 )

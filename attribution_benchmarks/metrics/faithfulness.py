@@ -6,9 +6,10 @@ in random order, the same for every map of an input. A removed position loses al
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from attribution.methods.perturbation import positions
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
 from attribution_benchmarks.metrics.imputation import (
     Fill,
     Scores,
@@ -27,7 +29,7 @@ from attribution_benchmarks.metrics.imputation import (
     noisy_linear,
     probabilities,
 )
-from attribution_benchmarks.metrics.map_values import evidence, flat
+from attribution_benchmarks.metrics.map_values import correlation_of_drops, evidence, flat
 
 _STEPS = tuple(step / 20 for step in range(1, 21))  # shares of removed positions
 _ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed
@@ -104,35 +106,15 @@ def area(curves: np.ndarray, shares: Sequence[float] | np.ndarray) -> np.ndarray
     return area
 
 
-@memoize_last
-def _drops_of_sets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    total = _count(batch)
-    counts = [max(round(size * total), 1) for size in _SIZES]
-    sets = random_sets(batch, "sensitivity-n", total, np.repeat(counts, _SETS))
-    return sets, drops_without(batch, scores, sets)
-
-
-@memoize_last
-def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    total = _count(batch)
-    sets = random_sets(batch, "faithfulness_correlation", total, [max(round(SUBSET * total), 1)] * SUBSETS)
-    return sets, drops_without(batch, scores, sets)
-
-
-@memoize_last
-def _drops_of_patches(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    sets = _patches(batch)
-    return sets, drops_without(batch, scores, sets)
-
-
-def drops_without(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
+def drops_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: Fill | None = None) -> np.ndarray:
     """Return the drop of the target's score without sets of positions, (N, sets, positions) bool; (N, sets).
 
-    A removed position has the input's mean color, or its values in ``batch.truth["background"]`` where that is given.
+    Where ``fill`` is None, a removed position has its values in ``batch.truth["background"]``, or else the input's mean
+    color.
     """
     whole, targets = originals(batch, scores)
     rows = np.arange(len(batch))
-    fill = given_background(batch) if "background" in batch.truth else mean_colour
+    fill = fill or (given_background(batch) if "background" in batch.truth else mean_colour)
     changed = _scores_without(batch, scores, sets, fill)
     drops: np.ndarray = (whole[rows, targets] - changed[:, rows, targets]).T
     return drops
@@ -161,7 +143,7 @@ def random_sets(batch: Batch, purpose: str, total: int, counts: Sequence[int] | 
 
 
 def _patches(batch: Batch) -> np.ndarray:
-    """Return boxes of random position and size, the same for every map of an input, (N, patches, positions) bool."""
+    """Return boxes of random position and size, the same for every map of an input, for infidelity."""
     spatial = positions(batch.pictures.shape)
     found = np.zeros((len(batch), _PATCHES, *spatial), bool)
     for row, key in enumerate(batch.seeds):
@@ -173,28 +155,51 @@ def _patches(batch: Batch) -> np.ndarray:
     return found.reshape(len(batch), _PATCHES, -1)
 
 
-def _sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return the correlation of a map's sum over a random set of positions with the drop of the score without it, (N,).
+def against_drops(
+    sets_of: Callable[[Batch], np.ndarray], compare: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Callable[..., np.ndarray]:
+    """Return a function of maps that compares their sums over sets of positions with the drops without these.
 
-    Pearson's correlation over sets of one size, averaged over sizes, in [-1, 1]: 1 for a linear network and its exact
-    contributions, 0 for equal sums, NaN where the network's score never changes.
+    ``sets_of(batch)`` are (N, sets, positions) bool, and ``compare(sums, drops)`` returns (N,) for (N, sets) numbers.
+    The network scores the sets once for all maps of a batch.
     """
-    sets, drops = _drops_of_sets(batch, scores)
-    sums = sums_over(sets, flat(evidence(maps, batch)))
-    by_size = [_correlation(sums[:, part], drops[:, part]) for part in _by_size()]
-    mean: np.ndarray = np.mean(by_size, axis=0)
+
+    @memoize_last
+    def with_drops(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+        sets = sets_of(batch)
+        return sets, drops_without(batch, scores, sets)
+
+    def measured(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        sets, drops = with_drops(batch, scores)
+        return compare(sums_over(sets, flat(evidence(maps, batch))), drops)
+
+    return measured
+
+
+def _sets_of_sizes(batch: Batch) -> np.ndarray:
+    """Return random sets of each of ``_SIZES``, for sensitivity-n."""
+    counts = [max(round(size * _count(batch)), 1) for size in _SIZES]
+    return random_sets(batch, "sensitivity-n", _count(batch), np.repeat(counts, _SETS))
+
+
+def _mean_correlation(sums: np.ndarray, drops: np.ndarray) -> np.ndarray:
+    """Return Pearson's correlation over sets of one size, averaged over sizes, (N,) in [-1, 1].
+
+    1 for a linear network and its exact contributions, 0 for equal sums, NaN where the network's score never changes.
+    """
+    parts = [slice(number * _SETS, (number + 1) * _SETS) for number in range(len(_SIZES))]
+    mean: np.ndarray = np.mean([correlation_of_drops(sums[:, part], drops[:, part]) for part in parts], axis=0)
     return mean
 
 
-def _faithfulness_correlation(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return Pearson's correlation of a map's sums over random fifths of the positions with the drops, (N,).
+def _fifths(batch: Batch) -> np.ndarray:
+    """Return random fifths of the positions, for faithfulness correlation.
 
-    In [-1, 1]; 0 for equal sums, NaN where the score never changes. With the same subsets and imputation it is
-    Quantus's ``FaithfulnessCorrelation``, which takes 224 values, channels one by one, and replaces them by the input's
-    minimum.
+    With the same subsets and imputation it is Quantus's ``FaithfulnessCorrelation``, which takes 224 values, channels
+    one by one, and replaces them by the input's minimum.
     """
-    sets, drops = _drops_of_subsets(batch, scores)
-    return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops)
+    total = _count(batch)
+    return random_sets(batch, "faithfulness_correlation", total, [max(round(SUBSET * total), 1)] * SUBSETS)
 
 
 def _faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -207,7 +212,7 @@ def _faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np
     ranked = orders(maps, batch)
     parts = np.arange(ranked.shape[1]) * min(len(_STEPS), ranked.shape[1]) // ranked.shape[1]
     sets = parts[np.argsort(ranked, axis=1)][:, np.newaxis] == np.unique(parts)[:, np.newaxis]
-    return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops_without(batch, scores, sets))
+    return correlation_of_drops(sums_over(sets, flat(evidence(maps, batch))), drops_without(batch, scores, sets))
 
 
 def _monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -236,16 +241,14 @@ def _sufficiency(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     return drops
 
 
-def _infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return the squared error of a map's sum over a patch as an estimate of the drop without it, rescaled, (N,).
+def _squared_error(sums: np.ndarray, drops: np.ndarray) -> np.ndarray:
+    """Return the squared error of sums as estimates of drops, at their best scale and relative to the drops, (N,).
 
     min over β ≥ 0 of Σ (β · sum - drop)², divided by Σ drop²: 0 for a linear network and its exact contributions, 1 for
     a map of zeros or of the opposite sign. NaN where the network's score never changes.
     """
-    sets, drops = _drops_of_patches(batch, scores)
-    sums = sums_over(sets, flat(evidence(maps, batch)))
     both, ours, theirs = ((a * b).sum(axis=1) for a, b in ((sums, drops), (sums, sums), (drops, drops)))
-    explained = np.divide(np.maximum(both, 0) ** 2, ours * theirs, out=np.zeros(len(maps)), where=ours * theirs > 0)
+    explained = np.divide(np.maximum(both, 0) ** 2, ours * theirs, out=np.zeros(len(sums)), where=ours * theirs > 0)
     return np.where(theirs > 0, 1 - np.minimum(explained, 1), np.nan)
 
 
@@ -254,25 +257,20 @@ def sums_over(sets: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.stack([of_input @ one for of_input, one in zip(sets, values, strict=True)])
 
 
-def _by_size() -> list[slice]:
-    return [slice(number * _SETS, (number + 1) * _SETS) for number in range(len(_SIZES))]
-
-
-def _correlation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Pearson's correlation row by row; 0 where the first is constant, NaN where the second is."""
-    rounding = 16 * np.finfo(np.float32).eps * np.abs(first).max(axis=1, initial=0)
-    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
-    ours, theirs = ((each**2).sum(axis=1) for each in (first, second))
-    varies = (np.abs(first).max(axis=1, initial=0) > rounding) & (theirs > 0)
-    found = np.divide((first * second).sum(axis=1), np.sqrt(ours * theirs), out=np.zeros(len(first)), where=varies)
-    return np.where(theirs > 0, found, np.nan)
-
-
 def _count(batch: Batch) -> int:
     return int(np.prod(positions(batch.pictures.shape)))
 
 
-def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> PerSampleMetric:
+_most_first = memoize_last(curve)
+_least_first = memoize_last(functools.partial(curve, least_first=True))
+
+
+def on_request(name: str, function: Callable[..., np.ndarray], **measure: Any) -> Metric:
+    """Return a metric of a function of maps that is only computed on request; ``measure`` as of ``PerSampleMetric``."""
+    return Metric(name, measure=PerSampleMetric(name, function, **measure), on_request=True, **DESCRIPTIONS[name])
+
+
+def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, int]) -> Metric:
     """Return the metric of a curve: its area, then its points at ``shares``.
 
     The area is over the shares that were removed. Few positions have no such shares; points between are interpolated.
@@ -291,171 +289,21 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
         points = [np.interp([0, *shares], [0, *actual], one) for one in curves]
         return np.concatenate([area(curves, actual)[:, np.newaxis], points], axis=1)
 
-    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS, check=check_probabilities)
-
-
-_most_first = memoize_last(curve)
-_least_first = memoize_last(functools.partial(curve, least_first=True))
-
-_FILLS = {
-    "": (mean_colour, _STEPS, "its mean color"),
-    "_blur": (blurred, _STEPS, "its blurred version"),
-    "_road": (noisy_linear, _ROAD_STEPS, "a noisy linear imputation from the remaining positions"),
-}
-_PETSIUK = "Petsiuk, Das and Saenko, RISE, BMVC 2018"
-_ROAD = "Rong et al., A Consistent and Efficient Evaluation Strategy for Attribution Methods, ICML 2022"
-_Kind = tuple[str, tuple[int, int], Literal["more", "less"], str]
-_KINDS: dict[str, _Kind] = {  # name -> title, signs of the curves, direction, how to read it
-    "insertion": (
-        "Insertion", (1, 0), "more",
-        "The mean probability of the target while positions are removed from the least to the most important, that is "
-        "inserted in the other direction, each with {filled}. Between 0 and 1; more is better.",
-    ),
-    "deletion": (
-        "Deletion", (0, 1), "less",
-        "The mean probability of the target while positions are removed from the most to the least important, each "
-        "with {filled} in its place. Between 0 and 1; less is better.",
-    ),
-    "insertion_deletion": (
-        "Insertion - deletion", (1, -1), "more",
-        "The area between the curves of insertion and deletion, with {filled} in place of removed positions. Between "
-        "-1 and 1; more is better, and a map that is independent of the network gets about 0.",
-    ),
-}  # fmt: skip
-_CRITICISM = {
-    "": "The network was not trained on inputs with removed positions: its score there may reflect the removal.",
-    "_blur": "A blurred object may still be enough for the network, and blur itself is a texture.",
-    "_road": "Imputed inputs are smooth, and the network was not trained on them either. Four steps make a coarse "
-    "curve. Rong et al. and Quantus report the accuracy after each step; this is the explained class's mean "
-    "probability. The equations of the imputation are relaxed, not solved: a block of a quarter of an image is up to "
-    "0.03 of the input's range from their solution, scattered positions less than 0.004.",
-}
-
-
-def _curves_metric(kind: str, suffix: str) -> Metric:
-    title, signs, better, about = _KINDS[kind]
-    fill, shares, filled = _FILLS[suffix]
-    name = f"{kind}{suffix}"
-    passes = len(shares) * sum(map(abs, signs))
-    chance = "about 0" if kind == "insertion_deletion" else "the same as any random order"
-    return Metric(
-        name,
-        f"{title}{', ' + suffix[1:].upper().replace('BLUR', 'blur') if suffix else ''}",
-        better,
-        about.format(filled=filled),
-        source=_ROAD if suffix == "_road" else _PETSIUK,
-        measure=_curve_metric(name, fill, shares, signs),
-        on_request=True,
-        bounds=(-1.0, 1.0) if kind == "insertion_deletion" else (0.0, 1.0),
-        curve=(0.0, *shares),
-        cost=f"{passes} passes per map, shared by insertion, deletion and their difference",
-        chance=chance,
-        criticism=_CRITICISM[suffix],
-    )
-
-
-def on_request(
-    name: str,
-    function: Callable[..., np.ndarray],
-    title: str,
-    check: Callable[[Any], object] | None = None,
-    **described: Any,
-) -> Metric:
-    """Return a metric of a function of maps that is only computed on request."""
-    return Metric(name, title, measure=PerSampleMetric(name, function, check=check), on_request=True, **described)
+    metric = on_request(name, measured, width=2 + len(shares), digits=_DIGITS, check=check_probabilities)
+    return dataclasses.replace(metric, curve=(0.0, *shares))
 
 
 METRICS = (
-    *(_curves_metric(kind, suffix) for suffix in _FILLS for kind in _KINDS),
-    on_request(
-        "sensitivity_n",
-        _sensitivity_n,
-        "Sensitivity-n",
-        about="How well the sum of the map over a random set of positions predicts the drop of the score without it: "
-        "Pearson's correlation, averaged over sets of a tenth, three tenths and half of all positions. Between -1 and "
-        "1; more is better.",
-        source="Ancona et al., Towards Better Understanding of Gradient-based Attribution Methods, ICLR 2018",
-        bounds=(-1.0, 1.0),
-        cost=f"{len(_SIZES) * _SETS} passes per input, shared by all maps",
-        chance="0",
-        criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
-        f"small numbers, and low for every map. {_SETS} sets of each size are sampled for an input, and its value "
-        "depends on them. A constant added to the map changes nothing, because all sets of a size have as many "
-        "positions.",
+    *(
+        _curve_metric(kind + suffix, fill, shares, parts)
+        for suffix, fill, shares in (("", mean_colour, _STEPS), ("_blur", blurred, _STEPS),
+                                     ("_road", noisy_linear, _ROAD_STEPS))
+        for kind, parts in (("insertion", (1, 0)), ("deletion", (0, 1)), ("insertion_deletion", (1, -1)))
     ),
-    on_request(
-        "infidelity",
-        _infidelity,
-        "Infidelity",
-        better="less",
-        about="The squared error of the sum of the map over a random patch as an estimate of the drop of the score "
-        "without it, at the map's best scale and divided by the squared drops. Between 0 and 1; less is better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
-        "but for the sign",
-        bounds=(0.0, 1.0),
-        cost=f"{_PATCHES} passes per input, shared by all maps",
-        chance="that of a uniform map, below 1: larger patches cost more, wherever they are",
-        criticism="Maps are read as contributions, which a gradient is not. One large patch can dominate the squared "
-        "error. The scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like "
-        "a map of zeros.",
-    ),
-    on_request(
-        "faithfulness_correlation",
-        _faithfulness_correlation,
-        "Faithfulness correlation",
-        about="How well the sum of the map over a random fifth of the positions predicts the drop of the score without "
-        "it: Pearson's correlation. Between -1 and 1; more is better.",
-        source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020; on "
-        "the same subsets Quantus's `FaithfulnessCorrelation`",
-        bounds=(-1.0, 1.0),
-        cost=f"{SUBSETS} passes per input, shared by all maps",
-        chance="0",
-        criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
-        "small numbers. It is sensitivity-n with sets of one size, and does not see a constant added to the map, "
-        "either.",
-    ),
-    on_request(
-        "faithfulness_estimate",
-        _faithfulness_estimate,
-        "Faithfulness estimate",
-        about="The positions are ranked by the map and cut into twenty parts, each removed alone: Pearson's "
-        "correlation of the map's sums over them with the drops of the score. Between -1 and 1; more is better.",
-        source="Alvarez-Melis and Jaakkola, Towards Robust Interpretability with Self-Explaining Neural Networks, "
-        "NeurIPS 2018; with one position a part Quantus's `FaithfulnessEstimate`",
-        bounds=(-1.0, 1.0),
-        cost=f"{len(_STEPS)} passes per map",
-        chance="about 0",
-        criticism="The first part decides where a map has few large values. Interactions between parts are not "
-        "measured.",
-    ),
-    on_request(
-        "monotonicity",
-        _monotonicity,
-        "Monotonicity",
-        check=check_probabilities,
-        about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
-        "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
-        source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
-        "Quantus's `Monotonicity` inserts nothing and is 1 for every map",
-        bounds=(0.0, 1.0),
-        cost=f"{len(_STEPS)} passes per map, those of deletion",
-        chance="that of any random order",
-        criticism="A small fall counts as much as a large one. Inserting evidence against the class lowers the score, "
-        "so that an exact map with negative values does not get 1.",
-    ),
-    on_request(
-        "sufficiency",
-        _sufficiency,
-        "Sufficiency",
-        better="less",
-        check=check_probabilities,
-        about="The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are "
-        "left, on average. Between -1 and 1; less is better.",
-        source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "
-        "Quantus's `Sufficiency` (Dasgupta et al., 2022) is another metric",
-        bounds=(-1.0, 1.0),
-        cost=f"{len(_STEPS)} passes per map, those of insertion",
-        chance="that of any random order",
-        criticism="An input of which nine tenths are the mean color is unlike those that the network was trained on.",
-    ),
-)
+    on_request("sensitivity_n", against_drops(_sets_of_sizes, _mean_correlation)),
+    on_request("infidelity", against_drops(_patches, _squared_error)),
+    on_request("faithfulness_correlation", against_drops(_fifths, correlation_of_drops)),
+    on_request("faithfulness_estimate", _faithfulness_estimate),
+    on_request("monotonicity", _monotonicity, check=check_probabilities),
+    on_request("sufficiency", _sufficiency, check=check_probabilities),
+)  # fmt: skip

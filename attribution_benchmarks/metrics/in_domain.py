@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,12 @@ from attribution.files import atomic_write
 from attribution.methods.perturbation import positions
 from attribution.model_paths import find_saved_model
 from attribution.reading import read_json
-from attribution_benchmarks.core.batch import Batch, memoize_last, originals
+from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.bundled_models import shown_model
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-from attribution_benchmarks.metrics.imputation import Explain, changed_scores
+from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
+from attribution_benchmarks.metrics.faithfulness import drops_without
+from attribution_benchmarks.metrics.imputation import Explain
 from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops
 
 FILE = pathlib.Path("assets") / "deletions.json"
@@ -53,11 +55,14 @@ class Deletions:
             number = number * parts + along.reshape([-1 if axis == other else 1 for other in range(len(spatial))])
         return number
 
+    def fill_in(self, pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any] = ()) -> np.ndarray:
+        """Return inputs with removed positions, (N, positions...) bool, as they were in training; an imputation."""
+        return np.where(gone if gone.ndim == pictures.ndim else gone[..., np.newaxis], self.fill, pictures)
+
     def without(self, pictures: np.ndarray, segment: int) -> np.ndarray:
         """Return inputs, (N, positions...) or with channels, without one segment."""
-        spatial = positions(pictures.shape)
-        gone = (self.numbered(spatial) == segment).reshape(*spatial, *[1] * (pictures.ndim - 1 - len(spatial)))
-        return np.where(gone, self.fill, pictures)
+        gone = self.numbered(positions(pictures.shape)) == segment
+        return self.fill_in(pictures, np.broadcast_to(gone, (len(pictures), *gone.shape)))
 
     def save(self, directory: pathlib.Path) -> None:
         """Write ``assets/deletions.json`` of a SavedModel."""
@@ -92,21 +97,15 @@ def _deletions_of(model: Any) -> Deletions:
 @memoize_last
 def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
     """Return the segment of each position, and the drop of the target's score without each segment, (N, segments)."""
-    deletions, pictures = _deletions_of(explain.model), batch.pictures
-    spatial = positions(pictures.shape)
+    deletions, spatial = _deletions_of(explain.model), positions(batch.pictures.shape)
     if len(deletions.segments) != len(spatial) or any(
         parts > size for parts, size in zip(deletions.segments, spatial, strict=True)
     ):
         raise BadInput(f"the network's segments, {list(deletions.segments)}, do not fit inputs of positions {spatial}")
-    whole, targets = originals(batch, explain.scores)
-    rows = np.arange(len(batch))
-
-    def changes() -> Iterator[tuple[int, np.ndarray]]:
-        for segment in range(deletions.count):
-            yield from enumerate(deletions.without(pictures, segment))
-
-    scores = np.stack(list(changed_scores(batch, explain.scores, changes()))).reshape(deletions.count, *whole.shape)
-    return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - scores[:, rows, targets]).T
+    numbers = deletions.numbered(spatial).reshape(-1)
+    segments = numbers == np.arange(deletions.count)[:, np.newaxis]
+    sets = np.broadcast_to(segments, (len(batch), *segments.shape))
+    return numbers, drops_without(batch, explain.scores, sets, deletions.fill_in)
 
 
 def _in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
@@ -123,17 +122,8 @@ def _in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.
 METRICS = (
     Metric(
         "in_domain_deletion",
-        "In-domain deletion",
-        about="Spearman's correlation between the sums of the map over segments and the drops of the target's score "
-        "when each segment alone is deleted, on a network that was trained with deleted segments. Between -1 and 1; "
-        "more is better.",
-        source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
         measure=PerSampleMetric("in_domain_deletion", _in_domain_deletion, needs_explainer=True, check=_deletions_of),
         on_request=True,
-        bounds=(-1.0, 1.0),
-        cost="one pass per input and segment, shared by all maps",
-        chance="0",
-        criticism="Needs a network that was trained with deletions and declares them in `assets/deletions.json` of its "
-        "SavedModel. Segments are deleted one at a time, so interactions between segments are not measured.",
+        **DESCRIPTIONS["in_domain_deletion"],
     ),
 )

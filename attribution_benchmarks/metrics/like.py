@@ -20,6 +20,7 @@ from attribution.methods.libraries import Library, found_preset, read_libraries
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
+from attribution_benchmarks.metrics import localisation
 from attribution_benchmarks.metrics.imputation import Scores, changed_scores, check_probabilities, probabilities
 from attribution_benchmarks.metrics.map_values import evidence, flat, pearson, spearman
 
@@ -103,16 +104,6 @@ def _highest_in_mask(values: np.ndarray, mask: np.ndarray, k: int | None = None)
     counts = np.where(mask.any(axis=1), k or mask.sum(axis=1), 1)
     hits = (ranked & (np.arange(values.shape[1]) < counts[:, np.newaxis])).sum(axis=1)
     return np.where(mask.any(axis=1), hits / counts, np.nan)
-
-
-def _area_under_roc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the share of pairs whose position in the mask is higher, ties as one half."""
-    from scipy.stats import rankdata
-
-    inside = mask.sum(axis=1)
-    with np.errstate(all="ignore"):
-        pairs = inside * (mask.shape[1] - inside).astype(float)
-        return np.asarray(((rankdata(values, axis=1) * mask).sum(axis=1) - inside * (inside + 1) / 2) / pairs)
 
 
 def _gini(values: np.ndarray, epsilon: float = 0.0, total_epsilon: float = 0.0) -> np.ndarray:
@@ -258,7 +249,7 @@ _OF_MASKS: dict[str, Callable[..., np.ndarray]] = {  # metric of this project ->
     "attribution_localisation": _mass,
     "iou_at_area": _highest_in_mask,
     "top_k_intersection": _highest_in_mask,
-    "roc_auc": _area_under_roc,
+    "roc_auc": localisation.roc_auc,
 }
 _OF_VALUES: dict[str, Callable[..., np.ndarray]] = {
     "sparseness": _gini,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
+from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
 _Function = Callable[..., np.ndarray]
@@ -36,16 +36,16 @@ def _defined(function: _Function) -> _Function:
 
 
 @_defined
-def _pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
+def _pointing_game(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return whether the highest position of each map is in its mask, (N,) float64: 1 for a hit, 0 for a miss.
 
     ``values`` are (N, positions...), more is more important, and ``mask`` (N, positions...) bool. Among several highest
-    positions it is the share of hits. ``tolerance`` is the distance from the mask that still counts as a hit, as a
-    share of the longest side, rounded to whole positions.
+    positions it is the share of hits. A position is a hit, too, if it is no farther from the mask than ``_TOLERANCE``,
+    rounded to whole positions.
     """
     from scipy.ndimage import distance_transform_edt
 
-    reach = round(tolerance * max(mask.shape[1:]))
+    reach = round(_TOLERANCE * max(mask.shape[1:]))
     found = np.zeros(len(values))
     for row, (one, truth) in enumerate(zip(values, mask, strict=True)):
         if truth.any():
@@ -55,7 +55,7 @@ def _pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOL
 
 
 @_defined
-def _roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the area under the ROC curve, (N,) in [0, 1]; arguments as for ``_pointing_game``.
 
     It is the share of pairs whose position in the mask is higher, ties counting half: Mann and Whitney's U, divided by
@@ -148,116 +148,20 @@ def _positive(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 def _metric(
-    name: str,
-    function: _Function,
-    per_position: Callable[[np.ndarray, Batch], np.ndarray] = magnitude,
-    **described: Any,
+    name: str, function: _Function, per_position: Callable[[np.ndarray, Batch], np.ndarray] = magnitude
 ) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: object) -> np.ndarray:
         return function(per_position(maps, batch), mask_of(batch))
 
-    return of_maps(name, of_batch, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
-
-
-def pointing_game_metric(share: str = "") -> Metric:
-    """Return the pointing game, ``_pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
-
-    ``share`` is the tolerance as a share of the longest side, from 0 to 1, as text (else ``BadInput``); empty for 0.03.
-    """
-    name = f"pointing_game@{share}" if share else "pointing_game"
-    try:
-        tolerance = float(share or _TOLERANCE)
-        if not 0 <= tolerance <= 1:
-            raise ValueError
-    except ValueError as error:
-        raise BadInput(f"--metrics={name}: the tolerance is a share of the longest side, from 0 to 1") from error
-    percent = f"{100 * tolerance:g} %"
-    return _metric(
-        name,
-        functools.partial(_pointing_game, tolerance=tolerance),
-        title=f"Pointing game, {percent}" if share else "Pointing game",
-        rate=True,
-        about=f"How often the map's highest position lies in the mask, or no farther from it than {percent} of the "
-        "longest side. Between 0 and 1; more is better.",
-        source="Zhang et al., Top-down Neural Attention by Excitation Backprop, IJCV 2018",
-        chance="the share of positions in the mask or within the tolerance of it",
-        criticism="One position decides. A spot in the middle of the image wins where objects lie in the middle, so "
-        "compare it with the center prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
-        "masks several times larger; Quantus's pointing game has none. `pointing_game@0` has none either, and "
-        "`pointing_game@0.1` one of 10 %.",
-    )
+    return of_maps(name, of_batch, masks=True, on_request=True, rate=name == "pointing_game", **DESCRIPTIONS[name])
 
 
 METRICS = (
-    pointing_game_metric(),
-    _metric(
-        "roc_auc",
-        _roc_auc,
-        title="ROC AUC",
-        about="How often a position in the mask has a higher value than one outside, all pairs counted, ties as one "
-        "half. Between 0 and 1; more is better, one half is chance.",
-        source="Fawcett, An Introduction to ROC Analysis, 2006; Quantus's `AUC?abs=True`, which ranks signed values by "
-        "default",
-        chance="0.5",
-        criticism="Where the mask is small it is lenient: many positions outside may be above the mask while few of "
-        "all pairs are lost. It does not see how much higher the mask is.",
-    ),
-    _metric(
-        "average_precision",
-        _average_precision,
-        title="Average precision",
-        about="From the highest position down, the share of the mask among what was passed, averaged over the mask's "
-        "positions. Between 0 and 1; more is better.",
-        source="Buckley and Voorhees, Evaluating Evaluation Measure Stability, SIGIR 2000",
-        chance="little above the mask's share of the image",
-        criticism="Its value for a random map is the mask's share, so that masks of different sizes cannot be "
-        "compared. A map that marks only the discriminative part of an object scores low.",
-    ),
-    _metric(
-        "iou_at_area",
-        _iou_at_area,
-        title="IoU at the mask's area",
-        about="As many of the map's highest positions as the mask has, against the mask: intersection over union. "
-        "Between 0 and 1; more is better.",
-        source="after Arras, Osman and Samek, Information Fusion 81, 2022, whose rank accuracy r it is as r / (2 - r)",
-        chance="about a / (2 - a), a the mask's share of the image",
-        criticism="It knows the mask's size, which nobody who reads a map does. An object's outline alone, or its "
-        "discriminative part alone, scores low.",
-    ),
-    _metric(
-        "top_k_intersection",
-        _top_k_intersection,
-        title="Top-k intersection",
-        about="The share of the map's highest twentieth of positions that is in the mask. Between 0 and 1; more is "
-        "better.",
-        source="Theiner, Müller-Budack and Ewerth, Interpretable Semantic Photo Geolocation, WACV 2022; without ties "
-        "it is Quantus's `TopKIntersection?abs=True`; by default that ranks signed values, and its k is 1,000",
-        chance="the mask's share of the image",
-        criticism="A mask of less than a twentieth of the image cannot be filled, so that 1 is out of reach there.",
-    ),
-    _metric(
-        "attribution_localisation",
-        _attribution_localisation,
-        title="Attribution localization",
-        about="The share of the map's magnitude that is in the mask. Between 0 and 1; more is better.",
-        source="Kohlbrenner et al., Towards Best Practice in Explaining Neural Network Decisions with LRP, IJCNN 2020; "
-        "the relevance mass accuracy of Arras et al., 2022; Quantus's `AttributionLocalisation`",
-        chance="the mask's share of the image",
-        criticism="Little noise on a large background outweighs a small object.",
-    ),
-    _metric(
-        "focus",
-        _attribution_localisation,
-        _positive,
-        title="Focus",
-        about="The share of the map's positive values that is in the mask. Of a mosaic whose mask is the quadrants of "
-        "the explained class it is Focus. Between 0 and 1; more is better.",
-        source="Arias-Duart et al., Focus! Rating XAI Methods and Finding Biases, FUZZ-IEEE 2022; on mosaics Quantus's "
-        "`Focus`",
-        chance="the mask's share of the image",
-        criticism="The published metric needs mosaics of images of two classes, which a benchmark provides as inputs "
-        "with their masks; no metric builds them, because the value of an input would depend on the inputs beside it. "
-        "On other masks it is attribution localization of positive values. A map without positive values counts as the "
-        "uniform map.",
-    ),
+    _metric("pointing_game", _pointing_game),
+    _metric("roc_auc", roc_auc),
+    _metric("average_precision", _average_precision),
+    _metric("iou_at_area", _iou_at_area),
+    _metric("top_k_intersection", _top_k_intersection),
+    _metric("attribution_localisation", _attribution_localisation),
+    _metric("focus", _attribution_localisation, _positive),
 )

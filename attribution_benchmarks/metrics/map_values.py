@@ -49,6 +49,19 @@ def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(np.nan_to_num(correlation.spearman(flat(first), flat(second))))
 
 
+def correlation_of_drops(sums: np.ndarray, drops: np.ndarray) -> np.ndarray:
+    """Return Pearson's correlation of a map's sums over parts of an input with the drops without them, (N,) float64.
+
+    Both are (N, parts). 0 for sums that are equal but for rounding, NaN where all drops are equal.
+    """
+    rounding = 16 * np.finfo(np.float32).eps * np.abs(sums).max(axis=1, initial=0)
+    first, second = (each - each.mean(axis=1, keepdims=True) for each in (sums, drops))
+    ours, theirs = ((each**2).sum(axis=1) for each in (first, second))
+    varies = (np.abs(first).max(axis=1, initial=0) > rounding) & (theirs > 0)
+    found = np.divide((first * second).sum(axis=1), np.sqrt(ours * theirs), out=np.zeros(len(first)), where=varies)
+    return np.where(theirs > 0, found, np.nan)
+
+
 def rank_of_drops(sums: np.ndarray, drops: np.ndarray) -> np.ndarray:
     """Return Spearman's correlation of a map's sums over parts of an input with the drops without them, (N,) float64.
 

@@ -15,6 +15,7 @@ from attribution_benchmarks.core.batch import Batch, memoize_last, originals
 from attribution_benchmarks.metrics.faithfulness import (
     SUBSET,
     SUBSETS,
+    against_drops,
     area,
     drops_without,
     on_request,
@@ -104,22 +105,14 @@ def _drops_of_cells(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarra
     return sets, drops_without(batch, scores, sets)
 
 
-@memoize_last
-def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+def _fifths(batch: Batch) -> np.ndarray:
+    """Return random fifths of the cells, for μFidelity.
+
+    Xplique's ``MuFidelity`` has another grid, other subsets and zero in place of the mean color.
+    """
     cells = grid(positions(batch.pictures.shape))
     count = cells.max() + 1
-    sets = random_sets(batch, "mu_fidelity", count, [max(round(SUBSET * count), 1)] * SUBSETS)[:, :, cells]
-    return sets, drops_without(batch, scores, sets)
-
-
-def _mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return Spearman's correlation of a map's sums over random fifths of the cells with the drops without them, (N,).
-
-    In [-1, 1]; 0 for equal sums, NaN where the score never changes. Xplique's ``MuFidelity`` with another grid, other
-    subsets and the mean color in place of zero.
-    """
-    sets, drops = _drops_of_subsets(batch, scores)
-    return rank_of_drops(sums_over(sets, flat(evidence(maps, batch))), drops)
+    return random_sets(batch, "mu_fidelity", count, [max(round(SUBSET * count), 1)] * SUBSETS)[:, :, cells]
 
 
 def _nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -157,79 +150,9 @@ def _scores_of_zeros(batch: Batch, scores: Scores) -> np.ndarray:
 
 
 METRICS = (
-    on_request(
-        "selectivity",
-        _selectivity,
-        "Selectivity",
-        better="less",
-        check=check_probabilities,
-        about=f"The mean probability of the target while cells of a grid of at most {_CELLS} are removed, those of "
-        "most evidence first, each with the mean color in its place. Between 0 and 1; less is better.",
-        source="Montavon, Samek and Müller, Methods for Interpreting and Understanding Deep Neural Networks, 2018; "
-        "Quantus's `Selectivity` is the same curve without the whole input",
-        bounds=(0.0, 1.0),
-        cost=f"a pass per map and cell, at most {_CELLS}",
-        chance="the same as any random order",
-        criticism="Deletion by cells: a map that is right within a cell gets no more than a blurred one.",
-    ),
-    on_request(
-        "irof",
-        _irof,
-        "IROF",
-        check=check_probabilities,
-        about="The area over the curve of the target's probability, relative to the unchanged input's, while segments "
-        "are removed, those of the largest mean evidence first. Segments are superpixels of images and cells of other "
-        "inputs. At most 1; more is better.",
-        source="Rieger and Hansen, IROF: A Low Resource Evaluation Metric for Explanation Methods, 2020; Quantus's "
-        "`IROF` is not divided by the number of segments and begins after the first",
-        bounds=(-np.inf, 1.0),
-        cost="a pass per map and segment, about 50 of an image; needs the extra `superpixels` for images",
-        chance="the same as any random order",
-        criticism="Probabilities relative to that of the input are large where it is small: explain the predicted "
-        "class. Segments of equal color follow the edges of the image, which an edge detector marks, too.",
-    ),
-    on_request(
-        "mu_fidelity",
-        _mu_fidelity,
-        "μFidelity",
-        about=f"How well the sum of the map over a random fifth of the cells of a grid of at most {_CELLS} predicts "
-        "the drop of the score without them: Spearman's correlation. Between -1 and 1; more is better.",
-        source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020, as "
-        "in Xplique's `MuFidelity`",
-        bounds=(-1.0, 1.0),
-        cost=f"{SUBSETS} passes per input, shared by all maps",
-        chance="0",
-        criticism="A fifth of an image without its neighbors is unlike what the network was trained on. A constant "
-        "added to the map changes nothing where cells are of equal size.",
-    ),
-    on_request(
-        "nonsensitivity",
-        _nonsensitivity,
-        "Non-sensitivity",
-        better="less",
-        about=f"The share of cells of a grid of at most {_CELLS} that only the map, or only the network, treats as "
-        "irrelevant: no magnitude, or no change of the score without it. Between 0 and 1; less is better.",
-        source="Nguyen and Rodríguez Martínez, On Quantitative Aspects of Model Interpretability, 2020; Quantus's "
-        "`NonSensitivity` counts them",
-        bounds=(0.0, 1.0),
-        cost=f"a pass per input and cell, at most {_CELLS}, shared by all maps",
-        chance="the share of cells without effect on the score",
-        criticism="A network on images uses every cell a little, and nearly every map has no exact zeros: then it is 0 "
-        "for all of them.",
-    ),
-    on_request(
-        "completeness",
-        _completeness,
-        "Completeness",
-        better="less",
-        about="How far the map's sum S is from the drop D of the score to the input of zeros: |S - D| / (|S| + |D|). "
-        "Between 0 and 1; less is better.",
-        source="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017; Quantus's "
-        "`Completeness?normalise=False&perturb_baseline=0.0` is whether S equals D to the last bit",
-        bounds=(0.0, 1.0),
-        cost="1 pass per input, shared by all maps",
-        chance="1 where the map's sum has the wrong sign, else any value",
-        criticism="The sum alone counts: permuted values are as complete. Maps with another baseline than zero, or in "
-        "other units than the score, as a gradient, are not meant to be complete.",
-    ),
+    on_request("selectivity", _selectivity, check=check_probabilities),
+    on_request("irof", _irof, check=check_probabilities),
+    on_request("mu_fidelity", against_drops(_fifths, rank_of_drops)),
+    on_request("nonsensitivity", _nonsensitivity),
+    on_request("completeness", _completeness),
 )

@@ -18,24 +18,8 @@ from attribution_benchmarks.metrics import (
     sanity,
 )
 
-METRIC_REGISTRY: dict[str, Metric] = {}  # by name
-
-
-def register(metric: Metric) -> Metric:
-    """Register a metric for every benchmark, and return it.
-
-    Raises ``ValueError`` if it has no function, or another metric has its name.
-    """
-    if metric.measure is None:
-        raise ValueError(f"the metric '{metric.name}' has no function of maps, so other benchmarks cannot compute it")
-    if METRIC_REGISTRY.setdefault(metric.name, metric) is not metric:
-        raise ValueError(f"another metric is called '{metric.name}'")
-    return metric
-
-
-for _part in (localisation, complexity, faithfulness, regions, in_domain, sanity):
-    for _metric in _part.METRICS:
-        register(_metric)
+_PARTS = (localisation, complexity, faithfulness, regions, in_domain, sanity)
+METRIC_REGISTRY: dict[str, Metric] = {metric.name: metric for part in _PARTS for metric in part.METRICS}
 
 
 def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -56,9 +40,7 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME``, ``NAME@LIBRARY`` or ``pointing_game@TOLERANCE``."""
-    if name.startswith("pointing_game@") and name.partition("@")[2] not in like.metric_libraries():
-        return localisation.pointing_game_metric(name.partition("@")[2] or "none")
+    """Return a custom metric, ``module:NAME`` or ``NAME@LIBRARY``."""
     if is_preset(name):
         return like.library_metric(name, METRIC_REGISTRY)
     refuse_file_alone(name, "--metrics", functions=False)

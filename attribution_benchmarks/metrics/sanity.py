@@ -21,6 +21,7 @@ from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
+from attribution_benchmarks.metrics.descriptions import DESCRIPTIONS
 from attribution_benchmarks.metrics.imputation import Explain, as_floats
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, spearman
 
@@ -209,146 +210,19 @@ def _noisy(batch: Batch, count: int, purpose: str) -> Iterator[Batch]:
         yield dataclasses.replace(batch, inputs=batch.with_pictures(noisy))
 
 
-_ADEBAYO = "Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018"
-_HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, xAI 2024"
-
-
-def _metric(name: str, function: Callable[..., np.ndarray], title: str, width: int = 1, **described: Any) -> Metric:
+def _metric(name: str, function: Callable[..., np.ndarray], width: int = 1) -> Metric:
     measure = PerSampleMetric(name, function, width=width, digits=6, of_controls=False, needs_explainer=True)
-    return Metric(name, title, measure=measure, on_request=True, **described)
+    return Metric(name, measure=measure, on_request=True, **DESCRIPTIONS[name])
 
 
 METRICS = (
-    _metric(
-        "randomisation",
-        _cascading,
-        "Randomized weights",
-        1 + STAGES,
-        better="less",
-        about="Similarity of a method's maps before and after shuffling the network's weights, from the output "
-        "towards the input in four stages: Spearman's correlation of magnitudes, averaged over stages. All maps "
-        "explain the class that the trained network's map explains. Less is better.",
-        source=_ADEBAYO,
-        bounds=(-1.0, 1.0),
-        cost=f"{STAGES} explanations per map",
-        chance="near 0, if it is sampled for each network",
-        criticism="It depends much on the order of layers and on noise of gradients (Hedström et al.). Effects of the "
-        "architecture alone, such as zeros outside an object, keep correlations high.",
-    ),
-    _metric(
-        "randomisation_ssim",
-        _cascading_ssim,
-        "Randomized weights, SSIM",
-        1 + STAGES,
-        better="less",
-        about="As randomized weights, by structural similarity of maps scaled to 1. Less is better.",
-        source=_ADEBAYO,
-        bounds=(-1.0, 1.0),
-        cost="none in addition to randomized weights",
-        chance="near 0, if it is sampled for each network",
-        criticism="Where maps are mostly empty, empty windows are similar.",
-    ),
-    _metric(
-        "randomisation_independent",
-        _independent,
-        "Randomized weights, one group",
-        1 + STAGES,
-        better="less",
-        about="As randomized weights, but only one of the four groups of variables is shuffled at a time. Less is "
-        "better.",
-        source=_ADEBAYO,
-        bounds=(-1.0, 1.0),
-        cost=f"{STAGES} explanations per map",
-        chance="near 0, if it is sampled for each network",
-        criticism="Groups have equal numbers of variables, not of weights.",
-    ),
-    _metric(
-        "emprt",
-        _efficient,
-        "eMPRT",
-        about="Relative increase in complexity, the entropy of the values, of a method's map when all weights are "
-        "shuffled. More is better.",
-        source=_HEDSTROM,
-        bounds=(-1.0, np.inf),
-        cost="none in addition to randomized weights",
-        chance="near 0",
-        criticism="The entropy of a histogram ignores positions: a permuted map has the same. A map of zeros "
-        "has entropy 0, so methods that clip at 0, such as Grad-CAM, get -1 where all evidence of the random network "
-        "is against the class.",
-    ),
-    _metric(
-        "smprt",
-        _smooth,
-        "sMPRT",
-        1 + STAGES,
-        better="less",
-        about="As randomized weights, of maps averaged over noisy copies of the input first, so that noise of "
-        "gradients cancels. Less is better.",
-        source=_HEDSTROM,
-        bounds=(-1.0, 1.0),
-        cost=f"{(STAGES + 1) * _COPIES} explanations per map",
-        chance="near 0, if it is sampled for each network",
-        criticism="It costs as much as SmoothGrad and scores the smoothed method.",
-    ),
-    _metric(
-        "other_class",
-        _other_class,
-        "Other class",
-        better="less",
-        about="Similarity of the map for the runner-up class to the map for the predicted class: Spearman's "
-        "correlation of magnitudes. Less is better.",
-        source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020",
-        bounds=(-1.0, 1.0),
-        cost="1 explanation per map",
-        chance="near 0, if it is sampled for each class",
-        criticism="The same positions may distinguish two classes: then similar maps are correct.",
-    ),
-    _metric(
-        "max_sensitivity",
-        _max_sensitivity,
-        "Max-Sensitivity",
-        better="less",
-        about="The largest distance between the map of an input and the maps of noisy copies of it, for the same "
-        f"class. Each map is scaled to norm 1. There are {_DRAWS} copies, with Gaussian noise of standard deviation "
-        f"{NOISE:g} of the input's range. Between 0 and 2; less is better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
-        "copies it equals Quantus's `MaxSensitivity` with maps normalized by "
-        "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
-        bounds=(0.0, 2.0),
-        cost=f"{_DRAWS} explanations per map",
-        chance="about 1.4 if its signs are random, and less if it has no negative values (0.71 for values drawn evenly "
-        "from 0 to 1); 0 if it does not depend on the input",
-        criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "
-        "apart. Changes of a map's scale do not count. A constant map is perfect, and noise may change the predicted "
-        "class. The largest of few copies rises with their number.",
-    ),
-    _metric(
-        "avg_sensitivity",
-        _avg_sensitivity,
-        "Avg-Sensitivity",
-        better="less",
-        about="As Max-Sensitivity, with the mean of the distances in place of the largest. Between 0 and 2; less is "
-        "better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
-        "copies Quantus's `AvgSensitivity` with maps normalized as for Max-Sensitivity",
-        bounds=(0.0, 2.0),
-        cost="none in addition to Max-Sensitivity",
-        chance="as Max-Sensitivity",
-        criticism="As of Max-Sensitivity, but for the number of copies, with which a mean does not rise.",
-    ),
-    _metric(
-        "local_lipschitz",
-        _local_lipschitz,
-        "Local Lipschitz estimate",
-        better="less",
-        about="The largest ratio of the distance between the maps, scaled to norm 1, of an input and of a noisy copy "
-        "to the distance between the inputs, on the copies of Max-Sensitivity. Less is better.",
-        source="Alvarez-Melis and Jaakkola, On the Robustness of Interpretability Methods, 2018; on the same copies "
-        "Quantus's `LocalLipschitzEstimate` with `norm_numerator=distance_euclidean` and maps of norm 1",
-        bounds=(0.0, np.inf),
-        cost="none in addition to Max-Sensitivity",
-        chance="as Max-Sensitivity, divided by the length of the noise",
-        criticism="Noise of many positions has nearly the same length in every copy, so that methods rank as by "
-        "Max-Sensitivity. Its unit is that of the input: benchmarks cannot be compared.",
-    ),
+    _metric("randomisation", _cascading, 1 + STAGES),
+    _metric("randomisation_ssim", _cascading_ssim, 1 + STAGES),
+    _metric("randomisation_independent", _independent, 1 + STAGES),
+    _metric("emprt", _efficient),
+    _metric("smprt", _smooth, 1 + STAGES),
+    _metric("other_class", _other_class),
+    _metric("max_sensitivity", _max_sensitivity),
+    _metric("avg_sensitivity", _avg_sensitivity),
+    _metric("local_lipschitz", _local_lipschitz),
 )

@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import attribution
-from attribution.errors import BadInput
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.bundled_models import default_model, models_folder
@@ -33,11 +32,11 @@ from attribution_benchmarks.core.evaluation import ExampleEvaluation, Run
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.scores import InputScores, Scores, kind_of
-from attribution_benchmarks.core.settings import ExampleSettings, inherited, setting
-from attribution_benchmarks.parts import funnybirds, objects
+from attribution_benchmarks.core.settings import ExampleSettings, inherited
+from attribution_benchmarks.parts import objects
 from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
 from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_over_inputs, mean_scores, tuned
-from attribution_benchmarks.parts.truth import SETS, exact_values, findings, scores_of_interventions
+from attribution_benchmarks.parts.truth import exact_values, findings, scores_of_interventions
 
 _MOST = 400  # test images
 METHODS = (
@@ -49,10 +48,9 @@ METHODS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(ExampleSettings):
-    """One network, or the authors' images."""
+    """One network."""
 
     random_networks: int = inherited(ExampleSettings, "random_networks", 0)
-    data_dir: str = setting("", "directory of the FunnyBirds data set; the project's drawings when empty")
 
 
 def examples(count: int, seed: int) -> Examples:
@@ -100,18 +98,12 @@ class Evaluation(ExampleEvaluation):
     def load(cls, run: Run) -> Evaluation:
         """Load the network and the images, and compute the network's scores of all sets of parts."""
         settings: Any = run.settings
-        if settings.data_dir:
-            read = functools.partial(funnybirds.examples, data_dir=settings.data_dir)
-            run = dataclasses.replace(run, benchmark=dataclasses.replace(run.benchmark, examples=read))
         loaded = super().load(run)
         models = loaded.models or {"": attribution.load_model(settings.model or run.benchmark.network)}
         (model,) = models.values()
-        if settings.data_dir:
-            images = funnybirds.interventions(loaded.data, settings.data_dir)
-        else:
-            numbers = (int(name.rpartition("-")[2]) for name in loaded.data.names)
-            images = (objects.interventions(objects.draw("test", number, settings.seed)) for number in numbers)
-        scored = scores_of_interventions(images, functools.partial(model.scores, batch_size=64), len(SETS))
+        numbers = (int(name.rpartition("-")[2]) for name in loaded.data.names)
+        images = (objects.interventions(objects.draw("test", number, settings.seed)) for number in numbers)
+        scored = scores_of_interventions(images, functools.partial(model.scores, batch_size=64))
         return cls(run, loaded.models, dataclasses.replace(loaded.data, truth={**loaded.data.truth, **scored}))
 
     def facts(self) -> list[str]:
@@ -182,14 +174,6 @@ SUMMARY = {
 }
 
 
-class _Parts(Benchmark):
-    def check(self, settings: Any, metrics: Mapping[str, Any], names: Sequence[str]) -> None:
-        """Refuse the authors' images without a network for them."""
-        super().check(settings, metrics, names)
-        if settings.data_dir and not settings.model and not settings.precomputed_maps:
-            raise BadInput("--data_dir needs --model, a network of the FunnyBirds classes")
-
-
 def networks() -> list[pathlib.Path]:
     """Return the directories of the trained networks, by seed and then by architecture."""
     found = sorted((models_folder() / "parts").glob("*_seed*"), key=lambda path: (path.name[-1], path.name))
@@ -214,7 +198,7 @@ _REPORTED = (  # besides the cheap methods of all benchmarks
     "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "guided_backprop", "lrp_alpha1beta0",
     "grad_cam", "score_cam",
 )  # fmt: skip
-_DEFINED = _Parts(
+_DEFINED = Benchmark(
     name="parts",
     title="Parts",
     report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),

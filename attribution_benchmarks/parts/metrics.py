@@ -7,7 +7,9 @@ Methods", ICCV 2023. A part's importance is the sum of the signed map over its p
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,8 +17,8 @@ import numpy as np
 
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
-from attribution_benchmarks.metrics import map_values
-from attribution_benchmarks.metrics.map_values import evidence, flat, rank_of_drops, ratio
+from attribution_benchmarks.metrics.descriptions import read_descriptions
+from attribution_benchmarks.metrics.map_values import correlation_of_drops, evidence, flat, rank_of_drops, ratio
 from attribution_benchmarks.parts.truth import (
     INFLUENCE,
     SETS,
@@ -30,8 +32,7 @@ from attribution_benchmarks.parts.truth import (
 THRESHOLDS = np.linspace(0.01, 0.50, 80)
 _PARTS = SETS.shape[1]
 _DILATION = 5
-_SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
-_FUNNYBIRDS = "Hesse et al., FunnyBirds, ICCV 2023"
+DESCRIPTIONS = read_descriptions(pathlib.Path(__file__).with_name("metrics.toml"))
 
 
 @memoize_last
@@ -48,12 +49,6 @@ def _regions(batch: Batch, dilated: bool) -> np.ndarray:
 def region_sums(maps: np.ndarray, batch: Batch, dilated: bool) -> np.ndarray:
     """Return the sums of signed maps over parts and background objects, (N, regions) float64."""
     return np.asarray(np.einsum("nhw,nrhw->nr", evidence(maps, batch), _regions(batch, dilated)))
-
-
-def pearson(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the linear correlation of (N, parts) values, (N,); 0 where the first is constant, NaN the second."""
-    constant = ((second - second.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) == 0
-    return np.where(constant, np.nan, np.nan_to_num(map_values.pearson(first, second)))
 
 
 def sign_agreement(sums: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -218,122 +213,39 @@ def _behaves(batch: Batch) -> np.ndarray:
     return known & (first[0] < first[1]) & (second[1] < second[0])
 
 
-def _with_and_without_dilation(name: str, function: Callable, title: str, about: str, **described: Any) -> list[Metric]:
+def _of_parts(name: str, function: Callable) -> Metric:
+    return of_maps(name, function, masks=True, **DESCRIPTIONS[name])
+
+
+def _with_and_without_dilation(name: str, function: Callable) -> list[Metric]:
     """Return a metric of maps, ``function(maps, batch, scores, dilated)``, without and with dilation."""
-    return [
-        of_maps(
-            name + "_dilated" * dilated,
-            functools.partial(function, dilated=dilated),
-            title=title + ", dilated" * dilated,
-            about=about
-            + " The parts' pixels are dilated by 5 x 5, because thin parts lose mass at their edges." * dilated,
-            masks=True,
-            **described,
-        )
-        for dilated in (False, True)
-    ]
-
-
-_EXACT: dict[str, Any] = {"source": _SHAPLEY, "cost": "32 passes an input, the same for all maps"}
-_OF_TRUTH = (
-    *_with_and_without_dilation(
-        "shapley_correlation",
-        functools.partial(_agreement, compare=pearson),
-        "Shapley correlation",
-        "Correlation of a map's sums over the five parts with their exact Shapley values. Between -1 and 1; more is "
-        "better.",
-        bounds=(-1.0, 1.0),
-        chance="0",
-        **_EXACT,
-    ),
-    *_with_and_without_dilation(
-        "sign_agreement",
-        functools.partial(_agreement, compare=sign_agreement),
-        "Sign agreement",
-        "Share of the parts of influence whose sum has the sign of the exact Shapley value. Between 0 and 1; more is "
-        "better.",
-        bounds=(0.0, 1.0),
-        chance="0.5",
-        **_EXACT,
-    ),
-    *_with_and_without_dilation(
-        "top_part",
-        functools.partial(_agreement, compare=top_part),
-        "Top part",
-        "Share of images whose largest sum is on the part of the largest exact Shapley value. More is better.",
-        bounds=(0.0, 1.0),
-        chance="0.2",
-        **_EXACT,
-    ),
-    of_maps(
-        "probability_correlation",
-        functools.partial(_agreement, compare=pearson, dilated=False, probability=True),
-        title="Correlation, probability",
-        about="The same as the Shapley correlation, with the exact values of the class's probability in place of its "
-        "logit. Between -1 and 1; more is better.",
-        source=_SHAPLEY,
-        masks=True,
-        bounds=(-1.0, 1.0),
-    ),
-    *_with_and_without_dilation(
-        "share_outside",
-        share_outside,
-        "Outside",
-        "Share of a map's magnitude outside of all parts, such as on the body and on the background. Less is better.",
-        better="less",
-        bounds=(0.0, 1.0),
-    ),
-)
-_PROTOCOL: dict[str, Any] = {"source": _FUNNYBIRDS, "masks": True, "bounds": (0.0, 1.0)}
-
-
-def _check(name: str, title: str, about: str) -> Metric:
-    """Return one of ``CHECKS`` as a metric: its mean over the thresholds, and its curve over them."""
-    return Metric(
-        name,
-        title,
-        about=f"{about} Each image's threshold is the best one on the other half of the images. Between 0 and 1; more "
-        "is better.",
-        measure=PerSampleMetric(
-            name, functools.partial(_at_thresholds, check=CHECKS[name]), width=1 + len(THRESHOLDS), digits=6
-        ),
-        **_PROTOCOL,
+    plain = _of_parts(name, functools.partial(function, dilated=False))
+    measure = PerSampleMetric(f"{name}_dilated", functools.partial(function, dilated=True), degenerate_maps="uniform")
+    why = "The parts' pixels are dilated by 5 x 5, because thin parts lose mass at their edges."
+    dilated = dataclasses.replace(
+        plain, name=measure.name, title=f"{plain.title}, dilated", about=f"{plain.about} {why}", measure=measure
     )
+    return [plain, dilated]
 
 
-_OF_PROTOCOL = (
-    _check(
-        "data_check", "Data check", "The largest share of a minimal sufficient set of parts that a map finds important."
+def _protocol(name: str, function: Callable, **measure: Any) -> Metric:
+    return Metric(name, measure=PerSampleMetric(name, function, **measure), masks=True, **DESCRIPTIONS[name])
+
+
+METRICS = (
+    *_with_and_without_dilation("shapley_correlation", functools.partial(_agreement, compare=correlation_of_drops)),
+    *_with_and_without_dilation("sign_agreement", functools.partial(_agreement, compare=sign_agreement)),
+    *_with_and_without_dilation("top_part", functools.partial(_agreement, compare=top_part)),
+    _of_parts(
+        "probability_correlation",
+        functools.partial(_agreement, compare=correlation_of_drops, dilated=False, probability=True),
     ),
-    _check(
-        "preservation_check",
-        "Preservation",
-        "Share of images whose prediction stays with the important parts alone.",
+    *_with_and_without_dilation("share_outside", share_outside),
+    # The checks are their mean over the thresholds, and their curve over these.
+    *(
+        _protocol(name, functools.partial(_at_thresholds, check=check), width=1 + len(THRESHOLDS), digits=6)
+        for name, check in CHECKS.items()
     ),
-    _check("deletion_check", "Deletion", "Share of images whose prediction changes without the important parts."),
-    _check(
-        "distractibility",
-        "Distractibility",
-        "1 minus the share of the parts and background objects without influence that a map finds important.",
-    ),
-    of_maps(
-        "single_deletion",
-        single_deletion,
-        title="Single deletion",
-        about="Spearman's correlation of a map's sums with the drops of the score without one part each, mapped to 0 "
-        "to 1. More is better.",
-        chance="0.5",
-        **_PROTOCOL,
-    ),
-    Metric(
-        "target_sensitivity",
-        "Target sensitivity",
-        about="How often the parts that another class shares with the object get more in the map of this class than in "
-        "that of a third class. Between 0 and 1; more is better.",
-        chance="0.5",
-        cost="two more maps of an input",
-        measure=PerSampleMetric("target_sensitivity", target_sensitivity, of_controls=False, needs_explainer=True),
-        **_PROTOCOL,
-    ),
+    _of_parts("single_deletion", single_deletion),
+    _protocol("target_sensitivity", target_sensitivity, of_controls=False, needs_explainer=True),
 )
-METRICS = (*_OF_TRUTH, *_OF_PROTOCOL)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from attribution_benchmarks.drawing.appearance import brightness_field, palette
 from attribution_benchmarks.drawing.canvas import Canvas
+from attribution_benchmarks.metrics.descriptions import read_toml
 from attribution_benchmarks.parts.classes import CLASSES, PARTS
 from attribution_benchmarks.stats.coalitions import coalitions
 
@@ -26,65 +28,13 @@ _ORDER = ("tail", "feet", _BODY, "wing", "crest", "eye")  # from back to front, 
 LAYERS = (*(f"object_{number}" for number in range(BACKGROUND_OBJECTS)), *_ORDER)
 SPLITS = ("train", "choice", "test")  # "choice" is for thresholds and for choosing networks
 
-_WHITE, _DARK = (245, 245, 240), (25, 25, 30)
-_RED, _ORANGE, _YELLOW, _GREEN, _BLUE, _PURPLE, _PINK, _TEAL = (
-    (205, 45, 40), (235, 130, 30), (240, 215, 60), (60, 165, 70), (50, 90, 205), (140, 60, 175), (235, 120, 170),
-    (40, 160, 165),
-)  # fmt: skip
-
-
-_PUPIL = ("ellipse", (0.56, -0.32), 0.09, _DARK)
-_FEET = (-0.2, 0.2)
-# Part -> variant -> shapes: a method of ``Canvas`` and its arguments, the last of which is the color.
-_SHAPES: dict[str, tuple[tuple[tuple[Any, ...], ...], ...]] = {
-    "crest": (
-        (("polygon", "0.3,-0.55 0.45,-1 0.65,-0.55", _RED),),
-        tuple(("polygon", [(x - 0.09, -0.5), (x, -0.9), (x + 0.09, -0.5)], _ORANGE) for x in (0.25, 0.45, 0.65)),
-        (("line", [(0.45, -0.5), (0.4, -0.8)], 0.08, _DARK), ("ellipse", (0.4, -0.86), 0.16, _PURPLE)),
-        (("limb", [(0.4, -0.5), (0.25, -0.9), (0.0, -0.85)], 0.26, 0.08, _BLUE),),
-        (("rectangle", 0.15, -0.78, 0.8, -0.58, _GREEN), ("rectangle", 0.3, -0.95, 0.65, -0.75, _GREEN)),
-    ),
-    "eye": (
-        (("ellipse", (0.56, -0.32), 0.19, _WHITE), _PUPIL),
-        (("ellipse", (0.56, -0.32), 0.19, _YELLOW), _PUPIL),
-        (("ellipse", (0.56, -0.32), 0.19, _DARK), ("ellipse", (0.56, -0.32), 0.1, _RED)),
-        (("rectangle", 0.4, -0.48, 0.72, -0.16, _GREEN), _PUPIL),
-        (("ellipse", (0.56, -0.32), 0.2, _BLUE), ("line", [(0.4, -0.32), (0.72, -0.32)], 0.08, _WHITE)),
-    ),
-    "feet": (
-        tuple(
-            ("line", points, 0.08, _ORANGE)
-            for x in _FEET
-            for points in ([(x, 0.4), (x, 0.85)], [(x - 0.1, 0.88), (x + 0.15, 0.88)])
-        ),
-        tuple(("rectangle", x - 0.12, 0.4, x + 0.12, 0.88, _BLUE) for x in _FEET),
-        tuple(
-            ("ellipse", (x, 0.72), radius, color) for x in _FEET for radius, color in ((0.2, _DARK), (0.08, _YELLOW))
-        ),
-        tuple(("polygon", [(x, 0.4), (x - 0.2, 0.9), (x + 0.2, 0.9)], _RED) for x in _FEET),
-        tuple(("limb", [(x, 0.4), (x * 2.2, 0.9)], 0.2, 0.06, _PURPLE) for x in _FEET),
-    ),
-    "tail": (
-        (("limb", [(-0.4, 0.1), (-0.7, -0.1), (-0.95, -0.5)], 0.2, 0.08, _TEAL),),
-        (("polygon", "-0.35,0.1 -0.98,-0.3 -0.98,0.4", _PURPLE),),
-        (("limb", [(-0.4, 0.1), (-0.75, -0.1)], 0.1, 0.1, _DARK), ("ellipse", (-0.8, -0.15), 0.18, _RED)),
-        (("line", [(-0.4, 0.1), (-0.65, -0.25), (-0.75, 0.1), (-0.98, -0.25)], 0.12, _YELLOW),),
-        tuple(("limb", [(-0.35, 0.1), (-0.7, 0.5 * y + 0.05), (-0.98, y)], 0.16, 0.12, _PINK) for y in (-0.45, 0.3)),
-    ),
-    "wing": (
-        (("ellipse", (-0.08, 0.1), (0.3, 0.18), _YELLOW),),
-        (("polygon", "0.2,-0.05 -0.4,-0.1 -0.1,0.35", _PINK),),
-        tuple(("rectangle", x - 0.06, -0.08, x + 0.06, 0.3, _BLUE) for x in (-0.3, -0.1, 0.1)),
-        tuple(("ellipse", (x, 0.1), 0.15, _GREEN) for x in (-0.25, 0.08)),
-        (("blob", "0.2,0 -0.1,-0.12 -0.45,0.05 -0.15,0.12 -0.4,0.3 0.1,0.25", _ORANGE),),
-    ),
-}
+_DRAWN = read_toml(pathlib.Path(__file__).with_name("shapes.toml"))  # also the names of colors
 
 
 def _part(canvas: Canvas, shapes: Sequence[tuple[Any, ...]], shift: np.ndarray) -> None:
     """Draw the shapes of a part, with colors that are shifted by (3,) numbers."""
     for method, *where, color in shapes:
-        getattr(canvas, method)(*where, np.asarray(color, float) + shift)
+        getattr(canvas, method)(*where, np.array(_DRAWN["colors"][color], float) + shift)
 
 
 def _body(canvas: Canvas, color: np.ndarray) -> None:
@@ -167,7 +117,7 @@ def draw(split: str, number: int, seed: int = 0) -> Drawing:
     count = BACKGROUND_OBJECTS if busy else BACKGROUND_OBJECTS // 2
     layers = [_placed_object(rng, number < count) for number in range(BACKGROUND_OBJECTS)]
     pose, body, shift = _pose(rng), 0.6 * palette(rng)[0] + 60, rng.uniform(-18, 18, 3)
-    chosen = {name: _SHAPES[name][variant] for name, variant in zip(PARTS, variants, strict=True)}
+    chosen = {name: _DRAWN[name][variant]["shapes"] for name, variant in zip(PARTS, variants, strict=True)}
     for name in _ORDER:
         if name == _BODY:
             layers.append(_layer(pose, functools.partial(_body, color=body)))

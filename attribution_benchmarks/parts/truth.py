@@ -16,33 +16,28 @@ from attribution_benchmarks.stats.coalitions import coalitions, interactions, sh
 INFLUENCE = 0.05  # of the score: a region whose removal lowers it by less has no influence (Hesse et al., 2023)
 
 
+SETS = coalitions(5)
+
+
 def scores_of_interventions(
-    images: Iterable[np.ndarray], scores: Callable[[np.ndarray], np.ndarray], sets: int
+    images: Iterable[np.ndarray], scores: Callable[[np.ndarray], np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return a network's scores of all sets of parts and without each background object.
 
     Parameters
     ----------
     images
-        Of each input in turn: (sets + objects, H, W, C), as ``objects.interventions``. Inputs may have different
-        numbers of objects.
+        Of each input in turn: (32 + objects, H, W, C), as ``objects.interventions``.
     scores
         Returns (M, classes) scores of (M, H, W, C) images.
-    sets
-        Number of sets of parts.
 
     Returns
     -------
     dict
-        "worth": (N, sets, classes) float64. "without_object": (N, objects, classes) float64, NaN where an input has
-        fewer objects than others.
+        "worth": (N, 32, classes) float64. "without_object": (N, objects, classes) float64.
     """
-    found = [np.asarray(scores(each), np.float64) for each in images]
-    most = max(len(each) for each in found)
-    padded = np.full((len(found), most, found[0].shape[1]), np.nan)
-    for row, each in enumerate(found):
-        padded[row, : len(each)] = each
-    return {"worth": padded[:, :sets], "without_object": padded[:, sets:]}
+    found = np.stack([np.asarray(scores(each), np.float64) for each in images])
+    return {"worth": found[:, : len(SETS)], "without_object": found[:, len(SETS) :]}
 
 
 def game(batch: Batch, probability: bool = False) -> np.ndarray:
@@ -121,6 +116,3 @@ def findings(batch: Batch) -> list[str]:
 def set_number(present: np.ndarray) -> np.ndarray:
     """Return the row of ``coalitions`` of sets of parts, (...) int, of (..., parts) bool."""
     return present @ (2 ** np.arange(present.shape[-1]))
-
-
-SETS = coalitions(5)

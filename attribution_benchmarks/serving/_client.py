@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,21 +25,12 @@ _LONGEST_DEADLINE = 1_000_000  # seconds; the limit of timers
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the previous one
 # A server that shuts down cancels running requests; this client never does.
 _RETRIED = ("UNAVAILABLE", "CANCELLED")
-_TOO_MANY_ROWS = re.compile(r"larger than (?:the )?maximum (?:input )?batch size (\d+)?")
 _HINTS = {
+    "RESOURCE_EXHAUSTED": "a smaller batch may help",
     "UNAVAILABLE": "is the server running, and is this its port?",
     "DEADLINE_EXCEEDED": "a longer deadline or a smaller batch may help",
     "UNIMPLEMENTED": "is this a TensorFlow Serving, and the port of this protocol?",
 }
-
-
-@dataclasses.dataclass
-class _Counts:
-    """Numbers of answered requests, of rows in them, and of repeated attempts."""
-
-    requests: int = 0
-    rows: int = 0
-    retries: int = 0
 
 
 class Client:
@@ -55,7 +45,7 @@ class Client:
     retry_timeout, connect_timeout
         Seconds to retry, with growing waits, while a server is unavailable that has answered before, or never.
     max_message_bytes
-        Largest request or reply. Larger requests are split into batches, smaller ones if the server allows less.
+        Largest request or reply. Larger requests are split into batches.
     sleep
         Waits for a number of seconds between attempts.
     """
@@ -77,11 +67,10 @@ class Client:
         self.deadline = deadline
         self.retry_timeout = retry_timeout
         self.connect_timeout = min(connect_timeout, retry_timeout)
-        self.counts = _Counts()
+        self.counts = types.SimpleNamespace(requests=0, rows=0, retries=0)  # answered, rows in them, repeated
         self._limit = max_message_bytes
         self._sleep = sleep
         self._answered = False
-        self._rows_allowed: dict[tuple[ModelName, str], int] = {}
         self._signatures: dict[ModelName, dict[str, Signature]] = {}
         protocol = GrpcProtocol if self.address.protocol == "grpc" else RestProtocol
         self._protocol: Any = protocol(self.address, max_message_bytes)
@@ -122,15 +111,12 @@ class Client:
         wanted = list(outputs if outputs is not None else specs.outputs if specs else ())
         call = Call(model, signature, wanted, specs)
         total = len(next(iter(arrays.values())))
-        parts, start = [], 0
-        while start < total:
-            rows = min(self._rows_at_once(call, arrays), total - start)
-            piece = {name: array[start : start + rows] for name, array in arrays.items()}
-            try:
-                parts.append(self._answer(call, piece, rows))
-                start += rows
-            except ServerError as error:
-                self._allow_fewer_rows(call, rows, error)
+        row = max(1, self._protocol.size_of({name: array[:1] for name, array in arrays.items()}))
+        at_once = max(1, int(0.9 * self._limit) // row)
+        parts = []
+        for start in range(0, total, at_once):
+            piece = {name: array[start : start + at_once] for name, array in arrays.items()}
+            parts.append(self._answer(call, piece, min(at_once, total - start)))
         return {
             name: parts[0][name] if len(parts) == 1 else np.concatenate([p[name] for p in parts]) for name in wanted
         }
@@ -151,7 +137,7 @@ class Client:
         try:
             checked = _checked(reply, call, rows)
         except ServerError as error:
-            raise error.about(self._about(f"{call}")) from error
+            raise error.about(f"{self.address}, {call}") from error
         self.counts.requests += 1
         self.counts.rows += rows
         return checked
@@ -181,31 +167,13 @@ class Client:
             except ServerError as error:
                 if error.code not in _RETRIED:
                     self._answered = self._answered or error.code != "DEADLINE_EXCEEDED"
-                    raise error.about(self._about(request), _HINTS.get(error.code, "")) from error
+                    raise error.about(f"{self.address}, {request}", _HINTS.get(error.code, "")) from error
                 if time.monotonic() + wait > end:
                     hint = f"given up after {timeout:g} s; {_HINTS['UNAVAILABLE']}"
-                    raise error.about(self._about(request), hint) from error
+                    raise error.about(f"{self.address}, {request}", hint) from error
             self.counts.retries += 1
             self._sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
-
-    def _about(self, request: str) -> str:
-        return f"{self.address}, {request}"
-
-    def _rows_at_once(self, call: Call, arrays: Mapping[str, np.ndarray]) -> int:
-        """Return the number of rows of one request, within the known limits."""
-        total = len(next(iter(arrays.values())))
-        row = max(1, self._protocol.size_of({name: array[:1] for name, array in arrays.items()}))
-        by_size = max(1, int(0.9 * self._limit) // row)
-        return min(by_size, self._rows_allowed.get((call.model, call.signature), total))
-
-    def _allow_fewer_rows(self, call: Call, rows: int, error: ServerError) -> None:
-        """Store a limit of rows found by an error; raise the error if it is not about a limit."""
-        named = _TOO_MANY_ROWS.search(error.words)
-        if rows == 1 or not (error.code == "RESOURCE_EXHAUSTED" or named):
-            raise error
-        limit = int(named[1]) if named and named[1] else rows
-        self._rows_allowed[call.model, call.signature] = limit if 0 < limit < rows else rows // 2
 
 
 def _checked(reply: Mapping[str, np.ndarray], call: Call, rows: int) -> dict[str, np.ndarray]:

@@ -50,31 +50,18 @@ class _Sheet:
 
 
 def _parse_sheet(text: bytes) -> _Sheet:
-    """Return the description from its JSON form; raise ``ServerError`` if it is invalid.
-
-    Unknown keys are ignored.
-    """
+    """Return the description from its JSON form, whose unknown keys are ignored; ``ServerError`` if it is invalid."""
     try:
         plain = json.loads(text)
         if plain["sheet"] != SHEET_VERSION:
-            raise ServerError("INVALID_REPLY", f"the description of the explanations has version {plain['sheet']} "
-                              f"instead of {SHEET_VERSION}; export the model again")  # fmt: skip
+            raise ValueError(f"it has version {plain['sheet']} instead of {SHEET_VERSION}; export the model again")
         sheet = _Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(_Sheet)})
-        _check_types(sheet)
+        known = [(one["method"], one["parameters"].items()) for one in sheet.methods.values()]
+        if not all(isinstance(one, str) for one in (sheet.source, sheet.wrt, *(method for method, _ in known))):
+            raise TypeError("a name is not text")
         return sheet
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        if isinstance(error, ServerError):
-            raise
         raise ServerError("INVALID_REPLY", f"the description of the explanations cannot be read: {error}") from error
-
-
-def _check_types(sheet: _Sheet) -> None:
-    """Raise TypeError for a description whose parts are not of their types."""
-    if not all(isinstance(text, str) for text in (sheet.source, sheet.score, sheet.wrt, sheet.layer or "")):
-        raise TypeError("a text is something else")
-    known = [(one["method"], one["parameters"]) for one in sheet.methods.values()]
-    if not all(isinstance(method, str) and isinstance(parameters, dict) for method, parameters in known):
-        raise TypeError("a method has no name")
 
 
 class _UnseenGraph:
@@ -369,15 +356,10 @@ class ServedModel:
         return next(iter(specs.outputs))
 
     def _number_of_classes(self, spec) -> int:
-        if spec.shape is not None and len(spec.shape) == 1:
-            return 1
-        if spec.shape is not None and len(spec.shape) == 2 and spec.shape[1] is not None:
-            return spec.shape[1]
-        if spec.shape is not None and len(spec.shape) != 2:
+        shape = spec.shape or (None,) * 3
+        if len(shape) > 2 or shape[1:] == (None,):
             raise BadInput(f"{self.path} returns {spec.shown()}; expected scores of shape (batch, classes)")
-        probe = self._probe()
-        scores = self.client.predict(self.name, self._signature, probe, [self._output])[self._output]
-        return int(np.prod(scores.shape[1:]))
+        return shape[1] if len(shape) == 2 else 1
 
     def _probe(self) -> dict[str, np.ndarray]:
         """Return a few fixed inputs: standard normal numbers, or zeros for integers."""

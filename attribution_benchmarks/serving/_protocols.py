@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
 import math
 import os
-import ssl
-import threading
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,50 +23,22 @@ from attribution.errors import BadInput, installation
 DEFAULT_PORTS = {"grpc": 8500, "http": 8501, "https": 443}
 # HTTP status that TensorFlow Serving's REST interface returns for each status code of gRPC; 500 for others.
 HTTP_STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "RESOURCE_EXHAUSTED": 429,
-    "CANCELLED": 499,
-    "INTERNAL": 500,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
+    "INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 429, "CANCELLED": 499,
+    "UNIMPLEMENTED": 501, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
+}  # fmt: skip
+# 413 and 502 come from proxies.
+_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
+    413: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
 }
 _LONGEST_MESSAGE = 400  # characters; TensorFlow's messages can be pages long
 # Types of TensorFlow that can be sent and received. Strings are Python objects.
 DTYPES: dict[str, np.dtype] = {
-    "DT_FLOAT": np.dtype(np.float32),
-    "DT_DOUBLE": np.dtype(np.float64),
-    "DT_HALF": np.dtype(np.float16),
-    "DT_INT8": np.dtype(np.int8),
-    "DT_INT16": np.dtype(np.int16),
-    "DT_INT32": np.dtype(np.int32),
-    "DT_INT64": np.dtype(np.int64),
-    "DT_UINT8": np.dtype(np.uint8),
-    "DT_UINT16": np.dtype(np.uint16),
-    "DT_UINT32": np.dtype(np.uint32),
-    "DT_UINT64": np.dtype(np.uint64),
-    "DT_BOOL": np.dtype(bool),
-    "DT_STRING": np.dtype(object),
-}
-
-
-# Types of Python's JSON by the kind of an array, and what they are called there.
-_OF_JSON: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}, "O": {str, dict}}
-_JSON_NAMES: dict[type, str] = {
-    str: "text",
-    bool: "true or false",
-    type(None): "null",
-    list: "lists of unequal length",
-    dict: "an object",
-    float: "a fraction",
-    int: "a whole number",
-}
+    "DT_FLOAT": np.dtype(np.float32), "DT_DOUBLE": np.dtype(np.float64), "DT_HALF": np.dtype(np.float16),
+    "DT_BOOL": np.dtype(bool), "DT_STRING": np.dtype(object),
+    **{f"DT_{kind}{bits}".upper(): np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_JSON_KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # kind of an array -> kinds that its JSON may have
 
 
 class ServerError(BadInput):
@@ -95,14 +64,8 @@ class Address:
     """A server's address."""
 
     protocol: str  # ``grpc``, ``http`` or ``https``
-    host: str  # name or IP address
-    port: int
+    host_and_port: str
     path: str = ""  # prefix of ``/v1/models`` behind a proxy; empty by default
-
-    @property
-    def host_and_port(self) -> str:
-        """``host:port``, with brackets around an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self):
         return f"{self.protocol}://{self.host_and_port}{self.path}"
@@ -113,16 +76,17 @@ def parse_address(text: str) -> Address:
     expected = "expected grpc://host:8500 or http://host:8501"
     try:
         parts = urllib.parse.urlsplit(text)
-        port = parts.port
-        (parts.hostname or "").encode("idna")  # as name resolution will
-    except (ValueError, UnicodeError) as error:
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc or parts.port == 0:
+            raise ValueError
+        if parts.query or parts.fragment:
+            raise ValueError
+    except ValueError as error:
         raise BadInput(f"{text!r} is not an address of a server; {expected}") from error
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or any((parts.query, parts.fragment, port == 0)):
-        raise BadInput(f"'{text}' is not an address of a server; {expected}")
     path = parts.path.rstrip("/")
     if path and parts.scheme == "grpc":
         raise BadInput(f"'{text}' has a path, which gRPC does not support; {expected}")
-    return Address(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme], path)
+    port = "" if parts.port else f":{DEFAULT_PORTS[parts.scheme]}"
+    return Address(parts.scheme, parts.netloc + port, path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,14 +161,7 @@ class Call:
         return f"{self.model}, signature '{self.signature}'"
 
 
-_PIECE = 1 << 16  # bytes read at a time
 _BYTES_PER_NUMBER = 20  # of a float in JSON, with the comma
-_LARGEST_ROW = 1 << 28  # values of an input or output that a description may name; 1 GiB of float32
-# 413 and 502 come from proxies.
-_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
-    413: "RESOURCE_EXHAUSTED",
-    502: "UNAVAILABLE",
-}
 
 
 class GrpcProtocol:
@@ -268,15 +225,10 @@ class GrpcProtocol:
             model_spec=_spec(model), metadata_field=["signature_def"]
         )
         reply = _call(self._prediction.GetModelMetadata, request, deadline)
-        found = get_model_metadata_pb2.SignatureDefMap()
         try:
-            if not reply.metadata["signature_def"].Unpack(found):
-                raise ValueError("no signatures")
-        except message.DecodeError as error:
+            return _described(json_format.MessageToDict(reply, preserving_proto_field_name=True))
+        except (json_format.Error, message.DecodeError) as error:
             raise ValueError(str(error)) from error
-        plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
-        version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
-        return version, {name: _signature_of(one) for name, one in plain.items() if one.get("inputs")}
 
     def close(self) -> None:
         """Close the channel."""
@@ -319,7 +271,9 @@ class RestProtocol:
     def __init__(self, address: Address, max_message_bytes: int):
         self._address = address
         self._limit = max_message_bytes
-        self._session = _new_session()
+        self._session = requests.Session()
+        self._session.trust_env = False  # a proxy of the environment would be used for localhost too
+        self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
@@ -330,130 +284,53 @@ class RestProtocol:
         """Call a signature and return the wanted outputs; REST sends all of them."""
         inputs = {name: _to_json(array) for name, array in arrays.items()}
         body = {"signature_name": call.signature, "inputs": inputs}
-        reply = self._request("POST", _path(call.model) + ":predict", deadline, json.dumps(body).encode())
+        outputs = self._request("POST", call.model, ":predict", deadline, body).get("outputs")
         known = call.specs.outputs if call.specs else {}
+        names = list(known if call.specs else call.wanted)
+        if not isinstance(outputs, Mapping) or set(outputs) == {"b64"}:  # that mapping encodes bytes
+            if outputs is None or len(names) != 1:
+                raise ServerError("INVALID_REPLY", f"the reply does not have the outputs {', '.join(names)}")
+            outputs = {names[0]: outputs}  # a single one has no name in it
         return {
             name: _from_json(value, known[name].dtype if name in known else None)
-            for name, value in _named_outputs(reply, list(known if call.specs else call.wanted)).items()
+            for name, value in outputs.items()
             if name in call.wanted
         }
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
         """Return the version that is served, and its signatures."""
-        reply = self._request("GET", _path(model) + "/metadata", deadline)
-        found = reply.get("metadata", {}).get("signature_def", {}).get("signature_def", {})
-        version = reply.get("model_spec", {}).get("version")
-        return (
-            None if version is None else int(version),
-            {name: _signature_of(plain) for name, plain in found.items() if plain.get("inputs")},
-        )
+        return _described(self._request("GET", model, "/metadata", deadline))
 
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
 
-    def _request(self, verb: str, path: str, deadline: float, body: bytes | None = None) -> dict:
+    def _request(self, verb: str, model: ModelName, what: str, deadline: float, body: Any = None) -> Mapping:
         """Send one request and return the JSON object of the reply; raise ``ServerError`` if there is none."""
-        session = self._session
+        version = "" if model.version is None else f"/versions/{model.version}"
+        place = f"{self._address}/v1/models/{urllib.parse.quote(model.name, safe='')}{version}{what}"
         try:
-            status, content = _within(deadline, lambda: self._exchange(session, verb, path, deadline, body))
-        except (TimeoutError, requests.Timeout) as error:
-            self._session = _new_session()  # the old one may still receive
-            raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
-        except ServerError:
-            raise
+            reply = self._session.request(verb, place, json=body, timeout=deadline, allow_redirects=False)
         except (OSError, ValueError) as error:  # what requests raises; an incomplete reply is a lost connection
-            cause = _root_cause(error)
-            code = "UNAUTHENTICATED" if isinstance(cause, ssl.SSLCertVerificationError) else "UNAVAILABLE"
-            text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-            raise ServerError(code, text[0].lower() + text[1:]) from error
-        return _decoded(status, content)
-
-    def _exchange(
-        self, session: requests.Session, verb: str, path: str, deadline: float, body: bytes | None
-    ) -> tuple[int, bytes]:
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        with session.request(
-            verb, f"{self._address}{path}", data=body, headers=headers, timeout=deadline, stream=True,
-            allow_redirects=False,
-        ) as response:  # fmt: skip
-            content = bytearray()
-            for piece in response.iter_content(_PIECE):
-                content += piece
-                if len(content) > self._limit:
-                    raise ServerError("RESOURCE_EXHAUSTED", f"the reply is larger than {self._limit} bytes")
-            return response.status_code, bytes(content)
-
-
-def _new_session() -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False  # a proxy of the environment would be used for localhost too
-    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
-    return session
-
-
-def _within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Return ``function()``, computed in a thread that is abandoned after some seconds by a ``TimeoutError``.
-
-    The timeout of a socket is for one read: a server that sends a byte a second never exceeds it.
-    """
-    outcome: list = []
-
-    def call():
+            cause: BaseException = error
+            while cause.__context__ is not None:  # requests and urllib3 wrap the system's
+                cause = cause.__context__
+            if isinstance(error, requests.Timeout) or isinstance(cause, TimeoutError):
+                raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
+            raise ServerError("UNAVAILABLE", getattr(cause, "strerror", None) or str(cause)) from error
+        if len(reply.content) > self._limit:
+            raise ServerError("RESOURCE_EXHAUSTED", f"the reply is larger than {self._limit} bytes")
         try:
-            outcome.append((function(), None))
-        except BaseException as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcome:
-        raise TimeoutError
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
-
-
-def _decoded(status: int, content: bytes) -> dict:
-    """Return the JSON object of a reply; raise ServerError for a refusal or anything else."""
-    try:
-        reply = json.loads(content.decode())  # bytes in UTF-16 would be taken too
-    except (ValueError, RecursionError):
-        reply = None
-    text = content.decode("utf-8", "replace")
-    if status != 200:
-        message = reply.get("error") if isinstance(reply, Mapping) else text
-        code = _CODES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
-        raise ServerError(code, str(message or f"HTTP status {status}"))
-    if not isinstance(reply, Mapping):
-        raise ServerError("INVALID_REPLY", f"expected a JSON object, not {text[:60]!r}")
-    return dict(reply)
-
-
-def _named_outputs(reply: Mapping, names: Sequence[str]) -> Mapping:
-    """Return the outputs of a reply by name; a single one has no name in it."""
-    outputs = reply.get("outputs")
-    if outputs is None:
-        raise ServerError("INVALID_REPLY", f"the reply has no 'outputs', only {', '.join(sorted(reply)) or 'nothing'}")
-    if isinstance(outputs, Mapping) and set(outputs) != {"b64"}:  # that mapping encodes bytes
-        return outputs
-    if len(names) != 1:
-        raise ServerError("INVALID_REPLY", "the reply has one output without a name")
-    return {names[0]: outputs}
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    """Return the first error of a chain: requests and urllib3 wrap the system's."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return error
-
-
-def _path(model: ModelName) -> str:
-    version = "" if model.version is None else f"/versions/{model.version}"
-    return f"/v1/models/{urllib.parse.quote(model.name, safe='')}{version}"
+            content = reply.json()
+        except (ValueError, RecursionError):
+            content = None
+        if reply.status_code != 200:
+            message = content.get("error") if isinstance(content, Mapping) else reply.text
+            other = "INTERNAL" if reply.status_code >= 500 else "INVALID_ARGUMENT"
+            raise ServerError(_CODES.get(reply.status_code, other), message or f"HTTP status {reply.status_code}")
+        if not isinstance(content, Mapping):
+            raise ServerError("INVALID_REPLY", f"expected a JSON object, not {reply.text[:60]!r}")
+        return content
 
 
 def _to_json(array: np.ndarray) -> Any:
@@ -466,15 +343,14 @@ def _to_json(array: np.ndarray) -> Any:
 
 def _from_json(value: Any, dtype: np.dtype | None) -> np.ndarray:
     """Return an array from nested lists, which may have NaN and infinities; raise ``ServerError`` for others."""
-    allowed = _OF_JSON["f" if dtype is None else dtype.kind]
     try:
-        values = np.array(value, object)
-        if wrong := set(map(type, values.ravel())) - allowed:  # NumPy would convert "3.0", true and null to numbers
-            raise TypeError(f"it has {' and '.join(sorted(_JSON_NAMES[each] for each in wrong))}")
         if dtype is not None and dtype.kind == "O":
-            return np.vectorize(_bytes_of, otypes=[object])(values)
+            return np.vectorize(_bytes_of, otypes=[object])(np.array(value, object))
+        found = np.asarray(value)
+        if found.dtype.kind not in _JSON_KINDS["f" if dtype is None else dtype.kind]:
+            raise TypeError(f"it has {found.dtype.name} values")
         return np.array(value, dtype)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ServerError("INVALID_REPLY", f"an output is not an array of {dtype or 'numbers'}: {error}") from error
 
 
@@ -482,26 +358,23 @@ def _bytes_of(value: Any) -> bytes:
     return base64.b64decode(value["b64"]) if isinstance(value, Mapping) else value.encode()
 
 
-def _signature_of(plain: Mapping) -> Signature:
-    """Return a signature from its JSON form, whose unknown keys are ignored.
+def _described(plain: Mapping) -> tuple[int | None, dict[str, Signature]]:
+    """Return the version and the signatures of a description in JSON, whose unknown keys are ignored.
 
-    ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, "outputs": ...}``
+    A signature is ``{"inputs": {name: {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, ...]}}}, ...}``.
     """
-    return Signature(
-        *(
-            {name: _spec_of(info) for name, info in sorted(plain.get(kind, {}).items())}
-            for kind in ("inputs", "outputs")
-        )
-    )
+    version, found = plain.get("model_spec", {}).get("version"), {}
+    for name, each in plain["metadata"]["signature_def"]["signature_def"].items():
+        kinds = ({key: _spec_of(info) for key, info in sorted(each.get(kind, {}).items())}
+                 for kind in ("inputs", "outputs"))  # fmt: skip
+        signature = Signature(*kinds)
+        if signature.inputs:
+            found[name] = signature
+    return None if version is None else int(version), found
 
 
 def _spec_of(info: Mapping) -> TensorSpec:
     shape = info.get("tensor_shape", {})
     sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
-    unknown = shape.get("unknown_rank", False)
-    if math.prod(size for size in sizes if size > 0) > _LARGEST_ROW:
-        raise ValueError(f"a tensor of shape {sizes}")
-    return TensorSpec(
-        DTYPES.get(info.get("dtype", "")),
-        None if unknown else tuple(None if size < 0 else size for size in sizes),
-    )
+    known = None if shape.get("unknown_rank", False) else tuple(None if size < 0 else size for size in sizes)
+    return TensorSpec(DTYPES.get(info.get("dtype", "")), known)

@@ -86,47 +86,28 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def _check_server(stand_in: bool) -> None:
     """Raise ``BadInput`` if the server cannot be started, before anything is exported."""
-    if not stand_in and shutil.which("docker") is None:
-        raise BadInput("no docker; install it, or add --stand_in in a checkout of the repository")
-    if stand_in:
-        if not STAND_IN.is_file():
-            raise BadInput(f"no {STAND_IN}; --stand_in needs a checkout of the repository, use Docker without it")
-        try:
-            for name in ("grpc", "tensorflow_serving"):
-                importlib.import_module(name)
-        except ImportError as error:
-            raise BadInput(
-                f"--stand_in needs tensorflow-serving-api, also for REST: {installation('serving')}"
-            ) from error
+    if not stand_in:
+        if shutil.which("docker") is None:
+            raise BadInput("no docker; install it, or add --stand_in in a checkout of the repository")
+        return
+    if not STAND_IN.is_file():
+        raise BadInput(f"no {STAND_IN}; --stand_in needs a checkout of the repository, use Docker without it")
+    try:
+        importlib.import_module("grpc")
+        importlib.import_module("tensorflow_serving")
+    except ImportError as error:
+        raise BadInput(f"--stand_in needs tensorflow-serving-api, also for REST: {installation('serving')}") from error
 
 
 def _export_missing(models: pathlib.Path, config: pathlib.Path, flag_values: flags.FlagValues) -> pathlib.Path:
     """Export what is to be served and is not there; return the models.config, which is written if there is none.
 
-    One process exports all, because most of the time of a single export is TensorFlow's start.
+    One process exports all, because most of the time of a single export is TensorFlow's start. Raises ``BadInput`` if a
+    model that the user's models.config lists is not there or cannot be exported, or there is no model.
     """
     methods = _by_signature(flag_values.methods)
     with_parameters(methods)  # a wrong name is found before the first export
     found, wanted = _find_models(models), _listed(models, config)
-    served = _base_paths(models, config, found, wanted)
-    for name, path in served.items():
-        saved, target = found[name], path / found[name].name
-        if wanted and path not in wanted:
-            continue
-        if not target.exists():
-            _export(name, saved, target, methods, _SCORES.get(saved.relative_to(models).parts[0]))
-            continue
-        if path != saved.parent:
-            _check_source(saved, target)
-        if flag_values["methods"].present:
-            print_line(f"{path} keeps the methods that it was exported with", file=sys.stderr)
-    return _checked_config(config, wanted) if wanted else _written_config(models, served)
-
-
-def _base_paths(
-    models: pathlib.Path, config: pathlib.Path, found: Mapping[str, pathlib.Path], wanted: list[pathlib.Path]
-) -> dict[str, pathlib.Path]:
-    """Return from where each model is served; raise ``BadInput`` if one that is wanted is none of them, nor there."""
     served = {
         name: saved.parent if SHEET.encode() in (saved / "saved_model.pb").read_bytes() else models / _SERVED / name
         for name, saved in found.items()
@@ -134,26 +115,20 @@ def _base_paths(
     if missing := [path for path in wanted if path not in served.values() and not _versions(path)]:
         known = listed(_mounted(models, each) for each in served.values()) or "none"
         raise BadInput(f"{config}: {_mounted(models, missing[0])} is not a model; the models in {models} are {known}")
-    return served
-
-
-def _checked_config(config: pathlib.Path, wanted: list[pathlib.Path]) -> pathlib.Path:
-    """Return the user's models.config; raise ``BadInput`` if a model that it lists is not there."""
-    if missed := [path.name for path in wanted if not _versions(path)]:
-        raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
-    return config
-
-
-def _written_config(models: pathlib.Path, served: Mapping[str, pathlib.Path]) -> pathlib.Path:
-    """Write a models.config of all models that can be served; raise ``BadInput`` if there is none."""
-    bases = {path.name: path for path in sorted((models / _SERVED).glob("*"))}
-    bases.update(served)
+    for name, path in served.items():
+        if not wanted or path in wanted:
+            _export(name, found[name], path, methods, _SCORES.get(found[name].relative_to(models).parts[0]))
+    if wanted:
+        if missed := [path.name for path in wanted if not _versions(path)]:
+            raise BadInput(f"{config} lists what could not be exported: {listed(missed)}; remove the entries")
+        return config
+    bases = {path.name: path for path in sorted((models / _SERVED).glob("*"))} | served
     entries = [
         f'  config {{ name: "{name}" base_path: "{_mounted(models, path)}" model_platform: "tensorflow" }}\n'
         for name, path in bases.items()
         if _versions(path)
     ]
-    if not served and not entries:
+    if not entries and not served:
         raise BadInput(f"there is no model in {models}; expected a folder with a version, as in MODEL/1/saved_model.pb")
     if not entries:
         raise BadInput(f"{len(served)} of {len(served)} models could not be exported: {listed(served)}")
@@ -161,19 +136,21 @@ def _written_config(models: pathlib.Path, served: Mapping[str, pathlib.Path]) ->
     return models / _SERVED / _CONFIG
 
 
-def _check_source(saved: pathlib.Path, served: pathlib.Path) -> None:
-    """Refuse a served file that was exported from another one, such as the same model before it was trained again."""
-    if fingerprint(saved).encode() not in (served / "saved_model.pb").read_bytes():
-        raise BadInput(
-            f"'{served}' was exported from another file than '{saved}' is now; remove it, to be exported again, or "
-            "give the new model the next version"
-        )
+def _export(name: str, saved: pathlib.Path, base: pathlib.Path, methods: Mapping[str, str], score: str | None) -> None:
+    """Export a model with explanations unless that was done, and print what is skipped.
 
-
-def _export(
-    name: str, saved: pathlib.Path, target: pathlib.Path, methods: Mapping[str, str], score: str | None
-) -> None:
-    """Export a model with explanations, and print what is skipped."""
+    Raises ``BadInput`` if it was exported from another file, such as the same model before it was trained again.
+    """
+    target = base / saved.name
+    if target == saved:
+        return
+    if target.exists():
+        if fingerprint(saved).encode() not in (target / "saved_model.pb").read_bytes():
+            raise BadInput(
+                f"'{target}' was exported from another file than '{saved}' is now; remove it, to be exported again, or "
+                "give the new model the next version"
+            )
+        return
     print_line(f"exporting {target.parent}", file=sys.stderr)
     left_out: dict[str, str] = {}
     try:
@@ -193,19 +170,17 @@ def _find_models(models: pathlib.Path) -> dict[str, pathlib.Path]:
         If two would have the same name.
     """
     found: dict[str, pathlib.Path] = {}
-    for above, folders, _ in os.walk(models, followlinks=True):
-        directory = pathlib.Path(above)
-        made = {_SERVED} if directory == models else set()
-        folders[:] = sorted(name for name in set(folders) - made if not name.startswith("."))
-        name = "_".join(directory.relative_to(models).parts)
-        if versions := _versions(directory):
-            if not name:
-                raise BadInput(f"{models} is a model itself; name the directory that holds it")
-            if name in found:
-                raise BadInput(f"{found[name].parent} and {directory} would both be served as '{name}'; rename one")
-            found[name] = versions[-1]
-        if versions or directory.resolve() in directory.parents:  # a link to where it is
-            folders.clear()
+    for file in sorted(models.rglob("saved_model.pb")):
+        version, base = file.parent, file.parent.parent
+        parts = version.relative_to(models).parts
+        if not version.name.isdecimal() or parts[0] == _SERVED or any(part.startswith(".") for part in parts):
+            continue
+        name = "_".join(parts[:-1])
+        if not name:
+            raise BadInput(f"{models} is a model itself; name the directory that holds it")
+        if name in found and found[name].parent != base:
+            raise BadInput(f"{found[name].parent} and {base} would both be served as '{name}'; rename one")
+        found[name] = _versions(base)[-1]
     return found
 
 

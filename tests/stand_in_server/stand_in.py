@@ -26,16 +26,11 @@ from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution_benchmarks.serving._protocols import ModelName, ServerError, Signature
 
+HOST = "127.0.0.1"  # the server asks for no password
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("config", "", "models.config as TensorFlow Serving reads it", flag_values=FLAGS)
 flags.DEFINE_string(
     "root", "", "directory that stands for /models in the base paths of the config, as a mount would", flag_values=FLAGS
-)
-flags.DEFINE_string(
-    "host",
-    "127.0.0.1",
-    "address to listen on; any other than the loopback lets others ask, without a password",
-    flag_values=FLAGS,
 )
 cli.define_common_flags(FLAGS, trust_model=False)
 for protocol, port in (("gRPC", 8500), ("REST", 8501)):
@@ -60,14 +55,8 @@ class StandIn:
     ----------
     models
         Model name to version to signature name to ``ServedSignature``.
-    max_batch_size
-        Rows above which a request is refused, as by TensorFlow Serving's batching; no limit when ``None``.
-    max_message_bytes
-        Largest request by gRPC.
     disturb
         Called with (model name, signature name) before every answer; may wait, or raise ``ServerError``.
-    host
-        Address to listen on.
 
     Attributes
     ----------
@@ -75,15 +64,10 @@ class StandIn:
         Answered rows by (model name, signature name).
     """
 
-    def __init__(
-        self, models, *, max_batch_size=None, max_message_bytes=1 << 30, disturb=None, host: str = "127.0.0.1"
-    ):
+    def __init__(self, models, *, disturb=None):
         self.models = models
-        self.max_batch_size = max_batch_size
-        self.max_message_bytes = max_message_bytes
         self.disturb = disturb
         self.asked = collections.Counter()
-        self._host = host
         self._grpc: Any = None
         self._rest: Any = None
         self._one_at_a_time = threading.Lock()
@@ -92,31 +76,30 @@ class StandIn:
     @property
     def grpc_address(self) -> str:
         """Address for a client that speaks gRPC."""
-        return f"grpc://{self._host}:{self.grpc_port}"
+        return f"grpc://{HOST}:{self.grpc_port}"
 
     @property
     def rest_address(self) -> str:
         """Address for a client that speaks REST."""
-        return f"http://{self._host}:{self.rest_port}"
+        return f"http://{HOST}:{self.rest_port}"
 
     def start(self, grpc_port: int = 0, rest_port: int = 0) -> StandIn:
         """Listen; port 0 takes any free one, or that of the last time."""
         import grpc
         import stand_in_grpc
         import stand_in_rest
-        from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+        from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-        options = [("grpc.max_receive_message_length", self.max_message_bytes), ("grpc.max_send_message_length", -1)]
+        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4), options=options)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             stand_in_grpc.PredictionService(self), self._grpc
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(stand_in_grpc.ModelService(self), self._grpc)
         try:
-            self.grpc_port = self._grpc.add_insecure_port(f"{self._host}:{grpc_port or self.grpc_port}")
-            self._rest = stand_in_rest.listen(self, self._host, rest_port or self.rest_port)
+            self.grpc_port = self._grpc.add_insecure_port(f"{HOST}:{grpc_port or self.grpc_port}")
+            self._rest = stand_in_rest.listen(self, HOST, rest_port or self.rest_port)
         except (OSError, RuntimeError) as error:
-            raise BadInput(f"cannot listen on {self._host}:{grpc_port} and :{rest_port}: {error}") from error
+            raise BadInput(f"cannot listen on {HOST}:{grpc_port} and :{rest_port}: {error}") from error
         self.rest_port = self._rest.server_address[1]
         self._grpc.start()
         threading.Thread(target=self._rest.serve_forever, args=(0.05,), daemon=True).start()
@@ -146,14 +129,6 @@ class StandIn:
             raise ServerError("NOT_FOUND", f"Servable not found for request: {which}")
         return version, versions[version]
 
-    def status(self, model: ModelName) -> list[int]:
-        """Return the versions of a model that are served."""
-        versions = [v for v in self.models.get(model.name, {}) if model.version in (None, v)]
-        if not versions:
-            version = "" if model.version is None else f" with version {model.version}"
-            raise ServerError("NOT_FOUND", f"Could not find any versions of model {model.name}{version}")
-        return sorted(versions, reverse=True)
-
     def answer(
         self, model: ModelName, name: str, signature: ServedSignature, arrays: Mapping[str, np.ndarray]
     ) -> Mapping[str, np.ndarray]:
@@ -173,11 +148,6 @@ class StandIn:
                     f"{spec.dtype} {spec.shown()}",
                 )
         rows = len(next(iter(arrays.values())))
-        if self.max_batch_size is not None and rows > self.max_batch_size:
-            raise ServerError(
-                "INVALID_ARGUMENT",
-                f"Task size {rows} is larger than maximum input batch size {self.max_batch_size}",
-            )
         if self.disturb is not None:
             self.disturb(model.name, name)
         with self._one_at_a_time:
@@ -257,7 +227,7 @@ def main(flag_values: flags.FlagValues) -> None:
         if flag_values.root:
             base_path = os.path.join(flag_values.root, os.path.relpath(base_path, "/models"))
         models[name] = load_versions(base_path)
-    server = StandIn(models, host=flag_values.host).start(flag_values.grpc_port, flag_values.rest_port)
+    server = StandIn(models).start(flag_values.grpc_port, flag_values.rest_port)
     count = f"{len(models)} model{'' if len(models) == 1 else 's'}"
     print_line(f"serving {count} on {server.grpc_address} and {server.rest_address}", flush=True)
     try:

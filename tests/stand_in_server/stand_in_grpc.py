@@ -9,8 +9,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
 )
@@ -56,26 +54,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             if not request.output_filter or key in request.output_filter:
                 reply.outputs[key].CopyFrom(tf.make_tensor_proto(array))
         return reply
-
-
-class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """GetModelStatus."""
-
-    def __init__(self, server):
-        self._server = server
-
-    def GetModelStatus(self, request: Any, context: Any) -> Any:
-        """Tell which versions of a model are served."""
-        return _guarded(context, lambda: status_of(self._server, _model(request.model_spec)))
-
-
-def status_of(server: Any, model: ModelName) -> Any:
-    """Return the message that tells which versions are available."""
-    reply = get_model_status_pb2.GetModelStatusResponse()
-    for version in server.status(model):
-        one = reply.model_version_status.add(version=version, state=get_model_status_pb2.ModelVersionStatus.AVAILABLE)
-        one.status.error_code = 0
-    return reply
 
 
 def metadata_of(server: Any, model: ModelName) -> Any:

@@ -16,7 +16,7 @@ from google.protobuf import json_format
 
 from attribution_benchmarks.serving._protocols import HTTP_STATUS, ModelName, ServerError
 
-_PATH = re.compile(r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>\d+))?(?P<what>/metadata|:predict)?")
+_PATH = re.compile(r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>\d+))?(?P<what>/metadata|:predict)")
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -90,25 +90,21 @@ def _reply(stand_in, verb, path, body):
     model = ModelName(urllib.parse.unquote(found["name"]), int(found["version"]) if found["version"] else None)
     if what == ":predict":
         return _predict(stand_in, model, body)
-    if what == "/metadata":
-        message = stand_in_grpc.metadata_of(stand_in, model)
-    else:
-        message = stand_in_grpc.status_of(stand_in, model)
     return json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
+        stand_in_grpc.metadata_of(stand_in, model),
+        preserving_proto_field_name=True, always_print_fields_with_no_presence=True,
+    )  # fmt: skip
 
 
 def _predict(stand_in, model, body):
-    """Answer a request by rows (``instances``) or by columns (``inputs``), in the same form."""
+    """Answer a request by columns (``inputs``)."""
     try:
         request = json.loads(body.decode())
         name = request.get("signature_name") or "serving_default"
         signatures = stand_in.find(model)[1]
         if name not in signatures:
             raise ServerError("INVALID_ARGUMENT", f'Serving signature name: "{name}" not found in signature def')
-        specs, by_row = signatures[name].specs, "instances" in request
-        columns = _columns(request["instances"], specs) if by_row else request["inputs"]
+        specs, columns = signatures[name].specs, request["inputs"]
         if not isinstance(columns, Mapping):
             columns = {next(iter(specs.inputs)): columns}
         arrays = {key: np.array(columns[key]).astype(spec.dtype) for key, spec in specs.inputs.items()}
@@ -117,18 +113,7 @@ def _predict(stand_in, model, body):
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise ServerError("INVALID_ARGUMENT", f"JSON Parse error: {error}") from error
     plain = {key: _plain(array) for key, array in stand_in.answer(model, name, signatures[name], arrays).items()}
-    only = next(iter(plain.values())) if len(plain) == 1 else None
-    if not by_row:
-        return {"outputs": plain if only is None else only}
-    rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
-    return {"predictions": rows if only is None else only}
-
-
-def _columns(instances, specs):
-    """Return the values of each input of a list of rows, which have no names where there is one input."""
-    named = isinstance(instances[0], Mapping)
-    rows = instances if named else [{next(iter(specs.inputs)): value} for value in instances]
-    return {key: [row[key] for row in rows] for key in specs.inputs}
+    return {"outputs": next(iter(plain.values())) if len(plain) == 1 else plain}
 
 
 def _plain(array: np.ndarray):

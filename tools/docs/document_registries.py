@@ -30,8 +30,6 @@ from tools.docs.page_parts import ROOT
 HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
 METRICS_TEMPLATE = ROOT / "tools" / "docs" / "metrics_template.md"  # "{metrics of: a module, another}" are sheets
 BENCHMARKS = ("svea", "bim", "clevr_xai", "exact")  # whose metrics are in the table of cards
-RANGED = ("exact", "random", "constant", "zero")  # maps whose least and greatest scores it has
-AS_GOOD = ("random", "zero", "smoothed", "absolute")  # maps that are compared with the exact one
 
 
 def main() -> None:
@@ -127,20 +125,11 @@ def _benchmark(name: str) -> str:
 
 def _of_card(name: str, card: Card) -> dict[str, str]:
     """Return the cells of a card by column."""
-    ends = {f"{kind} map": card.ranges[kind] for kind in RANGED}
     return {
         "metric": name,
         "better": card.better,
         "card": card.phrase,
         **{change: card.changes[change] + " *" * (change in card.undefined) for change in CHANGES},
-        "equal values": card.ties,
-        **{kind: f"{each[0]:.2g} to {each[1]:.2g}" if each else "" for kind, each in ends.items()},
-        **{f"{kind} as good, %": f"{100 * card.as_good[kind]:.0f}" if kind in card.as_good else "" for kind in AS_GOOD},
-        "removed get": card.removed,
-        "random numbers, %": f"{100 * card.noise:.0f}" if card.noise else "",
-        **{f"passes, {kind}": f"{card.passes.get(kind, 0):g}" for kind in ("images", "vectors")},
-        "passes are shared": "yes" if card.shared else "no",
-        "further maps": f"{card.explanations:g}",
         "do not conclude": " ".join(card.cautions()),
     }
 

@@ -1,4 +1,4 @@
-"""A command that squares numbers, which can be slow, fail, or lack memory; it needs no TensorFlow."""
+"""A command that squares numbers, which can be slow or fail; it needs no TensorFlow."""
 
 import importlib
 import sys
@@ -31,10 +31,6 @@ flags.DEFINE_string("scores_dir", "", "", flag_values=FLAGS)
 flags.DEFINE_integer("count", 20, "", flag_values=FLAGS)
 
 
-class ResourceExhaustedError(Exception):
-    """As TensorFlow's is called."""
-
-
 class Squares:
     name, key, rows = "squares", "0", 2
 
@@ -49,15 +45,13 @@ class Squares:
         held = {kind: there for kind, there in held.items() if there}
         return None if all(held.get(kind) == names for kind in self.series) else MissingWork(names, held)
 
-    def compute(self, items, held, halvings=0):
-        _note(f"{os.getpid()} {items[0]} {halvings}")
+    def compute(self, items, held):
+        _note(f"{os.getpid()} {items[0]}")
         for item in items:
             if str(item) in os.environ.get("SQUARES_FAIL", "").split():
                 raise ZeroDivisionError(f"no square of {item}")
             if f"{item}-once" in os.environ.get("SQUARES_FAIL", "").split() and _noted(f" {items[0]} ") < 2:
                 raise OSError(f"{item} was away")
-        if self.rows >> halvings > int(os.environ.get("SQUARES_ROOM", "99")):
-            raise RuntimeError("what failed") from ResourceExhaustedError("no room")
         time.sleep(float(os.environ.get("SQUARES_SECONDS", "0")))
         results = {"square": {f"n{i}": i * i / 7 for i in items}, "double": {f"n{i}": f"{2 * i}" for i in items}}
         results = {

@@ -1,12 +1,9 @@
 """Which methods are recommended, from agreements that are planted."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from attribution_benchmarks.choosing import scoring
-from attribution_benchmarks.choosing.choice import Choice
 from attribution_benchmarks.choosing.verdict import agreement, verdict
 from attribution_benchmarks.core.batch import MapSource
 
@@ -102,15 +99,5 @@ def test_one_of_many_that_is_as_far_below_the_best_is_as_good():
 
 def test_agreement_under_random_weights_is_the_mean_of_the_networks():
     values = {MapSource("method", f"random_weights#{n}"): np.array([n, 1.0]) for n in (1, 2)}
-    found = scoring._own("method", {**values, MapSource("other", "random_weights#1"): np.zeros(2)})
+    found = scoring.own_under_controls("method", {**values, MapSource("other", "random_weights#1"): np.zeros(2)})
     np.testing.assert_array_equal(found["random_weights"], [1.5, 1])
-
-
-def test_maps_are_the_same_up_to_a_hundredth_of_their_length(tmp_path):
-    found = judged({"best": drawn(0.9, 1), "near": drawn(0.8, 2), "other": drawn(0.7, 3)})
-    for name, change in (("best", 0), ("near", 0.9), ("other", 1.1)):
-        (tmp_path / name).mkdir()
-        np.save(tmp_path / name / "a.npy", np.array([100, change], np.float32))
-    fields = dict.fromkeys(field.name for field in dataclasses.fields(Choice))
-    choice = Choice(**{**fields, "verdict": found, "names": ["a"], "maps": tmp_path})
-    assert choice.groups == [["best", "near"], ["other"]]

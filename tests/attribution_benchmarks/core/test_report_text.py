@@ -105,7 +105,7 @@ def test_text_names_metrics_that_exist(name):
 
 def test_every_file_is_the_text_of_one_benchmark():
     packages = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
-    paths = [path for package in packages for path in (ROOT / package).rglob("*.toml") if path.parent.name != "presets"]
+    paths = [path for package in packages for path in (ROOT / package).rglob("*report.toml")]
     files = list(map(ReportText.load, paths))
     texts = [benchmark_named(name).report for name in BENCHMARKS]
     assert len(files) == len(texts) and all(files.count(text) == 1 for text in texts)

@@ -100,12 +100,6 @@ def test_controls_are_far_from_the_truth_and_the_best_methods_are_not(rows):
             assert better * rows["deeplift", metric]["value"] > better * rows[control, metric]["value"]
 
 
-def test_the_registry_and_the_report_know_it():
-    benchmark = registry.benchmark_named("exact")
-    assert benchmark is definition.BENCHMARK and "exact" not in registry.REPORTED
-    assert [column.metric for column in benchmark.matrix_columns()] == ["distance", "rank_correlation", "sign_errors"]
-
-
 def scored(benchmark, tmp_path, *arguments):
     rows = found(benchmark, tmp_path, "--random_networks=0", *arguments)
     return {place: row["value"] for place, row in rows.items()}

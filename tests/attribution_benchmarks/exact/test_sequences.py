@@ -1,8 +1,6 @@
 """Sequences: the grammar's rules, laws of the exact values, and the committed networks."""
 
-import itertools
 import json
-import math
 import shutil
 
 import numpy as np
@@ -74,22 +72,6 @@ def test_exact_values_in_closed_form_with_masked_tokens_and_padding():
     masked = np.where(sequence > PAD, MASK, PAD)
     assert values.sum() == pytest.approx((pairs(sequence) - pairs(masked))[0, 1], abs=1e-9)
     np.testing.assert_allclose(exact_values(sequence, np.array([0]), pairs)[0], -values, atol=1e-9)
-
-
-def test_values_move_with_permuted_tokens():
-    tokens, labels, _ = draw("agreement", 3, np.random.default_rng(1))
-    order = np.random.default_rng(2).permutation(LENGTH)
-    found, moved = (exact_values(each, labels, pairs) for each in (tokens, tokens[:, order]))
-    np.testing.assert_allclose(moved, found[:, order], atol=1e-9)
-
-
-def test_every_coalition_is_scored_once():
-    tokens, labels, _ = draw("xor", 4, np.random.default_rng(3))
-    seen = []
-    exact_values(tokens, labels, lambda parts: (seen.append(parts), pairs(parts))[1])
-    lengths = (tokens != PAD).sum(axis=1)
-    assert [len(parts) for parts in seen] == [2**length for length in lengths]
-    assert all(len(np.unique(parts, axis=0)) == len(parts) for parts in seen)
 
 
 def by_definition(sequence, score):
@@ -223,12 +205,3 @@ def test_training_resumes(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == first and first.startswith("cnn single ")
     model = attribution.load_model(tmp_path / "cnn")
     assert model.scores(np.full((2, LENGTH), MASK, np.int32)).shape == (2, 2 * len(TASKS))
-
-
-def test_half_of_the_training_sequences_are_masked_and_padding_is_not():
-    tokens, _ = make_sequence_networks.examples(200, [0, 9])
-    masked = make_sequence_networks.masked(tokens, np.random.default_rng(0))
-    changed = masked != tokens
-    assert (masked[changed] == MASK).all() and not changed[tokens == PAD].any()
-    share = changed.sum(axis=1) / (tokens != PAD).sum(axis=1)
-    assert 0.4 < (share > 0).mean() < 0.5 and share.max() == 1

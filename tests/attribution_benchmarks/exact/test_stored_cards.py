@@ -6,7 +6,6 @@ import json
 import pytest
 
 from attribution_benchmarks.exact import measure_card
-from attribution_benchmarks.exact.metrics import OVERALL
 from attribution_benchmarks.metrics import cards
 from tools.docs import measure_cards
 
@@ -43,26 +42,8 @@ def measured(name):
     return measure_card.measure_card(OFFERED[name])
 
 
-def leaves(value, *place):
-    """Yield the place and the value of each text, number and flag of a card."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if entries is None:
-        yield place, value
-    else:
-        for key, each in entries:
-            yield from leaves(each, *place, key)
-
-
 def assert_is_stored(name):
-    """Up to rounding, which differs between processors: a unit of the third digit; 3 % of a metric's own noise."""
-    found = dict(leaves(json.loads(cards.as_json({name: measured(name)}))[name]))
-    stored = dict(leaves(json.loads(cards.FILE.read_text())[name]))
-    numbers = {place for place, value in stored.items() if type(value) in (int, float)}
-    assert {place: value for place, value in found.items() if place not in numbers} == {
-        place: value for place, value in stored.items() if place not in numbers
-    }
-    for place in numbers:
-        assert found[place] == pytest.approx(stored[place], rel=0.03 if "noise" in place else 0.01, abs=1e-6), place
+    assert json.loads(cards.as_json({name: measured(name)}))[name] == json.loads(cards.FILE.read_text())[name]
 
 
 @pytest.mark.parametrize("name", BLIND)
@@ -81,11 +62,5 @@ def test_every_stored_card_is_what_is_measured(name):
     assert_is_stored(name)
 
 
-def test_the_exact_map_attains_the_best_score_where_the_formula_says_so():
-    assert measured("completeness").ranges["exact"][1] < 1e-4
-    distance = measure_card.measure_card(OVERALL[0])
-    assert distance.ranges["exact"][1] < 1e-6 and distance.ranges["zero"] == [1, 1]
-    assert distance.truth and not measured("deletion").truth
-    assert measured("roc_auc").ranges["constant"] == [0.5, 0.5]
-    assert measured("sensitivity_n").ranges["constant"] == [0, 0]
+def test_a_correlation_of_drops_changes_its_sign_with_the_map():
     assert measured("sensitivity_n").changes["negated"] == cards.MIRRORED

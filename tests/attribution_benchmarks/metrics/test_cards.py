@@ -36,17 +36,9 @@ def test_the_phrase_follows_from_the_invariances(same, phrase):
 
 
 def test_cautions_follow_from_the_numbers():
-    quiet = dataclasses.replace(
-        CARD, changes=dict.fromkeys(CHANGES, cards.CHANGED), ties=cards.NO_EFFECT, baseline=False, as_good={}
-    )
+    changes = dict.fromkeys(CHANGES, cards.CHANGED)
+    quiet = dataclasses.replace(CARD, changes=changes)
     assert quiet.cautions() == []
-    assert "12 % of the difference" in dataclasses.replace(quiet, noise=0.12).cautions()[0]
-    good = dataclasses.replace(quiet, as_good={"zero": 0.4, "absolute": 1.0, "random": 0.1}).cautions()
-    assert good[0].startswith(
-        "At least as well as the exact map score a map of zeros on 40 % and the exact map without "
-    )
-    assert len(good) == 1
-    assert "the input's mean" in dataclasses.replace(quiet, baseline=True).cautions()[0]
     assert "compares with a mask" in dataclasses.replace(quiet, masks=True).cautions()[0]
 
 

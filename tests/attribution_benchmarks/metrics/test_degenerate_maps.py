@@ -67,14 +67,3 @@ def test_the_attribution_of_objects(batch, maps):
 
     zeros, ones = (OBJECT.function(level(maps), batch, None) for level in (np.zeros_like, np.ones_like))
     np.testing.assert_array_equal(zeros, ones)
-
-
-def test_maps_of_equal_values_and_of_one_position_have_the_ends_of_the_metrics_of_values():
-    one, level = np.eye(16).reshape(16, 4, 4), np.ones((1, 4, 4))
-    for name, least, most in (
-        ("sparseness", 0, 15 / 16), ("complexity", np.log(16), 0), ("effective_complexity", 16, 1),
-    ):  # fmt: skip
-        for maps, expected in ((level, least), (one, most)):
-            batch = Batch(np.zeros((len(maps), 4, 4, 1)), range(len(maps)), np.zeros(len(maps), int))
-            found = METRIC_REGISTRY[name].measure.compute(maps, batch, None)[:, 0]
-            np.testing.assert_allclose(found, expected, atol=1e-12)

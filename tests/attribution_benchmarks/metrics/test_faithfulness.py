@@ -10,7 +10,7 @@ import scipy.special
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.controls import RANDOM, UNIFORM
+from attribution_benchmarks.core.controls import RANDOM
 from attribution_benchmarks.metrics import faithfulness, imputation, regions
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
@@ -126,12 +126,6 @@ def test_a_constant_added_to_a_map_is_seen_by_sums_over_sets_of_different_sizes_
     assert np.allclose(right, moved, atol=1e-9) == (name not in SEE_A_CONSTANT)
     if name in SEE_A_CONSTANT:
         assert (moved > right).all()  # less is better
-
-
-def test_a_uniform_map_says_nothing_of_sets_of_one_size():
-    batch = block_of(signals())
-    for name in CORRELATIONS:
-        np.testing.assert_array_equal(value(name, UNIFORM.maps(batch, 0), batch, Linear()), 0)
 
 
 def test_a_random_map_gets_nothing_from_sensitivity_n_and_the_difference():

@@ -40,8 +40,7 @@ def of_masks(name, maps, masks):
 def test_four_positions_by_hand():
     """Values 4 3 2 1, the truth at the second and the last: two of four pairs are right."""
     maps, mask = np.array([[4.0, 3.0, 2.0, 1.0]]), np.array([[False, True, False, True]])
-    assert of_masks("pointing_game@0", maps, mask) == 0
-    assert of_masks("pointing_game@0.25", maps, mask) == 1  # one position farther
+    assert of_masks("pointing_game", maps, mask) == 0
     assert of_masks("roc_auc", maps, mask) == 1 / 4  # the second is above the third, and that is all
     assert of_masks("average_precision", maps, mask) == (1 / 2 + 2 / 4) / 2
     assert of_masks("iou_at_area", maps, mask) == 1 / 3
@@ -52,7 +51,7 @@ def test_equal_values_count_as_their_mean_over_all_orders():
     assert of_masks("roc_auc", maps, mask) == (0.5 + 0) / 4
     assert of_masks("iou_at_area", maps, mask) == 0.5 / 3.5
     flat = np.ones((1, 4))
-    assert of_masks("pointing_game@0", flat, mask) == of_masks("roc_auc", flat, mask) == 0.5
+    assert of_masks("pointing_game", flat, mask) == of_masks("roc_auc", flat, mask) == 0.5
 
 
 @pytest.mark.parametrize("levels", [3, 1000])
@@ -95,22 +94,11 @@ def test_a_random_map_gets_what_theory_says():
         assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(count), name
 
 
-@pytest.mark.parametrize(("name", "reach"), [("pointing_game@0", 0), ("pointing_game@0.1", 10), ("pointing_game", 3)])
-def test_the_tolerance_is_part_of_the_name(name, reach):
-    mask = np.zeros((1, 60, 100), bool)  # a share of the longest side
-    mask[0, 50, 50] = True
-    (metric,) = select_metrics([name], {}).values()
-    assert metric.name == metric.measure.name == name and metric.rate
-    for distance, hit in ((reach, 1), (reach + 1, 0)):
-        maps = np.zeros(mask.shape)
-        maps[0, 50, 50 + distance] = 1
-        assert metric.measure.compute(maps, block_of(mask), None) == hit
-
-
-@pytest.mark.parametrize("name", ["pointing_game@", "pointing_game@2", "pointing_game@none"])
-def test_an_invalid_tolerance_is_refused(name):
-    with pytest.raises(BadInput, match="the tolerance is a share of the longest side, from 0 to 1"):
-        select_metrics([name], {})
+@pytest.mark.parametrize(("distance", "hit"), [(3, 1), (4, 0)])
+def test_three_percent_of_the_longest_side_are_tolerated(distance, hit):
+    mask, maps = np.zeros((1, 60, 100), bool), np.zeros((1, 60, 100))
+    mask[0, 50, 50], maps[0, 50, 50 + distance] = True, 1
+    assert of_masks("pointing_game", maps, mask) == hit
 
 
 @pytest.mark.parametrize("name", NAMES)

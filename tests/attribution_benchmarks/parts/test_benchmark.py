@@ -7,7 +7,6 @@ import pytest
 
 import attribution
 import attribution_benchmarks
-from attribution.errors import BadInput
 from attribution_benchmarks.core.evaluation import load, prepare
 from attribution_benchmarks.parts import definition, objects, truth
 from attribution_benchmarks.parts.classes import PARTS
@@ -86,11 +85,6 @@ def test_scores_and_mean_scores_of_a_method():
     assert found["undefined"] >= COUNT - 4 and 0 <= found["value"] <= 1
     summary = [rows["gradient_x_input", name]["value"] for name in ("completeness", "correctness", "contrastivity")]
     assert rows["gradient_x_input", "mean_score"]["value"] == pytest.approx(np.mean(summary))
-
-
-def test_other_data_need_a_network_for_them(tmp_path):
-    with pytest.raises(BadInput, match="--data_dir needs --model"):
-        prepare(definition.BENCHMARK, settings=definition.Settings(data_dir=str(tmp_path)))
 
 
 def test_sets_are_those_of_coalitions():

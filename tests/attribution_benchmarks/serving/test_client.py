@@ -47,24 +47,14 @@ def test_missing_model_version_and_signature_repeat_the_servers_words(client, in
     assert error.code == "INVALID_ARGUMENT" and client.counts.retries == 0
 
 
-def test_batches_are_cut_to_the_servers_limit(server, client, inputs, weights):
-    server.max_batch_size = 2
-    for _ in range(2):
-        reply = client.predict(LINEAR, "serving_default", {"x": inputs})
-        np.testing.assert_allclose(reply["scores"], expected(inputs, weights), rtol=1e-6)
-    # The limit is learnt at once, from the server's words, and kept.
-    assert client.counts.requests == 6 and server.asked["linear", "serving_default"] == 10
-
-
-def test_batches_are_halved_where_the_server_takes_smaller_messages(inputs, weights, linear):
-    from stand_in import StandIn
-
-    rows = np.tile(inputs, (200, 1, 1))
-    models = {"linear": {1: {"serving_default": linear()}}}
-    with StandIn(models, max_message_bytes=9_000) as server, serving.Client(server.grpc_address) as client:
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_requests_are_split_into_batches_below_the_limit(server, protocol, inputs, weights):
+    rows = np.tile(inputs, (100, 1, 1))
+    address = server.grpc_address if protocol == "grpc" else server.rest_address
+    with serving.Client(address, max_message_bytes=9_000) as client:
         reply = client.predict(LINEAR, "serving_default", {"x": rows})
-        np.testing.assert_allclose(reply["scores"], expected(rows, weights, 1), rtol=1e-6)
-        assert client.counts.requests >= 3
+        np.testing.assert_allclose(reply["scores"], expected(rows, weights), rtol=1e-6)
+        assert client.counts.requests > 1 and client.counts.rows == 500
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])
@@ -153,22 +143,13 @@ def test_a_server_that_went_away_and_comes_back(server, client, inputs, weights)
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "words"),
-    [
-        (["3.0"], "float32", "it has text"),
-        ([[1.0, True]], "float32", "it has true or false"),
-        ([[1.0], [2.0, 3.0]], "float32", "it has lists of unequal length"),
-        ({"a": 1.0}, "float32", "it has an object"),
-        ([3.7], "int32", "it has a fraction"),
-        ([2**40], "int32", "too large|out of bounds"),
-        ([5], "object", "it has a whole number"),
-        ([{"b65": "YQ=="}], "object", "b64"),
-        ([10**400], "float32", "too large"),
-    ],
-)
-def test_json_of_another_type_is_refused(values, dtype, words):
+    ("values", "dtype"),
+    [(["3.0"], "float32"), ([None], "float32"), ([[1.0], [2.0, 3.0]], "float32"), ([3.7], "int32"), ([2**40], "int32"),
+     ([5], "object"), ([10**400], "float32")],
+)  # fmt: skip
+def test_json_of_another_type_is_refused(values, dtype):
     """NumPy would make numbers of most of it."""
-    with pytest.raises(serving.ServerError, match=words) as refused:
+    with pytest.raises(serving.ServerError) as refused:
         _protocols._from_json(values, np.dtype(dtype))
     assert refused.value.code == "INVALID_REPLY" and "\n" not in str(refused.value)
 

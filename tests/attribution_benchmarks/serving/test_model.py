@@ -164,12 +164,12 @@ def test_descriptions_of_explanations_that_cannot_be_used(server, client, explai
     assert "\n" not in str(refused.value)
 
 
-def test_a_model_with_a_fixed_batch_and_an_unknown_number_of_classes(server, client, inputs, weights):
+def test_a_model_with_a_fixed_batch(server, client, inputs, weights):
     def answer(arrays):
         assert len(arrays["x"]) == 4
         return {"scores": (arrays["x"].reshape(-1, 6) @ weights).astype(np.float32)}
 
-    specs = Signature({"x": TensorSpec(FLOAT, (4, 2, 3))}, {"scores": TensorSpec(FLOAT, (4, None))})
+    specs = Signature({"x": TensorSpec(FLOAT, (4, 2, 3))}, {"scores": TensorSpec(FLOAT, (4, 3))})
     server.models["fixed"] = {1: {"serving_default": ServedSignature(specs, answer)}}
     model = serving.ServedModel(client, "fixed")
     assert model.num_classes == 3

@@ -1,9 +1,6 @@
 """Games in closed form, and by an independent enumeration of orders."""
 
-import itertools
-
 import numpy as np
-import pytest
 
 from attribution_benchmarks.stats import coalitions
 
@@ -38,8 +35,3 @@ def test_a_majority_of_three():
     majority = (coalitions.coalitions(3).sum(axis=1) >= 2).astype(float)
     np.testing.assert_allclose(coalitions.shapley_values(majority), [1 / 3] * 3)
     np.testing.assert_allclose(coalitions.interactions(majority), np.zeros((3, 3)), atol=1e-12)
-
-
-def test_too_many_players_are_refused():
-    with pytest.raises(ValueError, match="at most 12"):
-        coalitions.coalitions(13)

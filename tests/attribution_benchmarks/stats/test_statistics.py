@@ -38,15 +38,6 @@ def test_a_single_value_that_is_not_0_has_about_two_degrees_of_freedom():
     assert means(np.eye(50)[:, :1]).freedom[0] == pytest.approx(2.127, abs=1e-3)
 
 
-def test_hall_transformation_and_its_inverse():
-    values = np.random.default_rng(4).exponential(size=(30, 1))
-    found = means(values)
-    t = np.linspace(-3, 6, 50)
-    a = found.skewness[0]
-    transformed = t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6
-    np.testing.assert_allclose(found._inverse(transformed), t, atol=1e-9)
-
-
 def test_variance_of_the_mean_has_the_parts_of_inputs_networks_and_residuals():
     """By the analysis of variance of two crossed random factors."""
     n, k = 30, 6
@@ -131,12 +122,6 @@ def test_interval_of_a_rate_stays_between_no_hit_and_all_hits(hit, bounds):
     for hits in (0, 1, 9, 10):
         found = mean_interval(hit * (np.arange(10) < hits), rate=hit, bounds=bounds)
         assert 0 <= found.low <= found.value <= found.high <= hit
-
-
-def test_shift_and_scale_carry_over():
-    values = np.random.default_rng(3).normal(size=(50, 3))
-    plain, moved = mean_interval(values), mean_interval(10 * values + 5)
-    np.testing.assert_allclose(moved[:3], 10 * np.array(plain[:3]) + 5, rtol=1e-9)
 
 
 def test_columns_are_independent_and_missing_values_leave_their_column_only():
