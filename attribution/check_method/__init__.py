@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, described, listed, print_line, shortened
-from attribution.explain import BrokenContract, explain, with_parameters
+from attribution.explain import BrokenContract, explain
 from attribution.loading import load_model
 from attribution.methods.method import Method
+from attribution.methods.registry import with_parameters
 from attribution.model.protocols import Inputs, ScoredModel
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"

@@ -20,7 +20,7 @@ from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals, SumLaw
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
-from attribution.methods.registry import METHODS, in_library, resolve_method
+from attribution.methods.registry import METHODS, in_library, resolve_method, with_parameters
 from attribution.model.batching import checked_targets
 from attribution.model.protocols import Inputs
 from attribution.plugins import user_code
@@ -143,7 +143,7 @@ def explain(
     BadInput
         If an argument is invalid; the message says what is expected.
     """
-    resolved = _resolve(method)
+    resolved = resolve_method(method)
     if like is not None:
         resolved = resolve_method(in_library(resolved.name, like))
     if resize is not None and "resize" in resolved.defaults:
@@ -336,33 +336,6 @@ def _result(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
 def _no_maps(method: Method, shape: Sequence[int]) -> np.ndarray:
     """Return the maps of no inputs, an array of the shape ``(0, ...)``."""
     return np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
-
-
-def _resolve(method: Any) -> Method:
-    if isinstance(method, Method):
-        return method
-    if callable(method) and not isinstance(method, type):
-        name = getattr(method, "__name__", type(method).__name__)
-        return Method(name=name, title=name.replace("_", " "), function=method)
-    return resolve_method(method)
-
-
-def with_parameters(methods: Any) -> _Chosen:
-    """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
-    if not isinstance(methods, Iterable):
-        raise BadInput(f"methods are of type {type(methods).__name__}; give a list, or a mapping from label to method")
-    if not isinstance(methods, Mapping):
-        resolved = [_resolve(method) for method in methods]
-        methods = {method.name: method for method in resolved}
-    chosen = {}
-    for label, entry in methods.items():
-        pair = isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2
-        method, overrides = entry if pair else (entry, {})
-        method = _resolve(method)
-        if not isinstance(overrides, Mapping):
-            raise BadInput(f"{label}: parameters are of type {type(overrides).__name__}; give a mapping by name")
-        chosen[label] = method, method.parameters(overrides)
-    return chosen
 
 
 def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:

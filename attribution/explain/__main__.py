@@ -38,7 +38,7 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import BrokenContract, explain_many, with_parameters
+from attribution.explain import BrokenContract, explain_many
 from attribution.explained_inputs import (
     ExplainedInputs,
     check_class_names,
@@ -49,7 +49,7 @@ from attribution.explained_inputs import (
 )
 from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals
-from attribution.methods.registry import METHODS, in_library
+from attribution.methods.registry import METHODS, in_library, with_parameters
 from attribution.model.batching import checked_targets
 from attribution.preprocessing import (
     PREPROCESSINGS,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.explain import explain_many, with_parameters
+from attribution.explain import explain_many
 from attribution.export.signatures import EXPLAIN, PREDICTED, SHEET_VERSION, TARGETS
 from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.libraries import MARK, PresetFunction
 from attribution.methods.method import Method
-from attribution.methods.registry import METHODS, name_of
+from attribution.methods.registry import METHODS, name_of, with_parameters
 from attribution.model._loading_checks import random_feed
 
 if TYPE_CHECKING:

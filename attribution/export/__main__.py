@@ -30,10 +30,9 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution.explain import with_parameters
 from attribution.export import _by_signature, _version_directory, export
 from attribution.export.signatures import EXPLAIN
-from attribution.methods.registry import in_library
+from attribution.methods.registry import in_library, with_parameters
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
