@@ -93,8 +93,10 @@ def resolve_method(name: Any) -> Method:
     if ":" in name:
         return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
-    near = difflib.get_close_matches(_ELSEWHERE.get(name.lower(), name), METHODS, n=3, cutoff=0.4)
-    hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
+    if here := _ELSEWHERE.get(name.lower()):
+        raise BadInput(f"no method '{name}'; here it is called '{here}'")
+    near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
+    hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}."
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
 
 
