@@ -266,10 +266,6 @@ _SHARED = {
         "defines it, METHOD@LIBRARY (docs/libraries.md), module:function or file.py:function",
         flags.DEFINE_list,
     ),
-    "like": _Shared(
-        "library whose definitions and defaults the methods have, such as captum; the same as METHOD@captum for each, "
-        "see docs/libraries.md"
-    ),
     "parameters": _Shared(
         "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "
         "have it, see docs/methods.md; a baseline and references also as baseline=FILE.npy",

@@ -95,7 +95,7 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     ----------
     inputs
         ``(N, H, W, C)`` as a model takes them, or as uint8 pixels.
-    preprocessing : attribution.preprocessing.Preprocessing or str, optional
+    preprocessing : attribution.inputs.Preprocessing or str, optional
         Undone where given. Else each image is stretched so that its lowest value is black and its highest white.
 
     Returns
@@ -103,7 +103,7 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     np.ndarray
         ``(N, H, W, 3)`` float in [0, 1]. One channel becomes grey; of other numbers of channels the mean is shown.
     """
-    from attribution.preprocessing import Preprocessing, preprocessing_named
+    from attribution.inputs import Preprocessing, preprocessing_named
 
     if inputs.dtype == np.uint8:
         pixels = inputs / 255.0
@@ -167,7 +167,7 @@ def plot(
     titles
         N texts above the inputs, such as their predicted classes.
     preprocessing
-        How the images were made from pixels (``attribution.preprocessing``), to show them in their colours.
+        How the images were made from pixels (``attribution.inputs``), to show them in their colours.
     channels
         How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
     feature_names

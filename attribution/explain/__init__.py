@@ -19,7 +19,7 @@ from attribution.methods import resizing
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.method import Method, Residuals
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
-from attribution.methods.registry import METHODS, in_library, resolve_method, with_parameters
+from attribution.methods.registry import METHODS, resolve_method, with_parameters
 from attribution.model.batching import checked_targets
 from attribution.model.protocols import Inputs
 from attribution.plugins import user_code
@@ -50,7 +50,6 @@ def explain(
     progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
-    like: str | None = None,
     **overrides: Any,
 ) -> Any:
     """Explain a model's scores for some inputs.
@@ -58,8 +57,8 @@ def explain(
     Parameters
     ----------
     method : str or Method or callable
-        A name of the registry, also with a library as ``"gradient@xplique"``, ``module:function``, a ``Method``, or a
-        function that takes
+        A name of the registry; such a name as a library defines it, ``"gradient@xplique"`` (docs/libraries.md);
+        ``module:function``; a ``Method``; or a function that takes
         ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
         From ``load_model``, which decides whether logits or probabilities are explained; or a path or a live Keras
@@ -95,9 +94,6 @@ def explain(
         f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference. Of
         inputs explained together the sum is over all of them. Without it, methods whose passes give both scores
         (Integrated Gradients, Blur IG, DeepLIFT) warn in one line where the sum misses by more than 5 %.
-    like
-        Name of a library, as ``"captum"``: the method as that library defines it (docs/libraries.md). The same as
-        ``"METHOD@captum"``.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -120,8 +116,6 @@ def explain(
         raise BadInput("give targets= or target=, not both: they are the same")
     targets = target if targets is None else targets
     resolved = resolve_method(method)
-    if like is not None:
-        resolved = resolve_method(in_library(resolved.name, like))
     if resize is not None and "resize" in resolved.defaults:
         overrides["resize"] = resize
     found = explain_many(

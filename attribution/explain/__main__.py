@@ -39,25 +39,22 @@ from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import BrokenContract, explain_many
-from attribution.explained_inputs import (
+from attribution.files import atomic_write, check_file
+from attribution.inputs import (
+    PREPROCESSINGS,
     ExplainedInputs,
     check_class_names,
     explained_inputs,
+    find_files,
+    preprocessing_named,
     read_and_explained,
+    read_class_names,
     table_of,
     words_of,
 )
-from attribution.files import atomic_write, check_file
 from attribution.methods.method import Method, Residuals
-from attribution.methods.registry import METHODS, in_library, with_parameters
+from attribution.methods.registry import METHODS, with_parameters
 from attribution.model.batching import checked_targets
-from attribution.preprocessing import (
-    PREPROCESSINGS,
-    RESIZE_MODES,
-    find_files,
-    preprocessing_named,
-    read_class_names,
-)
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -89,13 +86,6 @@ flags.DEFINE_string(
     " When empty, 0..255 for a file that scales by itself and 0..1 for others. Arrays are not changed",
     flag_values=FLAGS,
 )
-flags.DEFINE_enum(
-    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_list(
-    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
-)
 flags.DEFINE_list(
     "target",
     [],
@@ -121,7 +111,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, like="", parameters=[], layer="", tokens="", batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -131,8 +121,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    named = [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
-    methods = cli.with_flags(with_parameters(named), flag_values)
+    methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     table = table_of(flag_values.image)
     written = pathlib.Path(flag_values.output).resolve()
     if not table:
@@ -147,9 +136,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if not model.explained_together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
-        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
-        without=written, note=_note,
+        model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
+        scaling=flag_values.preprocessing, without=written, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
@@ -212,12 +200,10 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    hint = cli.inspect_hint(flag_values.model)
-    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, hint=hint)
     if not flag_values.methods:
         if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = applicable(methods)
+        methods = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
     explain = functools.partial(
         explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=inputs.explain_input,
         batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
@@ -226,19 +212,28 @@ def _explained(
         return methods, *explain(methods)
     except BrokenContract:
         raise
-    except BadInput as error:
-        if len(methods) > 1:
-            kept = applicable(methods)
-            if len(kept) == len(methods):  # an input or a parameter is wrong
-                raise
-            _note(hint)
-            return kept, *explain(kept)
-        from attribution.trial import try_method  # it loads more, and is needed by this error alone
-
-        ((method, _),) = methods.values()
-        if try_method(method, model, None, inputs.explain_input).applies:
+    except BadInput:
+        kept = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
+        if len(kept) == len(methods):  # an input or a parameter is wrong
             raise
-        raise BadInput(f"{error}; {hint}") from error
+        _note(cli.inspect_hint(flag_values.model))
+        return kept, *explain(kept)
+
+
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, hint: str) -> _Chosen:
+    """Return the methods that apply to the model, and print why others are skipped; ``hint`` ends an error."""
+    from attribution.trial import try_method  # it loads more, and few runs need it
+
+    refused = {}
+    for label, (method, _) in methods.items():
+        trial = try_method(method, model, None, inputs.explain_input)
+        if not trial.applies:
+            refused[label] = trial.reason
+    if len(refused) == len(methods):
+        raise BadInput(f"{'; '.join(f'{label}: {reason}' for label, reason in refused.items())}; {hint}")
+    for label, reason in refused.items():
+        _note(f"'{label}' is skipped: {reason}")
+    return {label: chosen for label, chosen in methods.items() if label not in refused}
 
 
 def _arrays_by_name(
@@ -383,33 +378,6 @@ def _percent(share: float) -> str:
     if share < 1e-4:
         return "less than 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, hint: str) -> _Chosen:
-    """Return the methods that apply to the model, and print why others are skipped.
-
-    ``hint`` ends the error if there are none.
-    """
-    first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
-    kept: _Chosen = {}
-    reason: Exception | None = None
-    for label, chosen in methods.items():
-        method, parameters = chosen
-        quick = {**parameters, "points": 2} if "points" in parameters else parameters
-        try:
-            explain_many(
-                {label: (method, quick)}, model, first, targets[:1], explain_input=inputs.explain_input,
-                return_residuals=True,
-            )  # fmt: skip
-            kept[label] = chosen
-        except BrokenContract:
-            raise
-        except BadInput as error:
-            reason = error
-            _note(f"'{label}' is skipped: {error}")
-    if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {hint}")
-    return kept
 
 
 if __name__ == "__main__":

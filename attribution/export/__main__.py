@@ -32,13 +32,12 @@ from attribution import cli
 from attribution.errors import BadInput, print_line
 from attribution.export import _by_signature, _version_directory, export
 from attribution.export.signatures import EXPLAIN
-from attribution.methods.registry import in_library, with_parameters
+from attribution.methods.registry import with_parameters
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS,
     methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
-    like="",
     parameters=[],
     model="",
     output="",
@@ -61,8 +60,7 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in ("model", "output"):
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
-    names = [in_library(name, flag_values.like) for name in flag_values.methods]
-    methods = cli.with_flags(with_parameters(_by_signature(names)), flag_values)
+    methods = cli.with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
     differences = _exported(flag_values, methods)
     width = max(len(label) for label in differences)
     for label, difference in differences.items():

@@ -134,11 +134,6 @@ def title_of(name: str) -> str:
     return method.title if method else name.rpartition(":")[2]
 
 
-def in_library(name: str, library: str) -> str:
-    """Return the name of a method with the definition of a library; one that names a library already is unchanged."""
-    return name if libraries.is_preset(name) or not library else f"{name}{libraries.MARK}{library}"
-
-
 def name_of(method: Method | Callable[..., Any]) -> str:
     """Return what a method is called that was given without a name: as its function."""
     while isinstance(method, functools.partial):
