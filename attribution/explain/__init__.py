@@ -297,8 +297,9 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
 
 def _failure(error: BaseException) -> str:
     """Return at which line of a method an exception was raised, what it says, and what may help."""
-    frames = traceback.extract_tb(error.__traceback__)[1:2]  # below ``_called``; none of a function written in C
-    where = "".join(f" at {frame.filename}, line {frame.lineno}" for frame in frames)
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # below ``_called``; none of a function written in C
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    where = f" at {frames[0].filename}, line {lines[-1]}" if lines else ""
     words = described(error)
     is_write = "read-only" in words or "WRITEABLE" in words
     return f"{where}: {words}" + "; all methods share the inputs: copy what you change" * is_write

@@ -15,7 +15,8 @@ Three more signatures let a client compute other methods from the model's answer
 that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
 of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
 
-Other methods are skipped; the line lists those that can be exported. A client computes RISE and occlusion from scores,
+Methods that only combine gradients and relevance can be exported, Integrated Gradients, DeepLIFT and Grad-CAM, and
+custom methods that use only their queries and TensorFlow. A client computes RISE and occlusion from scores,
 SmoothGrad and VarGrad from served gradients.
 
 Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
