@@ -8,8 +8,7 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
 A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
 arrays. Of a model with one vector, a .csv file holds exactly its features, in order, without a label.
 `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
-for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
-in their name.
+for a table. Of several, those of numbers and vectors are drawn as bars in one figure; --maps has the maps of all.
 
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
@@ -25,7 +24,6 @@ method makes for an input.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import re
 import sys
@@ -52,7 +50,7 @@ from attribution.inputs import (
     table_of,
     words_of,
 )
-from attribution.methods.method import Method, Residuals
+from attribution.methods.method import ARRAYS, Method, Residuals
 from attribution.methods.registry import METHODS, with_parameters
 from attribution.model.batching import checked_targets
 
@@ -155,9 +153,11 @@ def _explain(
     shown = inputs.feed | inputs.shown
     if flag_values.tokens:
         shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
-    figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
-    for path in figures:
-        check_file("output", path)
+    drawn = {name: shown[name] for name in together or [inputs.read] if name in shown}
+    axes = range(1, 3) if together else plotting.PLOTTED_AXES
+    drawn = {name: array for name, array in drawn.items() if array.ndim in axes}
+    if not drawn and not flag_values.maps:
+        raise BadInput("the inputs' shape cannot be plotted; name a file for the values, --maps=maps.npz")
     features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
     targets = _targets(classes, len(inputs.labels), model.num_classes)
     scores = model.scores(inputs.feed, flag_values.batch_size)
@@ -170,16 +170,20 @@ def _explain(
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    titles = _titles(inputs.labels, targets, scores, names, model.score)
+    titles = [
+        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {row[target]:.3g}"
+        for label, target, row in zip(inputs.labels, targets, scores, strict=True)
+    ]
     if not together:
         shown, maps = _with_channels_last(model, inputs, shown, maps)
-    for path, drawn in figures.items():
+    if drawn:
         figure = plotting.plot(
-            maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
+            maps, drawn if together else shown[inputs.read], titles=titles,
             preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=features,
         )  # fmt: skip
-        atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
-    written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
+        suffix = pathlib.Path(flag_values.output).suffix[1:].lower()
+        atomic_write(flag_values.output, functools.partial(figure.savefig, format=suffix))
+    written = [*[flag_values.output] * bool(drawn), *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
 
 
@@ -246,40 +250,6 @@ def _arrays_by_name(
     explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
     by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
     return explained | by_input | differences
-
-
-def _titles(
-    labels: Sequence[str], targets: np.ndarray, scores: np.ndarray, names: Sequence[str] | None, score: str
-) -> list[str]:
-    """Return the titles of inputs in a figure: each with its class and the score of it."""
-    return [
-        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[score]} {row[target]:.3g}"
-        for label, target, row in zip(labels, targets, scores, strict=True)
-    ]
-
-
-def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """Return the figures to write, each with the inputs in it: those without positions share one.
-
-    Raises
-    ------
-    BadInput
-        If no input can be plotted and their maps are written to no file.
-    """
-    with_bars = (2,) if len(shown) == 1 else (1, 2)
-    bars = [name for name, array in shown.items() if array.ndim in with_bars]
-    others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
-    if not any((bars, others, flag_values.maps)):
-        shapes = listed(array.shape for array in shown.values()).replace("'", "")
-        raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
-    figures = {flag_values.output: bars} if bars else {}
-    if len(shown) == 1 and others:
-        return {flag_values.output: others}
-    path = pathlib.Path(flag_values.output)
-    return figures | {
-        os.fspath(path.with_name(re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}"))): [name]
-        for name in others
-    }
 
 
 def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
@@ -361,9 +331,15 @@ def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> No
         if law is None or not len(shares):
             continue
         several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-        print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+        start = next((f" with {name}={_shown(parameters[name])}" for name in ARRAYS if name in parameters), "")
+        missed = f"the sum of the map misses {law.formula} by {_percent(np.median(shares))}"
+        print_line(f"{label}{start}: {missed}{several}")
         if warning := residual.warning(label, law):
             print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
+
+
+def _shown(start: Any) -> str:
+    return str(start) if np.ndim(start) == 0 else "an array"
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
