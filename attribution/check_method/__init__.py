@@ -193,7 +193,7 @@ def _small_network(shape: tuple[int, ...]) -> Any:
 
 def _specimen_of(model: ScoredModel, explain_input: str | None = None) -> _Specimen:
     """Return a user's model with random inputs."""
-    from attribution.model._loading_checks import random_feed
+    from attribution.savedmodel.inputs import random_feed
 
     name = model.explained_input(explain_input)
     rows = model.batch_size(ROWS)
