@@ -72,9 +72,9 @@ class SavedFile:
         If it cannot be read, or has neither a graph with the tag ``serve`` nor a single graph with a single tag.
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
-        with opened(directory / "saved_model.pb", "SavedModel") as file:
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = pathlib.Path(directory)
+        with opened(self.directory / "saved_model.pb", "SavedModel") as file:
             message = saved_model_pb2.SavedModel()
             try:
                 message.ParseFromString(file.read(MOST_BYTES + 1))

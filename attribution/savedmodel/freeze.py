@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +199,7 @@ def shown(shape: tf.TensorShape) -> str:
 
 @without_collection()
 def freeze(
-    directory: pathlib.Path,
+    directory: str | os.PathLike[str],
     signature: str | None = None,
     inputs: Any = None,
     output: str | None = None,
