@@ -18,7 +18,8 @@ from attribution.errors import BadInput, described, listed, print_line, shortene
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.loading import load_model
 from attribution.methods.method import Method
-from attribution.model.protocols import Inputs, ScoredModel
+from attribution.model.protocols import ScoredModel
+from attribution.savedmodel.inputs import Inputs
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"
 

@@ -42,7 +42,8 @@ def converter(function: Any, kept: Iterable[str]) -> Any:
 
 def variables_as_constants(converted: Any) -> tuple[Any, Any]:
     """Return the converted graph, and which captured tensors became constants, for ``register_functions``."""
-    return convert_to_constants._replace_variables_by_constants(converted)
+    graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
+    return graph_def, indices
 
 
 def register_functions(function: Any, graph_def: Any, indices: Any) -> None:

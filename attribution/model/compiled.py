@@ -472,12 +472,12 @@ class CompiledGraph:
 
 def checked(scores: Any, rows: int) -> np.ndarray:
     """Return the scores of a pass of some rows; refuse another number of them, and scores that are not finite."""
-    scores = np.asarray(scores)
-    if len(scores) != rows:
-        raise BadInput(f"the model gives {len(scores)} rows of scores for {rows} inputs; one row for each is needed")
-    if not np.isfinite(scores).all():
+    found: np.ndarray = np.asarray(scores)
+    if len(found) != rows:
+        raise BadInput(f"the model gives {len(found)} rows of scores for {rows} inputs; one row for each is needed")
+    if not np.isfinite(found).all():
         raise NotFinite("the model's scores are NaN or infinite; check its weights and the range of the inputs")
-    return scores
+    return found
 
 
 def _failed_operation(error: tf.errors.OpError) -> str:

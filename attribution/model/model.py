@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import layers
+from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.model import batching, other_inputs
@@ -364,7 +364,7 @@ class Model:
         found = self._layers(explain_input)
         return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
 
-    def layout(self, layer: str, explain_input: str | None = None) -> layers.Layout:
+    def layout(self, layer: str, explain_input: str | None = None) -> Layout:
         """Return what the axes of a layer, by its node, mean."""
         return self._layers(explain_input).layout(layer)
 
@@ -372,7 +372,7 @@ class Model:
         """Return the node names of all layers for class activation maps, first to last."""
         return self._layers(explain_input).names()
 
-    def _layers(self, explain_input: str | None) -> layers.Layers:
+    def _layers(self, explain_input: str | None) -> Layers:
         if self._frozen.loaded is not None:
             raise BadInput(
                 f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
