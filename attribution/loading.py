@@ -116,7 +116,7 @@ def load_model(
     if temporary or is_keras_file(model):
         third_party.offer(found, functools.partial(_live_network, given=model, directory=directory))
     else:
-        found.live_source = third_party.attach_bundled
+        source.live_network = third_party.bundled
     return found
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from attribution.errors import BadInput, described, listed, print_line, shortene
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.loading import load_model
 from attribution.methods.method import Method
-from attribution.model.protocols import ScoredModel
 from attribution.savedmodel.inputs import Inputs
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"
 
@@ -52,7 +54,7 @@ class Finding:
 
 def check_method(
     method: Any,
-    model: ScoredModel | None = None,
+    model: Model | None = None,
     *,
     explain_input: str | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -153,7 +155,7 @@ class _Specimen:
     """
 
     title: str
-    model: ScoredModel
+    model: Model
     inputs: Inputs
     explain_input: str
 
@@ -192,7 +194,7 @@ def _small_network(shape: tuple[int, ...]) -> Any:
     )
 
 
-def _specimen_of(model: ScoredModel, explain_input: str | None = None) -> _Specimen:
+def _specimen_of(model: Model, explain_input: str | None = None) -> _Specimen:
     """Return a user's model with random inputs."""
     from attribution.savedmodel.inputs import random_feed
 

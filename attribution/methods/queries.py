@@ -95,7 +95,7 @@ class ModelQueries:
 
     Parameters
     ----------
-    model : attribution.model.protocols.ScoredModel
+    model : attribution.model.model.Model
         The model.
     feed
         Input name to array ``(N, ...)``, or to a single number.
@@ -257,15 +257,13 @@ class ModelQueries:
 
         Raises ``BadInput`` if there is none; see ``attribution.load_model``.
         """
-        model = self.model
-        if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
-            model.live_source(model)
-        if getattr(model, "live", None) is None:  # a served model has neither
+        network = self.model.live_network() if hasattr(self.model, "live_network") else None  # not of a served model
+        if network is None:
             raise BadInput(
                 "this method needs the live Keras network behind the SavedModel; load the network itself, or its "
                 ".keras file, instead of the SavedModel"
             )
-        return model.live
+        return network
 
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends only on the run's seed, the input's key and the purpose."""

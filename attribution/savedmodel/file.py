@@ -218,13 +218,13 @@ class Source:
     write : Callable or None
         Of a network with changed weights, which is on disk once ``path`` is asked for: writes it to a
         ``tempfile.TemporaryDirectory``.
-    live_source : Callable or None
-        Attaches the live network to a model when a method needs it; see ``attribution.methods.third_party.offer``.
+    live_network : Callable or None
+        Returns the live network of a model of the file; see ``attribution.methods.third_party.offer``.
     """
 
     def __init__(self, directory: pathlib.Path, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
         self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
-        self.live_source: Callable[[Any], None] | None = None
+        self.live_network: Callable[[Any], Any] | None = None
         self._path, self._temporary = directory, temporary
         self._loaded = directory, file_states(directory)
         self._is_trusted = op_allowlist.is_trusted()

@@ -109,8 +109,6 @@ class ServedModel:
         is unavailable.
     """
 
-    live = live_source = None
-
     def __init__(self, client: Client, name: str, *, score: str = "logits", signature: str | None = None):
         self.client = client
         requested = parse_model_name(name)

@@ -108,14 +108,13 @@ def test_only_a_network_of_the_same_scores_can_be_attached(tmp_path):
     network.export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
     with pytest.raises(BadInput, match="does not compute the logits of"):
-        third_party.attach(model, build())
+        third_party.matching(model, build())
     with pytest.raises(BadInput, match="was not exported from this network"):
         third_party.with_weights(keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Dense(5)]), model)
-    third_party.attach(model, third_party.with_weights(build(), model))
+    third_party.offer(model, lambda wanted: third_party.with_weights(build(), wanted))
     probabilities = attribution.load_model(tmp_path, score="probabilities")
     with pytest.raises(BadInput, match="does not compute the probabilities of"):
-        third_party.attach(probabilities, network)
-    assert probabilities.live is None
+        third_party.matching(probabilities, network)
 
 
 BUNDLED = {"bim/obj": (128, 128, 3), "svea/baseline": (40, 1), "clevr_xai/relation_network": (128, 128, 3)}

@@ -87,14 +87,11 @@ def test_a_position_of_an_output_of_unknown_rank(tmp_path):
 
     path = save(tmp_path, segment, x=(None, 10, 10, 1))
     x = np.random.default_rng(3).random((2, 10, 10, 1)).astype(np.float32)
-    for position in ((3, 4), "per_row"):
-        model = attribution.load_model(path, position=position)
-        assert model.num_classes == 2
-        inputs = x if position != "per_row" else {"x": x, "position": np.array([[3, 4], [3, 4]])}
-        scores = model.scores(inputs)
-        np.testing.assert_allclose(scores, x[:, 3, 4] * kernel[0, 0, 0], rtol=1e-5)
-        maps = attribution.explain("gradient", model, inputs, targets=1)
-        np.testing.assert_allclose(maps[:, 3, 4, 0], kernel[0, 0, 0, 1], rtol=1e-5)
+    model = attribution.load_model(path, position=(3, 4))
+    assert model.num_classes == 2
+    np.testing.assert_allclose(model.scores(x), x[:, 3, 4] * kernel[0, 0, 0], rtol=1e-5)
+    maps = attribution.explain("gradient", model, x, targets=1)
+    np.testing.assert_allclose(maps[:, 3, 4, 0], kernel[0, 0, 0, 1], rtol=1e-5)
     with pytest.raises(BadInput, match=r"shape \(any, 10, 10, 2\)"):
         attribution.load_model(path)
 
