@@ -11,16 +11,13 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attribution import reading
 from attribution.errors import BadInput, listed
 from attribution.files import similar_paths
-
-if TYPE_CHECKING:  # it imports TensorFlow
-    from attribution.model.model import Model
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
@@ -464,7 +461,7 @@ _SCALES_PIXELS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessing, str]:
+def likely_preprocessing(model: Any, explain_input: str) -> tuple[Preprocessing, str]:
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
