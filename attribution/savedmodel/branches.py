@@ -1,7 +1,7 @@
 """Branches that a graph's constants rule out.
 
 A file may have an input ``training`` that chooses a branch with dropout. Once its value is a constant of the graph, the
-branch that it does not choose is removed: it must not be checked, differentiated, or found random.
+branch that it does not choose is removed, so that it is neither differentiated nor found random.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def take_branches(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
     """
     while True:
         choosing = {node.name: node.input[_CHOICE[node.op]] for node in graph_def.node if node.op in _CHOICE}
-        known = known_values(graph_def, choosing.values())
+        known = _known_values(graph_def, choosing.values())
         values = {name: known[tensor] for name, tensor in choosing.items() if tensor in known}
         chosen = {name: int(value) for name, value in values.items() if value.shape == () and value.dtype.kind in "biu"}
         if not chosen:
@@ -175,7 +175,7 @@ def _dead(nodes: Iterable[Any]) -> set[str]:
     return dead
 
 
-def users_of(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
+def _users(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
     """Return the nodes that use the values of each node."""
     users = collections.defaultdict(list)
     for node in graph_def.node:
@@ -184,7 +184,7 @@ def users_of(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
     return users
 
 
-def behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
+def _behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
     """Return some nodes and all that are computed from them."""
     waiting, found = list(names), set()
     while waiting:
@@ -195,10 +195,10 @@ def behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
+def _known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the values of those tensors that depend on constants alone."""
     open_ = [node.name for node in graph_def.node if node.op == "Placeholder" or not _is_plain(node)]
-    unknown = behind(users_of(graph_def), open_)
+    unknown = _behind(_users(graph_def), open_)
     wanted = [tensor for tensor in dict.fromkeys(tensors) if node_of(tensor) not in unknown]
     if not wanted:
         return {}

@@ -31,7 +31,6 @@ from attribution.graph.view import (
 )
 from attribution.savedmodel import _gradient_support, noise, scores
 from attribution.savedmodel.file import SavedFile
-from attribution.savedmodel.inputs import random_arrays
 from attribution.savedmodel.paths import content_of
 from attribution.savedmodel.signature import Target, find_target
 from attribution.savedmodel.variables import without_variables
@@ -160,8 +159,7 @@ class FrozenGraph:
             )
         if shape.rank is None:
             raise BadInput(
-                "the file does not declare the shape of its output, which random inputs do not show either; give it by "
-                "tf.ensure_shape in the network"
+                "the file does not declare the shape of its output; give it by tf.ensure_shape in the network"
             )
         classes = scores.classes_of(shape, position)
         if classes is None and position:
@@ -257,7 +255,7 @@ def freeze(
         inputs=target.inputs,
         input_nodes=target.nodes,
         output=tensor,
-        output_shape=scores.shape_of_output(view.shape(tensor), _output_shape(target)),
+        output_shape=scores.shape_of_output(view.shape(tensor), target.declared.shape),
         head=scores.find_head(view, tensor),
         aliases=target.aliases,
         loaded=target.call if inexact else None,
@@ -334,14 +332,14 @@ def _as_view(target: Target, translated: bool, recognized: bool = False) -> tupl
     pure = pure_subgraph(graph_def, [tensor], keep=target.nodes.values())
     if any(node.op == "DecodeCSV" for node in pure.node):
         raise BadInput(f"'{target.path}' parses CSV by DecodeCSV; export a signature that takes the columns as numbers")
-    pure = noise.without_idle_noise(_with_columns(pure), tensor)
+    pure = _with_columns(pure)
 
     def gives_file_scores() -> bool:  # as of state that is changed and changed back
         from attribution.savedmodel._module_check import OTHER_SCORES
 
         return _comparison(target, GraphView(pure, weights), tensor)() != OTHER_SCORES
 
-    noise.check_not_random(target, graph_def, pure, tensor, state, gives_file_scores)
+    noise.check_not_random(target, pure, state, gives_file_scores)
     _declare_ranks(pure, target)
     return GraphView(_recognized(pure, weights, tensor) if recognized else pure, weights), tensor
 
@@ -370,24 +368,6 @@ def _declare_ranks(graph_def: Any, target: Target) -> None:
     for node in graph_def.node:
         if node.name in unknown:
             set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
-
-
-def _output_shape(target: Target) -> tf.TensorShape:
-    """Return an output's shape: as inferred, as the signature declares it, and else as two runs show it."""
-    shape = target.declared.shape
-    if shape.rank == 0 or (shape.rank is not None and shape[-1] is not None):
-        return shape
-    try:
-        first, second = (
-            target.call(*map(tf.constant, random_arrays(target.inputs.values(), rows, size))).shape
-            for rows, size in ((2, 64), (3, 96))
-        )
-    except (TypeError, ValueError, tf.errors.OpError):
-        return shape
-    if first.rank != second.rank:
-        return shape
-    found = tf.TensorShape([one if one == other else None for one, other in zip(first, second, strict=True)])
-    return shape.merge_with(found) if shape.is_compatible_with(found) else shape
 
 
 def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
