@@ -14,7 +14,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +32,7 @@ from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
+Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
 _HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 _SINGLE = tf.float32.as_datatype_enum
@@ -96,34 +97,34 @@ class CompiledGraph:
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
         self._functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        self._others: dict[Hashable, CompiledGraph] = {}
-        self._layers: dict[str, Layers] = {}
-        self._channels_first: dict[str, bool] = {}
-        self._without_gradient: dict[tuple[str, ...], list[str]] = {}
+        self._known: dict[Hashable, Any] = {}
         ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
         self._interface = (jit_compile, frozen.position, *ends, *self._inputs.items())
         self._shared = shared and self._loaded is None
+
+    def _once(self, key: Hashable, make: Callable[[], Result]) -> Result:
+        if key not in self._known:
+            self._known[key] = make()
+        found: Result = self._known[key]
+        return found
 
     def changed(
         self, key: Hashable, change: Callable[[FrozenGraph], FrozenGraph], score: str | None = None
     ) -> CompiledGraph:
         """Return the functions of a changed graph, made once for a key; ``score`` is theirs, by default the same."""
-        if key not in self._others:
-            self._others[key] = CompiledGraph(change(self.frozen), score or self.score, self.jit_compile)
-        return self._others[key]
+        make = lambda: CompiledGraph(change(self.frozen), score or self.score, self.jit_compile)  # noqa: E731
+        return self._once(("changed", key), make)
 
     def layers(self, source: str) -> Layers:
         """Return the layers behind a node."""
-        if source not in self._layers:
-            first = self.has_channels_first(source)
-            self._layers[source] = Layers(self.graph, source, node_of(self.logits), self.frozen.numbered, first)
-        return self._layers[source]
+        ends = self.graph, source, node_of(self.logits)
+        make = lambda: Layers(*ends, self.frozen.numbered, self.has_channels_first(source))  # noqa: E731
+        return self._once(("layers", source), make)
 
     def has_channels_first(self, source: str) -> bool:
         """Return whether an input's node is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
-        if source not in self._channels_first:
-            self._channels_first[source] = has_channels_first(self.graph, source, node_of(self.logits))
-        return self._channels_first[source]
+        ends = self.graph, source, node_of(self.logits)
+        return self._once(("channels", source), lambda: has_channels_first(*ends))
 
     def run(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Call one of these functions; its last arguments are the inputs.
@@ -203,12 +204,13 @@ class CompiledGraph:
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
-    @without_collection()
     def without_gradient(self, names: tuple[str, ...]) -> list[str]:
         """Return those of some inputs on which the scores do not depend through differentiable operations."""
-        if names in self._without_gradient:
-            return self._without_gradient[names]
-        view, missing = self._for_gradients(folded=True), self._without_gradient.setdefault(names, [])
+        return self._once(("without gradient", names), lambda: self._without_gradient(names))
+
+    @without_collection()
+    def _without_gradient(self, names: tuple[str, ...]) -> list[str]:
+        view, missing = self._for_gradients(folded=True), []
 
         def trace(*arrays: Any) -> Any:
             given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
@@ -415,17 +417,16 @@ class CompiledGraph:
         from attribution.graph import unroll_rnn
 
         calls = calls and not self.jit_compile
-        key = ("graph for relevance", source, folded, values, calls)
-        if key not in self._functions:
+
+        def make() -> GraphView:
             with tf.init_scope():
                 unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
-                    view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
-                else:
-                    view = self._folded_below_too if folded else self.graph
-            self._functions[key] = view
-        return self._functions[key]
+                    return fold_batch_norm.fold_batch_norm(plain) if folded else plain
+                return self._folded_below_too if folded else self.graph
+
+        return self._once(("relevance", source, folded, values, calls), make)
 
     def _import(
         self,
