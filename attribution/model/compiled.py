@@ -52,7 +52,7 @@ def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
         if key not in functions:
             view, function, *before = build(self, *arguments)
             signature = [*before, *self._inputs.values()]
-            function = tf.function(function, signature, jit_compile=self.jit_compile, autograph=False)
+            function = tf.function(function, signature, autograph=False)
             functions[key] = view.traced((key, self._interface), function) if self._shared else function
             if len(functions) > KEPT:
                 functions.popitem(last=False)
@@ -71,8 +71,6 @@ class CompiledGraph:
         The graph.
     score
         ``"logits"``, ``"probabilities"`` or ``"output"``: what the functions return and differentiate.
-    jit_compile
-        Compile with XLA.
     shared
         Share what is compiled with other networks of an equal graph.
 
@@ -82,8 +80,8 @@ class CompiledGraph:
         The live network that computes the same, once a method needed it.
     """
 
-    def __init__(self, frozen: FrozenGraph, score: str, jit_compile: bool, shared: bool = True) -> None:
-        self.frozen, self.score, self.jit_compile = frozen, score, jit_compile
+    def __init__(self, frozen: FrozenGraph, score: str, shared: bool = True) -> None:
+        self.frozen, self.score = frozen, score
         self.graph, self.logits = frozen.graph, frozen.logits
         self.live: Any = None
         self._loaded = frozen.loaded
@@ -99,7 +97,7 @@ class CompiledGraph:
         self._functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         self._known: dict[Hashable, Any] = {}
         ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
-        self._interface = (jit_compile, frozen.position, *ends, *self._inputs.items())
+        self._interface = (frozen.position, *ends, *self._inputs.items())
         self._shared = shared and self._loaded is None
 
     def _once(self, key: Hashable, make: Callable[[], Result]) -> Result:
@@ -112,7 +110,7 @@ class CompiledGraph:
         self, key: Hashable, change: Callable[[FrozenGraph], FrozenGraph], score: str | None = None
     ) -> CompiledGraph:
         """Return the functions of a changed graph, made once for a key; ``score`` is theirs, by default the same."""
-        make = lambda: CompiledGraph(change(self.frozen), score or self.score, self.jit_compile)  # noqa: E731
+        make = lambda: CompiledGraph(change(self.frozen), score or self.score)  # noqa: E731
         return self._once(("changed", key), make)
 
     def layers(self, source: str) -> Layers:
@@ -132,7 +130,7 @@ class CompiledGraph:
         Raises
         ------
         BadInput
-            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
+            If an operation of it fails on these inputs, or scores are not one row for each.
         tf.errors.ResourceExhaustedError
             If there is too little memory; a smaller batch may fit.
         """
@@ -141,31 +139,13 @@ class CompiledGraph:
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
-            if self.jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
-                gist = " ".join(str(error.message).split())[:200]
-                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
             inputs = arrays[-len(self._inputs) :]
             if isinstance(error, tf.errors.InvalidArgumentError) and function is not self.forward():
                 # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
                 checked(self.run(self.forward(), *inputs), next((len(one) for one in inputs if np.ndim(one)), 1))
-            if self._takes_single_rows(inputs):
-                raise BadInput(
-                    "the model computes one input at a time; choose batch_size=1 (--batch_size=1), or export a "
-                    "function of a batch"
-                ) from error
-            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
-
-    def _takes_single_rows(self, arrays: Sequence[Any]) -> bool:
-        """Return whether the first row of a feed alone has scores, and copies of it have none."""
-        worked = []
-        for rows in (1, max(np.shape(array)[0] for array in arrays if np.ndim(array))):
-            try:
-                self.forward()(*(np.repeat(one[:1], rows, 0) if np.ndim(one) else one for one in arrays))
-            except (tf.errors.OpError, ValueError):
-                worked.append(False)
-            else:
-                worked.append(True)
-        return worked == [True, False]
+            hint = "; if it computes one input at a time, choose batch_size=1 (--batch_size=1)"
+            failed = f"the model cannot be computed on these inputs: {_failed_operation(error)}"
+            raise BadInput(failed + hint * any(np.shape(one)[:1] > (1,) for one in inputs)) from error
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -175,8 +155,8 @@ class CompiledGraph:
 
     @functools.cached_property
     def _fused(self) -> GraphView:
-        """The folded graph whose LSTM layers are single operations, which XLA does not have."""
-        if self.jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
+        """The folded graph whose LSTM layers are single operations."""
+        if not any("While" in node.op for node in self.folded.nodes.values()):
             return self.folded
         from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
 
@@ -415,8 +395,6 @@ class CompiledGraph:
         gradients. LRP keeps them: it recognizes the function around which one is.
         """
         from attribution.graph import unroll_rnn
-
-        calls = calls and not self.jit_compile
 
         def make() -> GraphView:
             with tf.init_scope():

@@ -366,7 +366,7 @@ class Model:
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
-        return CompiledGraph(self._frozen, self.score, jit_compile=False, shared=False)
+        return CompiledGraph(self._frozen, self.score, shared=False)
 
     # Queries.
 

@@ -93,16 +93,9 @@ def find_tensor(frozen: FrozenGraph, explain_input: str, target: str) -> str:
     if not found:
         raise BadInput(
             f"the model has no input '{explain_input}'; its inputs are {listed(frozen.inputs)}, and no tensor of "
-            f"floating point between input and score has that name{_first_of_them(frozen, target)}"
+            "floating point between input and score has that name"
         )
     return found[-1]
-
-
-def _first_of_them(frozen: FrozenGraph, target: str) -> str:
-    """Return, as the end of a sentence on tensors inside a model, the first of floating point behind other inputs."""
-    sources = [node for node in frozen.input_nodes.values() if not frozen.graph.is_float(node)]
-    first = [one for source in sources for one in first_floats(frozen, source, target)]
-    return f"; the first of them are {listed(dict.fromkeys(first))}" if first else ""
 
 
 def _floats_inside(frozen: FrozenGraph, target: str) -> list[str]:

@@ -33,7 +33,7 @@ def check_rows(model: Model, forward: Callable[..., Any]) -> None:
     model
         Of any score.
     forward
-        From its inputs to its scores, not compiled by XLA, which would compile it for these sizes alone.
+        From its inputs to its scores.
 
     Raises
     ------

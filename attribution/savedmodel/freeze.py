@@ -130,14 +130,9 @@ class FrozenGraph:
                 f"the logits of this model cannot be explained: the gradients of {self.inexact} are known only from "
                 "input to output, and the output is probabilities; load it with score='probabilities'"
             )
-        if names == (scores.LOGITS,):
-            raise BadInput(
-                "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
-                "with score='logits'"
-            )
         raise BadInput(
             "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
-            "it with score='output', which explains it as it is"
+            f"it with score='{names[0]}'"
         )
 
     def at_position(self, position: Any) -> FrozenGraph:
@@ -162,17 +157,13 @@ class FrozenGraph:
                 "the file does not declare the shape of its output; give it by tf.ensure_shape in the network"
             )
         classes = scores.classes_of(shape, position)
-        if classes is None and position:
-            raise BadInput(
-                f"position {position} does not fit the model's output of shape {shown(shape)}: it needs one number for "
-                "each axis between batch and classes"
-            )
         if classes is None:
-            more = "; where it has positions, choose one with position=" if shape.rank > 2 else ""
+            given = f" at position {position}" if position else ""
+            more = "; choose a number for each axis between with position=" if shape.rank > 2 else ""
             if self.other_outputs:
                 more += f"; or choose another output with output= (--output_tensor=): {listed(self.other_outputs)}"
             raise BadInput(
-                f"the model's output has shape {shown(shape)}; scores of shape (batch, classes) are needed{more}"
+                f"the model's output has shape {shown(shape)}; scores of shape (batch, classes) are needed{given}{more}"
             )
         for index, size in zip(position, shape[1:], strict=False):
             if index < 0 or (size is not None and index >= size):

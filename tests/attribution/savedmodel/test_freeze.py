@@ -175,32 +175,11 @@ def test_what_only_tensorflow_1_writes_is_refused_for_what_it_is(network, words,
 
 
 @pytest.mark.parametrize(
-    "name, words",
-    [
-        ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
-        ("d.tflite", r"TensorFlow Lite has no gradients: name the SavedModel that it was converted from"),
-        ("d.onnx", r"which keras.Model.export or tf.saved_model.save writes"),
-    ],
-)
-def test_a_file_of_another_format_says_how_it_becomes_a_saved_model(name, words, tmp_path):
-    (tmp_path / name).write_bytes(b"")
-    with pytest.raises(BadInput, match=f"'.*{name}' is a file; a SavedModel is a directory.*{words}"):
-        attribution.load_model(tmp_path / name)
-
-
-def test_the_graph_of_a_saved_model_is_no_frozen_graph(exported):
-    with pytest.raises(BadInput, match=r"is a file; a SavedModel is a directory: name '"):
-        attribution.load_model(paths.find_saved_model(exported["signal"]) / "saved_model.pb")
-
-
-@pytest.mark.parametrize(
     "arguments, words",
     [
         ({"model": "x" * 5000}, "File name too long"),
         ({"model": "x\0y"}, "null byte|does not exist"),
         ({"loaded": 3}, "loaded must be what"),
-        ({"jit_compile": "maybe"}, "jit_compile must be True or False, not 'maybe'"),
-        ({"jit_compile": 1}, "jit_compile must be True or False"),
         ({"trust": "no"}, "trust must be True or False, not 'no'"),
         ({"explain_input": 3}, "explain_input must be the name"),
         ({"score": ["logits"]}, "no score"),

@@ -168,7 +168,7 @@ def test_a_reshape_behind_the_softmax_of_a_map_keeps_its_positions(tmp_path):
 def test_one_output_has_probabilities_only_behind_a_sigmoid(from_function):
     plain = from_function(lambda x: tf.matmul(x, WEIGHTS[:, :1]), 3)
     assert plain.num_classes == 1
-    with pytest.raises(BadInput, match="gives no probabilities; explain it with score='logits'"):
+    with pytest.raises(BadInput, match="no softmax, sigmoid or log-softmax; load it with score='logits'"):
         attribution.load_model(plain.path, score="probabilities")
     binary = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS[:, :1])), 3)
     np.testing.assert_allclose(binary.scores(X), X @ WEIGHTS[:, :1], rtol=1e-5)
@@ -193,7 +193,7 @@ def segmentation(tmp_path_factory):
 
 def test_a_position_of_a_segmentation_map_is_explained(segmentation):
     path, kernel = segmentation
-    with pytest.raises(BadInput, match=r"shape \(any, 4, 5, 3\).*choose one with position="):
+    with pytest.raises(BadInput, match=r"shape \(any, 4, 5, 3\).*with position="):
         attribution.load_model(path)
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
     model = attribution.load_model(path, position=(1, 2))
@@ -279,8 +279,8 @@ def test_classes_are_on_the_last_axis_or_refused(end, tmp_path):
 @pytest.mark.parametrize(
     ("position", "message"),
     [
-        ((1,), "does not fit the model's output"),
-        ((1, 2, 0), "does not fit the model's output"),
+        ((1,), "at position"),
+        ((1, 2, 0), "at position"),
         ((4, 0), "is outside the model's output"),
         ((0, -1), "is outside the model's output"),
         ((0.5, 1), "must be whole numbers"),
