@@ -131,22 +131,6 @@ def test_scores_that_depend_on_shapes_and_widen_are_left_alone(from_function):
     np.testing.assert_allclose(attribution.explain("gradient", model, x, 1), np.tile(-2 * kernel.T, (4, 1)), rtol=1e-6)
 
 
-def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
-    kernel, scale = np.random.default_rng(0).normal(size=(3, 2)), np.array([2.0, 3.0])
-    module = tf.Module()
-    module.call = tf.function(
-        lambda x: {"scores": tf.matmul(x, kernel) * scale + scale},
-        input_signature=[tf.TensorSpec((None, 3), tf.float64, name="x")],
-    )
-    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
-    x = np.random.default_rng(1).normal(size=(4, 3))
-    model = attribution.load_model(tmp_path)
-    np.testing.assert_allclose(model.scores(x), x @ kernel * scale + scale, rtol=1e-6)
-    np.testing.assert_allclose(
-        attribution.explain("gradient", model, x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6
-    )
-
-
 METHODS = ["gradient", "guided_backprop", "deeplift", "lrp_epsilon"]
 
 

@@ -73,7 +73,7 @@ def test_a_network_that_is_random_in_training_is_loaded_for_inference(function, 
 def test_noise_that_is_computed_is_refused_whatever_it_is_multiplied_by(save):
     path = save(lambda x, rate: tf.nn.dropout(x, rate=rate) @ KERNEL, rate="float32")
     for given in (None, {"rate": 0.0}):
-        with pytest.raises(BadInput, match="because of the operation RandomUniform .* export it for inference"):
+        with pytest.raises(BadInput, match=r"because of the operation RandomUniform .* export it for inference"):
             attribution.load_model(path, given=given)
 
 

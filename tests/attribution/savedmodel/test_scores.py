@@ -207,35 +207,6 @@ def test_a_position_of_a_segmentation_map_is_explained(segmentation):
     np.testing.assert_allclose(probabilities.scores(x), tf.nn.softmax(x[:, 1, 2] @ kernel), rtol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def squeezed(tmp_path_factory):
-    """One sigmoid at each of 4 x 5 positions, whose axis of classes the file drops: 4 positions with 5 scores each."""
-    path, kernel = tmp_path_factory.mktemp("squeezed"), np.array([[1.5], [-0.5]], np.float32)
-    module = tf.Module()
-    module.call = tf.function(
-        lambda x: {"scores": tf.squeeze(tf.sigmoid(tf.nn.conv2d(x, kernel[np.newaxis, np.newaxis], 1, "VALID")), -1)},
-        input_signature=[tf.TensorSpec((None, 4, 5, 2), tf.float32, name="x")],
-    )
-    tf.saved_model.save(module, str(path), signatures=module.call)
-    return path, kernel[:, 0]
-
-
-@pytest.mark.parametrize("score", ["logits", "probabilities"])
-def test_positions_are_those_of_the_declared_output(score, squeezed):
-    path, kernel = squeezed
-    with pytest.raises(BadInput, match=r"output has shape \(any, 4, 5\);"):
-        attribution.load_model(path)
-    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
-    expected = x[:, 1] @ kernel if score == "logits" else 1 / (1 + np.exp(-x[:, 1] @ kernel))
-    model = attribution.load_model(path, position=(1,), score=score)
-    assert model.num_classes == 5
-    np.testing.assert_allclose(model.scores(x), expected, rtol=1e-5)
-    if score == "logits":
-        maps = attribution.explain("lrp_epsilon", model, x, 2)
-        np.testing.assert_allclose(maps[:, 1, 2], x[:, 1, 2] * kernel, rtol=1e-4, atol=1e-6)
-        assert np.abs(np.delete(maps, 1, axis=1)).max() == 0
-
-
 def test_a_view_at_another_position_is_the_model_loaded_there(segmentation):
     path, _ = segmentation
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
