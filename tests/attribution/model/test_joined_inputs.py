@@ -155,28 +155,6 @@ def test_kernel_shap_of_whole_inputs_is_their_enumerated_shapley_value(typed):
         assert np.ptp(maps, axis=1).max() == 0
 
 
-METHODS = {name: one for name, one in attribution.METHODS.items() if not one.needs_positions}
-FEWER = {
-    "rise": {"masks": 40}, "smoothgrad": {"samples": 3}, "vargrad": {"samples": 3},
-    "expected_gradients": {"samples": 3},
-    "guided_integrated_gradients": {"steps": 3}, "idgi": {"points": 5}, "shapley_sampling": {"permutations": 2},
-    "kernel_shap": {"samples": 100}, "lime": {"samples": 30}, "integrated_gradients": {"points": 5},
-    "lrp_clevr_xai": {"low": -9, "high": 9}, "lrp_epsilon_gamma_box": {"low": -9, "high": 9},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_row_does_not_depend_on_others_nor_on_the_batch(method, typed):
-    model, feed = typed
-    options = FEWER.get(method, {}) | {"explain_input": "age,picture"}
-    maps = attribution.explain(method, model, feed, TARGETS, **options)
-    changed = {name: np.concatenate([array[:1], array[:0:-1]]) for name, array in feed.items()}
-    others = attribution.explain(method, model, changed, TARGETS, batch_size=2, **options)
-    for name, array in maps.items():
-        assert array.shape == feed[name].shape and np.abs(array).max() > 0
-        np.testing.assert_allclose(others[name][0], array[0], rtol=1e-3, atol=1e-5 * np.abs(array).max())
-
-
 @pytest.mark.parametrize("method", ["grad_cam", "guided_grad_cam", "attention_rollout", "xrai", "blur_ig", "full_grad"])
 def test_methods_of_positions_are_refused_with_those_allowed(method, typed):
     model, feed = typed
