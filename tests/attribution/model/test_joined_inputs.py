@@ -1,8 +1,5 @@
 """Several inputs explained together: the maps of each, and sums over all."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,25 +131,6 @@ def test_the_sum_over_all_inputs_is_the_difference_from_their_baselines(method, 
     )
     np.testing.assert_allclose(residuals.expected, expected, rtol=1e-5)
     np.testing.assert_allclose(residuals.sums, sum(sums.values()), rtol=1e-4, atol=1e-5)
-
-
-def test_kernel_shap_of_whole_inputs_is_their_enumerated_shapley_value(typed):
-    model, feed = typed
-
-    def score(kept):
-        inputs = {name: array if name in kept or name not in FLOATS else 0 * array for name, array in feed.items()}
-        return model.scores(inputs)[np.arange(ROWS), TARGETS]
-
-    expected = dict.fromkeys(FLOATS, 0.0)
-    for order in itertools.permutations(FLOATS):
-        for place, name in enumerate(order):
-            gain = score(order[: place + 1]) - score(order[:place])
-            expected[name] += gain / math.factorial(len(FLOATS))
-    found = attribution.explain("kernel_shap", model, feed, TARGETS, explain_input="all", groups="inputs")
-    for name, maps in found.items():
-        maps = maps.reshape(ROWS, -1)
-        np.testing.assert_allclose(maps.sum(axis=1), expected[name], rtol=1e-4, atol=1e-5)
-        assert np.ptp(maps, axis=1).max() == 0
 
 
 @pytest.mark.parametrize("method", ["grad_cam", "guided_grad_cam", "attention_rollout", "xrai", "blur_ig", "full_grad"])
