@@ -377,7 +377,9 @@ class CompiledGraph:
         In float16 the gradients of a score underflow: training scales the loss for that reason.
         """
         view = self._view() if folded else self.graph
-        types = _types(view)
+        functions = (node for function in view.graph_def.library.function for node in function.node_def)
+        values = (value for node in (*view.graph_def.node, *functions) for value in node.attr.values())
+        types = {one for value in values for one in (value.type, *value.list.type)}
         if self._loaded is not None and _HALF[0] in types and MODULE not in str(self._inexact):
             raise BadInput(
                 f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
@@ -498,13 +500,6 @@ def _activated(scores: Any, activation: str | None) -> Any:
 def _or_predicted(targets: Any, scores: Any) -> Any:
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
-
-
-def _types(graph: GraphView) -> set[int]:
-    """Return the types that the operations of a graph and of its functions name."""
-    functions = (node for function in graph.graph_def.library.function for node in function.node_def)
-    values = (value for node in (*graph.graph_def.node, *functions) for value in node.attr.values())
-    return {one for value in values for one in (value.type, *value.list.type)}
 
 
 def _in_single_precision(graph: GraphView) -> GraphView:

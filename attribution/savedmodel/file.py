@@ -179,7 +179,9 @@ class SavedFile:
             raise
         except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': {gist(error)}") from error
-        if not _are_functions(getattr(loaded, "signatures", None), names):
+        found = getattr(loaded, "signatures", None)
+        function = tf.types.experimental.ConcreteFunction
+        if not isinstance(found, Mapping) or not all(isinstance(found.get(name), function) for name in names):
             raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': its signatures are not functions")
         return loaded
 
@@ -287,13 +289,6 @@ def _folder_with_link(directory: str) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="attribution_")
     os.symlink(directory, os.path.join(folder.name, "model"), target_is_directory=True)
     return folder
-
-
-def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
-    """Return whether signatures map some names to concrete functions; those of other names may be cut off."""
-    return isinstance(signatures, Mapping) and all(
-        isinstance(signatures.get(name), tf.types.experimental.ConcreteFunction) for name in names
-    )
 
 
 def _signature(definition: Any, parts: Collection[int]) -> Signature:

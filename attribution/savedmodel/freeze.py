@@ -145,7 +145,13 @@ class FrozenGraph:
         """
         if position is not None:
             scores.check_classes_are_last(self.graph, self.output)
-        dtype, shape, position = self.graph.dtype(self.output), self.output_shape, _whole_numbers(position)
+        dtype, shape = self.graph.dtype(self.output), self.output_shape
+        numbers = np.atleast_1d(np.asarray([] if position is None else position))
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise BadInput(
+                f"position must be whole numbers, one for each axis between batch and classes, not {position!r}"
+            )
+        position = tuple(numbers.tolist())
         if not dtype.is_floating:
             kind = "class numbers or counts" if dtype.is_integer else "values of this type"
             raise BadInput(
@@ -169,16 +175,6 @@ class FrozenGraph:
             if index < 0 or (size is not None and index >= size):
                 raise BadInput(f"position {position} is outside the model's output of shape {shown(shape)}")
         return dataclasses.replace(self, position=position, num_classes=classes)
-
-
-def _whole_numbers(position: Any) -> tuple[int, ...]:
-    """Return a position as whole numbers, one for each axis."""
-    if position is None:
-        return ()
-    array = np.atleast_1d(np.asarray(position))
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise BadInput(f"position must be whole numbers, one for each axis between batch and classes, not {position!r}")
-    return tuple(int(index) for index in array)
 
 
 def shown(shape: tf.TensorShape) -> str:

@@ -360,11 +360,6 @@ def check_live(network: Any) -> None:
             f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
             "export the function that is to be explained"
         )
-    _check_names(network)
-
-
-def _check_names(network: Any) -> None:
-    """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
     for key, one in given.items() if isinstance(given, dict) else ():
         if getattr(one, "name", key) != key:  # further dictionaries and lists have their inputs' names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import tensorflow as tf
 
@@ -40,7 +39,8 @@ def check_not_random(
             f"'{target.path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated "
             "once loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
-    if writer := next((node.name for node in pure.node if _writes_to_reference(node)), None):
+    definitions = ((node.name, operation_definition(node.op)) for node in pure.node)
+    if writer := next((name for name, one in definitions if one and any(arg.is_ref for arg in one.input_arg)), None):
         raise BadInput(
             f"'{target.path}' changes a reference variable of TensorFlow 1 where it computes ('{writer}'); export it "
             "for inference, without that change"
@@ -55,11 +55,6 @@ def check_not_random(
         example = f"{{'{single[0]}': False}}, --given={single[0]}=False"
         remedy += f", or load it with given= for {listed(single)} where that turns them off, as in given={example}"
     raise BadInput(f"'{target.path}' gives other scores at every call, because of {random}; {remedy}")
-
-
-def _writes_to_reference(node: Any) -> bool:
-    definition = operation_definition(node.op)
-    return definition is not None and any(argument.is_ref for argument in definition.input_arg)
 
 
 def _leaves_state(target: Target) -> bool:

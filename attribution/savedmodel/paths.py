@@ -39,8 +39,12 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     if is_keras_file(directory):
         return keras_files.converted(directory)
     try:
-        if found := _newest(directory):
-            return found
+        if (directory / "saved_model.pb").is_file():
+            return directory
+        children = directory.iterdir() if directory.is_dir() else ()
+        versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
         raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
@@ -58,15 +62,6 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
         f"'{path}' does not exist; a directory with saved_model.pb, or a .keras or .h5 file, is needed"
         f"{similar_paths(directory)}"
     )
-
-
-def _newest(directory: pathlib.Path) -> pathlib.Path | None:
-    """Return the directory itself or that of its highest version, None if neither holds a SavedModel."""
-    if (directory / "saved_model.pb").is_file():
-        return directory
-    children = directory.iterdir() if directory.is_dir() else ()
-    versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
-    return max(versions, key=lambda child: int(child.name), default=None)
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:

@@ -67,7 +67,8 @@ def without_variables(
 
         graph_def, lowered = stablehlo.lower(graph_def)
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
-    if constants or _has_choices(graph_def):
+    has_merge = any(node.op == "Merge" for node in graph_def.node)
+    if constants or has_merge or _gradient_support.first_random(graph_def, ()):  # which a branch could rule out
         graph_def = take_branches(graph_def)
     _gradient_support.restore(graph_def)
     values = _identity_sources(graph_def)
@@ -162,11 +163,6 @@ def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
             loop, _, place = node.input[0].partition(":")
             if loop in loops:
                 node.attr["T"].type = loops[loop][int(place or 0)]
-
-
-def _has_choices(graph_def: tf.compat.v1.GraphDef) -> bool:
-    """Return whether a graph has branches of TensorFlow 1, or something random that a branch could rule out."""
-    return any(node.op == "Merge" for node in graph_def.node) or bool(_gradient_support.first_random(graph_def, ()))
 
 
 def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:
