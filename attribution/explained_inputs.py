@@ -99,10 +99,10 @@ def read_and_explained(
     if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
     if reads_tokens(model, explain_input):
-        return next(iter(model.inputs)), model.explained_name(None)  # what is read of tokens
+        return next(iter(model.inputs)), model.at().input  # what is read of tokens
     if table is not None and not explain_input:
         explain_input = _columns_explained(model, note)
-    if names := model.explained_together(explain_input):
+    if names := model.together(explain_input):
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name

@@ -489,7 +489,7 @@ def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Prepro
         value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
-    from attribution.model.loader import SavedFile  # which imports TensorFlow, as the model has done
+    from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done
 
     reason = "the file does not say how its inputs were scaled"
     for other, signature in SavedFile(model.path).signatures.items():

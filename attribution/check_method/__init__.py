@@ -18,7 +18,8 @@ from attribution.errors import BadInput, described, listed, print_line, shortene
 from attribution.explain import BrokenContract, explain, with_parameters
 from attribution.loading import load_model
 from attribution.methods.method import Method
-from attribution.model.protocols import Inputs, ScoredModel
+from attribution.model.protocols import ScoredModel
+from attribution.savedmodel.inputs import Inputs
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"
 
@@ -193,7 +194,7 @@ def _small_network(shape: tuple[int, ...]) -> Any:
 
 def _specimen_of(model: ScoredModel, explain_input: str | None = None) -> _Specimen:
     """Return a user's model with random inputs."""
-    from attribution.model._loading_checks import random_feed
+    from attribution.savedmodel.inputs import random_feed
 
     name = model.explained_input(explain_input)
     rows = model.batch_size(ROWS)

@@ -20,7 +20,7 @@ from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.libraries import MARK, PresetFunction
 from attribution.methods.method import Method
 from attribution.methods.registry import METHODS, name_of
-from attribution.model._loading_checks import random_feed
+from attribution.savedmodel.inputs import random_feed
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
@@ -94,19 +94,19 @@ def export(
         with _skipping(label, chosen, left_out):
             _refuse_what_no_graph_holds(label, method)
     from attribution.export import _graph
-    from attribution.model import model as models
-    from attribution.model.loader import _without_patterns
+    from attribution.loading import load_model
+    from attribution.savedmodel.file import without_patterns
 
     def write(directory: pathlib.Path) -> tuple[Model, str]:
         """Write a file; return the model, of which each file needs one of its own, and the name of its input."""
-        model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
+        model = load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
         name = _explained_input(model, explain_input)
         if TARGETS in model.inputs:
             raise BadInput(f"'{model_path}' has an input called '{TARGETS}', which would be taken twice")
         if layer is not None:
             model.layer(layer, name)  # another name is a mistake, not a method that does not fit
         _graph.write(
-            model, name, chosen, _without_patterns(directory), lambda: _sheet_of(model, name, layer, chosen),
+            model, name, chosen, without_patterns(directory), lambda: _sheet_of(model, name, layer, chosen),
             lambda label: _skipping(label, chosen, left_out),
         )  # fmt: skip
         return model, name
@@ -114,7 +114,7 @@ def export(
     with writing(target), atomic_directory(target) as unfinished:
         model, name = write(unfinished)
         written, differences = list(chosen), {}
-        difference = _differences(model, name, _without_patterns(unfinished))
+        difference = _differences(model, name, without_patterns(unfinished))
         for label in written:
             with _skipping(label, chosen, left_out):
                 differences[label] = difference(label, chosen[label])

@@ -33,8 +33,8 @@ _MODELS, _NETWORKS = "saved_models", "live_networks.json"
 _TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 
 
-def offer_bundled(model: Model) -> None:
-    """Offer the live network of a SavedModel of this installation; others name no code that would be run for them."""
+def attach_bundled(model: Model) -> None:
+    """Attach the live network of a SavedModel of this installation; others name no code that would be run for them."""
     path = model.path.resolve()
     parts = path.relative_to(_ROOT).parts if path.is_relative_to(_ROOT) else ()
     if _MODELS not in parts[:2]:
@@ -42,7 +42,7 @@ def offer_bundled(model: Model) -> None:
     above = parts[: parts.index(_MODELS) + 1]
     names = read_json(_ROOT.joinpath(*above, _NETWORKS))
     if name := names.get(parts[len(above)]):
-        offer(model, lambda wanted: imported(name, "network")(wanted))
+        attach(model, imported(name, "network")(model))
 
 
 def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
@@ -96,7 +96,7 @@ def attach(model: ScoredModel, network: Any) -> None:
     """
     import keras
 
-    from attribution.model._loading_checks import random_feed
+    from attribution.savedmodel.inputs import random_feed
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1

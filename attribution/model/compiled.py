@@ -12,22 +12,23 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
+from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.model._gradient_support import by_values, swish_rules
-from attribution.model._output_head import OUTPUT, PROBABILITIES, find_head, shape_of_output
-
-if TYPE_CHECKING:
-    from attribution.model.saved_model import FrozenModel
-
+from attribution.model.batching import NotFinite
+from attribution.savedmodel._gradient_support import by_values, swish_rules
+from attribution.savedmodel.freeze import FrozenGraph
+from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
@@ -50,7 +51,7 @@ def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
         if key not in functions:
             view, function, *before = build(self, *arguments)
             signature = [*before, *self._inputs.values()]
-            function = tf.function(function, signature, jit_compile=self._jit_compile, autograph=False)
+            function = tf.function(function, signature, jit_compile=self.jit_compile, autograph=False)
             functions[key] = view.traced((key, self._interface), function) if self._shared else function
             if len(functions) > KEPT:
                 functions.popitem(last=False)
@@ -65,52 +66,105 @@ class CompiledGraph:
 
     Parameters
     ----------
-    frozen : attribution.model.saved_model.FrozenModel
-        Graph, inputs and input nodes.
+    frozen
+        The graph.
     score
         ``"logits"``, ``"probabilities"`` or ``"output"``: what the functions return and differentiate.
     jit_compile
         Compile with XLA.
-    position
-        Position of the scores in an output with axes between batch and classes.
     shared
         Share what is compiled with other networks of an equal graph.
 
     Attributes
     ----------
-    logits : str
-        Tensor name of the logits; of the output where the graph has none.
-    gives_probabilities : bool
-        Whether the output itself is probabilities.
-    activation : str
-        ``"Sigmoid"`` or ``"Softmax"``: what makes probabilities of logits.
-    output_shape : tf.TensorShape
-        Shape of the scores, with the axes that the signature declares.
+    live : keras.Model or None
+        The live network that computes the same, once a method needed it.
     """
 
-    def __init__(
-        self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True
-    ) -> None:
-        self.graph = frozen.graph
-        head = find_head(self.graph, frozen.output)
-        self.logits, self.gives_probabilities = head.logits, head.gives_probabilities
-        self.activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
+    def __init__(self, frozen: FrozenGraph, score: str, jit_compile: bool, shared: bool = True) -> None:
+        self.frozen, self.score, self.jit_compile = frozen, score, jit_compile
+        self.graph, self.logits = frozen.graph, frozen.logits
+        self.live: Any = None
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
-        self.output_shape = shape_of_output(self.graph.shape(frozen.output), frozen.output_shape)
-        self._position = position
+        self._position = frozen.position
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
         if score == OUTPUT:
             self._output = frozen.output
         elif score == PROBABILITIES:
-            self._activation = self.activation
-        self._jit_compile = jit_compile
+            self._activation = frozen.head.to_probabilities
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
-        self._functions = collections.OrderedDict()
-        ends = self.logits, self._output, self._activation, repr(self.output_shape), *self._input_nodes
-        self._interface = (jit_compile, position, *ends, *self._inputs.items())
+        self._functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._others: dict[Hashable, CompiledGraph] = {}
+        self._layers: dict[str, Layers] = {}
+        self._channels_first: dict[str, bool] = {}
+        self._without_gradient: dict[tuple[str, ...], list[str]] = {}
+        ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
+        self._interface = (jit_compile, frozen.position, *ends, *self._inputs.items())
         self._shared = shared and self._loaded is None
+
+    def changed(
+        self, key: Hashable, change: Callable[[FrozenGraph], FrozenGraph], score: str | None = None
+    ) -> CompiledGraph:
+        """Return the functions of a changed graph, made once for a key; ``score`` is theirs, by default the same."""
+        if key not in self._others:
+            self._others[key] = CompiledGraph(change(self.frozen), score or self.score, self.jit_compile)
+        return self._others[key]
+
+    def layers(self, source: str) -> Layers:
+        """Return the layers behind a node."""
+        if source not in self._layers:
+            first = self.has_channels_first(source)
+            self._layers[source] = Layers(self.graph, source, node_of(self.logits), self.frozen.numbered, first)
+        return self._layers[source]
+
+    def has_channels_first(self, source: str) -> bool:
+        """Return whether an input's node is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
+        if source not in self._channels_first:
+            self._channels_first[source] = has_channels_first(self.graph, source, node_of(self.logits))
+        return self._channels_first[source]
+
+    def run(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Call one of these functions; its last arguments are the inputs.
+
+        Raises
+        ------
+        BadInput
+            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
+        tf.errors.ResourceExhaustedError
+            If there is too little memory; a smaller batch may fit.
+        """
+        try:
+            return function(*arrays)
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except tf.errors.OpError as error:
+            if self.jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
+                gist = " ".join(str(error.message).split())[:200]
+                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
+            inputs = arrays[-len(self._inputs) :]
+            if isinstance(error, tf.errors.InvalidArgumentError) and function is not self.forward():
+                # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
+                checked(self.run(self.forward(), *inputs), next((len(one) for one in inputs if np.ndim(one)), 1))
+            if self._takes_single_rows(inputs):
+                raise BadInput(
+                    "the model computes one input at a time; choose batch_size=1 (--batch_size=1), or export a "
+                    "function of a batch"
+                ) from error
+            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
+
+    def _takes_single_rows(self, arrays: Sequence[Any]) -> bool:
+        """Return whether the first row of a feed alone has scores, and copies of it have none."""
+        worked = []
+        for rows in (1, max(np.shape(array)[0] for array in arrays if np.ndim(array))):
+            try:
+                self.forward()(*(np.repeat(one[:1], rows, 0) if np.ndim(one) else one for one in arrays))
+            except (tf.errors.OpError, ValueError):
+                worked.append(False)
+            else:
+                worked.append(True)
+        return worked == [True, False]
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -121,7 +175,7 @@ class CompiledGraph:
     @functools.cached_property
     def _fused(self) -> GraphView:
         """The folded graph whose LSTM layers are single operations, which XLA does not have."""
-        if self._jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
+        if self.jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
             return self.folded
         from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
 
@@ -150,9 +204,11 @@ class CompiledGraph:
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
     @without_collection()
-    def without_gradient(self, names: Sequence[str]) -> list[str]:
+    def without_gradient(self, names: tuple[str, ...]) -> list[str]:
         """Return those of some inputs on which the scores do not depend through differentiable operations."""
-        view, missing = self._for_gradients(folded=True), []
+        if names in self._without_gradient:
+            return self._without_gradient[names]
+        view, missing = self._for_gradients(folded=True), self._without_gradient.setdefault(names, [])
 
         def trace(*arrays: Any) -> Any:
             given = [*map(_precise, arrays)] if self._loaded is None else [*arrays]
@@ -358,7 +414,7 @@ class CompiledGraph:
         """
         from attribution.graph import unroll_rnn
 
-        calls = calls and not self._jit_compile
+        calls = calls and not self.jit_compile
         key = ("graph for relevance", source, folded, values, calls)
         if key not in self._functions:
             with tf.init_scope():
@@ -387,7 +443,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self.gives_probabilities else _activated(scores, self._activation), [], {}
+            return scores if self.frozen.head.gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],
@@ -404,7 +460,7 @@ class CompiledGraph:
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
         if output.shape.rank is None:
-            output = tf.ensure_shape(output, self.output_shape)
+            output = tf.ensure_shape(output, self.frozen.output_shape)
         if self._position:
             output = output[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)
@@ -412,6 +468,30 @@ class CompiledGraph:
             return output
         sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
         return tf.reshape(output, (-1, sizes[0] if sizes else 1))
+
+
+def checked(scores: Any, rows: int) -> np.ndarray:
+    """Return the scores of a pass of some rows; refuse another number of them, and scores that are not finite."""
+    found: np.ndarray = np.asarray(scores)
+    if len(found) != rows:
+        raise BadInput(f"the model gives {len(found)} rows of scores for {rows} inputs; one row for each is needed")
+    if not np.isfinite(found).all():
+        raise NotFinite("the model's scores are NaN or infinite; check its weights and the range of the inputs")
+    return found
+
+
+def _failed_operation(error: tf.errors.OpError) -> str:
+    """Return the node that failed and the reason, from TensorFlow's message.
+
+    The reason is the line above ``[[{{node NAME}}]]``; what precedes it is a trace of where the node was made.
+    """
+    above, _, after = error.message.partition("[[{{")
+    lines = [line.strip() for line in above.splitlines() if line.strip()]
+    reason = (lines[-1] if lines else type(error).__name__)[:300]
+    if "grouped convolution" in reason:  # on processors without AVX-512
+        reason += " Set TF_ENABLE_ONEDNN_OPTS=1 in the environment, and TensorFlow supports them."
+    node = re.search(r"\bnode ([^}]*)\}\}", after)
+    return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
 
 
 def _no_path(missing: str) -> str:

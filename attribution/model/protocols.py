@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Inputs = np.ndarray | Mapping[str, np.ndarray]  # (N, ...) of a model with one input, or by the inputs' names
+from attribution.savedmodel.inputs import Inputs
+
 NodeRules = Mapping[str, str]  # node of the graph -> name of the registered gradient that replaces the true one
 Rules = Callable[[Any, str, str], NodeRules]  # from (graph, input node, score node)
 

@@ -23,7 +23,7 @@ from attribution import Method, reading
 from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import BrokenContract, with_parameters
 from attribution.files import atomic_write, remove_stale
-from attribution.model.protocols import Inputs
+from attribution.savedmodel.inputs import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import Code, definition_of

@@ -128,7 +128,7 @@ def test_scores_that_depend_on_shapes_and_widen_are_left_alone(from_function):
     model = from_function(lambda x: (tf.matmul(x, kernel) + tf.zeros(tf.shape(x)[:1])[:, tf.newaxis]) * scale, 3)
     x = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
     np.testing.assert_allclose(model.scores(x), x @ kernel * scale, rtol=1e-6)
-    np.testing.assert_allclose(model.gradients(x, 1), np.tile(-2 * kernel.T, (4, 1)), rtol=1e-6)
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, 1), np.tile(-2 * kernel.T, (4, 1)), rtol=1e-6)
 
 
 def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
@@ -142,7 +142,9 @@ def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
     x = np.random.default_rng(1).normal(size=(4, 3))
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(model.scores(x), x @ kernel * scale + scale, rtol=1e-6)
-    np.testing.assert_allclose(model.gradients(x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        attribution.explain("gradient", model, x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6
+    )
 
 
 METHODS = ["gradient", "guided_backprop", "deeplift", "lrp_epsilon"]

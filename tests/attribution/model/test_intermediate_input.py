@@ -71,10 +71,9 @@ def test_what_can_be_explained_is_named(tokens):
 
 def test_the_name_of_what_is_explained_is_public(tokens):
     model, embedding, _ = tokens
-    name = model.explained_name()
-    assert name in model.graph.nodes and name not in model.inputs
-    assert model.explaining({"ids": IDS}).explain_input == name
-    assert model.explaining({"ids": IDS}).feed[name].shape == embedding.shape
+    view = model.at()
+    assert view.input in model.graph.nodes and view.input not in model.inputs
+    assert view.feed_of({"ids": IDS})[view.input].shape == embedding.shape
 
 
 def test_masks_are_not_what_is_explained(tmp_path):

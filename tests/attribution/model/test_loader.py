@@ -14,7 +14,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import _used_parts, loader, saved_model
+from attribution.savedmodel import _used_parts
+from attribution.savedmodel.file import SavedFile
 
 SCRIPT = pathlib.Path(__file__).with_name("keras2_models.py")
 KERAS2 = ("image", "gru", "masked_tokens", "normalized", "text", "words")
@@ -48,14 +49,14 @@ def check_scores_and_gradients(keras2, name, monkeypatch):
         inputs = inputs.astype(object)
         explain_input = next(node for node in model.graph.nodes if node.endswith("/embedding_lookup"))
     np.testing.assert_allclose(model.scores(inputs), saved["scores"], rtol=1e-5, atol=1e-6)
-    explained = model.explaining(model.feed(inputs), explain_input)
-    values, targets = explained.feed[explained.explain_input], np.arange(len(inputs)) % 3
-    gradients = explained.model.gradients(explained.feed, targets, explain_input=explained.explain_input)
+    view = model.at(explain_input)
+    feed, targets = view.feed_of(model.feed(inputs)), np.arange(len(inputs)) % 3
+    values, gradients = feed[view.input], attribution.explain("gradient", view, feed, targets)
     direction = np.random.default_rng(3).normal(size=values.shape).astype(np.float32)
 
     def scores(step):
-        moved = {**explained.feed, explained.explain_input: values + np.float32(step) * direction}
-        return explained.model.scores(moved)[np.arange(len(targets)), targets].astype(np.float64)
+        moved = {**feed, view.input: values + np.float32(step) * direction}
+        return view.scores(moved)[np.arange(len(targets)), targets].astype(np.float64)
 
     differences = (scores(1e-2) - scores(-1e-2)) / 2e-2
     along = (gradients * direction).reshape(len(values), -1).sum(axis=1)
@@ -63,7 +64,7 @@ def check_scores_and_gradients(keras2, name, monkeypatch):
 
 
 def test_slot_variables_and_training_functions_are_not_loaded(keras2):
-    loaded = saved_model.load(keras2 / "image")
+    loaded = SavedFile(keras2 / "image").load()
     assert len(loaded.variables) == 10  # the network's: 2 of each convolution, 4 of the normalization, 2 of the head
     assert not hasattr(loaded, "optimizer") and not callable(loaded)
 
@@ -86,7 +87,7 @@ def test_a_path_may_have_the_characters_of_a_pattern(name, keras2, tmp_path, mon
 
 def test_what_was_read_is_what_is_loaded(exported, tmp_path):
     directory = shutil.copytree(exported["signal"], tmp_path / "model")
-    file = loader.SavedFile(directory)
+    file = SavedFile(directory)
     (directory / "saved_model.pb").write_bytes(b"another file")
     assert file.load(["serve"]).signatures["serve"](tf.zeros((1, 20, 2)))["output_0"].shape == (1, 4)
 
@@ -149,7 +150,7 @@ def test_assets_survive_loading_and_saving(tmp_path):
     module = Chosen("")
     module.lists = [tf.saved_model.Asset(str(tmp_path / "words.txt"))]
     tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.scores)
-    loaded = saved_model.load(tmp_path / "model")
+    loaded = SavedFile(tmp_path / "model").load()
     tf.saved_model.save(loaded, str(tmp_path / "again"), signatures=loaded.signatures)
     assert (tmp_path / "again" / "assets" / "words.txt").read_text() == "yes\nno\n"
 
@@ -318,7 +319,7 @@ def test_a_signature_that_fills_a_table_reads_the_asset_and_not_the_path_in_the_
         nodes["first"].input.append("^fill")
         nodes["main"].input.remove("^fill")
 
-    loaded = saved_model.load(tf1_table(filled_by_the_signature))
+    loaded = SavedFile(tf1_table(filled_by_the_signature)).load()
     scores = loaded.signatures["serving_default"](x=tf.zeros((1, 3)))["scores"]
     np.testing.assert_array_equal(scores, [[7, 7]])
 

@@ -14,7 +14,11 @@ def test_scores_and_gradients_do_not_depend_on_the_batch(models, inputs):
         targets = model.predict(x)
         for batch_size in (1, 3):
             np.testing.assert_allclose(model.scores(x, batch_size), model.scores(x), atol=1e-6)
-            np.testing.assert_allclose(model.gradients(x, targets, batch_size), model.gradients(x, targets), atol=1e-6)
+            np.testing.assert_allclose(
+                attribution.explain("gradient", model, x, targets, batch_size=batch_size),
+                attribution.explain("gradient", model, x, targets),
+                atol=1e-6,
+            )
 
 
 def test_rows_and_passes_are_counted_with_their_padding(models, inputs):
@@ -23,13 +27,15 @@ def test_rows_and_passes_are_counted_with_their_padding(models, inputs):
     model.scores(x, batch_size=3)  # 7 rows in 3 passes of 3
     assert model.counts == {"forward": 9, "forward_passes": 3}
     model.counts.clear()
-    model.gradients(x, 0, batch_size=32)
+    attribution.explain("gradient", model, x, 0, batch_size=32)
     assert model.counts == {"backward": 7, "backward_passes": 1}
 
 
 def test_one_target_for_all_or_one_each(models, inputs):
     model, x = models["signal"], inputs["signal"]
-    np.testing.assert_array_equal(model.gradients(x, 2), model.gradients(x, [2] * 7))
+    np.testing.assert_array_equal(
+        attribution.explain("gradient", model, x, 2), attribution.explain("gradient", model, x, [2] * 7)
+    )
 
 
 @pytest.mark.parametrize(

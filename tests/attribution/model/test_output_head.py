@@ -12,7 +12,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.graph import stablehlo
 from attribution.graph.view import GraphView, Untranslatable
-from attribution.model._output_head import find_head
+from attribution.savedmodel.scores import find_head
 
 WEIGHTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
@@ -76,7 +76,7 @@ def test_a_softmax_behind_moves_of_axes_gives_logits_and_probabilities(ending, f
     assert probabilities.score == "probabilities"
     np.testing.assert_allclose(probabilities.scores(X), tf.nn.softmax(X @ WEIGHTS), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(model.scores(X), X @ WEIGHTS, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(model.gradients(X, 1), np.tile(WEIGHTS[:, 1], (5, 1)), rtol=1e-5)
+    np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), np.tile(WEIGHTS[:, 1], (5, 1)), rtol=1e-5)
 
 
 def two_heads(x):
@@ -109,7 +109,9 @@ def test_any_other_end_is_the_output_which_wanted_logits_take_as_it_is(ending, f
         values = tf.constant(X)
         tape.watch(values)
         score = OUTPUTS[ending](values)[:, 1]
-    np.testing.assert_allclose(logits.gradients(X, 1), tape.gradient(score, values), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        attribution.explain("gradient", logits, X, 1), tape.gradient(score, values), rtol=1e-4, atol=1e-6
+    )
     with pytest.raises(BadInput, match="ends in no softmax, sigmoid or log-softmax; load it with score='output'"):
         attribution.load_model(model.path, score="probabilities")
 

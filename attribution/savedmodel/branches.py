@@ -1,34 +1,21 @@
-"""Inputs whose values are fixed while a file is loaded, and what follows: branches not taken, dropout that is off.
+"""Branches that a graph's constants rule out.
 
-A file may have an input ``training`` that chooses a branch with dropout, or an input ``keep_prob`` that scales it. Its
-scores are random only for some values of that input. Once the value is a constant of the graph, the branch that it does
-not choose is removed. Noise that then makes no difference (dropout at a rate of 0, a factor of 0) becomes a constant.
+A file may have an input ``training`` that chooses a branch with dropout. Once its value is a constant of the graph, the
+branch that it does not choose is removed: it must not be checked, differentiated, or found random.
 """
 
 from __future__ import annotations
 
 import collections
-import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.graph._tf_internals import is_known_and_stateless
-from attribution.graph.view import constant, functions_of, inline_calls, node_of, pure_subgraph, without_nodes
-from attribution.model._gradient_support import first_random
+from attribution.graph.view import functions_of, inline_calls, node_of, pure_subgraph, without_nodes
 
-_BITS = {tf.float16: 10, tf.bfloat16: 7, tf.float32: 23, tf.float64: 52}  # of a uniform number in [0, 1)
-_MOST_TRIES = 40  # of values that an error message could recommend
-_NOISE = ("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
-# Operations that rise or fall with one operand while the other, if any, is one number.
-_MONOTONE: dict[str, Callable[..., Any]] = {
-    "Identity": np.positive, "Neg": np.negative, "Floor": np.floor, "Mul": np.multiply, "Add": np.add, "AddV2": np.add,
-    "Sub": np.subtract, "RealDiv": np.divide, "GreaterEqual": np.greater_equal, "Greater": np.greater,
-    "LessEqual": np.less_equal, "Less": np.less,
-}  # fmt: skip
-_SELECTS = ("Select", "SelectV2")
 # Operation to its deciding input. TensorFlow writes a Case as _SwitchN when it inlines calls.
 _CHOICE = {"If": 0, "StatelessIf": 0, "Case": 0, "StatelessCase": 0, "Switch": 1, "_SwitchN": 1}
 _SWITCHES = ("Switch", "_SwitchN")
@@ -53,7 +40,7 @@ def take_branches(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
     """
     while True:
         choosing = {node.name: node.input[_CHOICE[node.op]] for node in graph_def.node if node.op in _CHOICE}
-        known = _known_values(graph_def, choosing.values())
+        known = known_values(graph_def, choosing.values())
         values = {name: known[tensor] for name, tensor in choosing.items() if tensor in known}
         chosen = {name: int(value) for name, value in values.items() if value.shape == () and value.dtype.kind in "biu"}
         if not chosen:
@@ -188,7 +175,7 @@ def _dead(nodes: Iterable[Any]) -> set[str]:
     return dead
 
 
-def _users(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
+def users_of(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
     """Return the nodes that use the values of each node."""
     users = collections.defaultdict(list)
     for node in graph_def.node:
@@ -197,7 +184,7 @@ def _users(graph_def: tf.compat.v1.GraphDef) -> dict[str, list[Any]]:
     return users
 
 
-def _behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
+def behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
     """Return some nodes and all that are computed from them."""
     waiting, found = list(names), set()
     while waiting:
@@ -208,10 +195,10 @@ def _behind(users: Mapping[str, list[Any]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
+def known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the values of those tensors that depend on constants alone."""
     open_ = [node.name for node in graph_def.node if node.op == "Placeholder" or not _is_plain(node)]
-    unknown = _behind(_users(graph_def), open_)
+    unknown = behind(users_of(graph_def), open_)
     wanted = [tensor for tensor in dict.fromkeys(tensors) if node_of(tensor) not in unknown]
     if not wanted:
         return {}
@@ -227,95 +214,3 @@ def _known_values(graph_def: tf.compat.v1.GraphDef, tensors: Iterable[str]) -> d
 
 def _is_plain(node: Any) -> bool:
     return is_known_and_stateless(node.op) and not functions_of(node) and node.op not in ("Enter", "NextIteration")
-
-
-def without_idle_noise(graph_def: tf.compat.v1.GraphDef, output: str) -> tf.compat.v1.GraphDef:
-    """Return a pure graph in which random numbers that make no difference to its output are constants."""
-    noise = [node for node in graph_def.node if node.op in _NOISE and tf.as_dtype(node.attr["dtype"].type) in _BITS]
-    if not noise:
-        return graph_def
-    users = _users(graph_def)
-    known = _known_values(graph_def, _inputs_of_rules(graph_def, _behind(users, [node.name for node in noise])))
-    idle = {node.name for node in noise if _is_idle(node, users, known, node_of(output))}
-    changed = tf.compat.v1.GraphDef()
-    changed.CopyFrom(graph_def)
-    for node in [node for node in changed.node if node.name in idle]:
-        name, shape, dtype, index = node.name, node.input[0], node.attr["dtype"].type, node.attr["T"].type
-        half = constant(changed.node, {}, f"{name}/half", np.array(0.5, tf.as_dtype(dtype).as_numpy_dtype))
-        node.Clear()
-        node.name, node.op = name, "Fill"
-        node.input.extend([shape, half])
-        node.attr["T"].type, node.attr["index_type"].type = dtype, index
-    return changed
-
-
-def _inputs_of_rules(graph_def: tf.compat.v1.GraphDef, names: Collection[str]) -> list[str]:
-    """Return the inputs of those of some nodes whose operations can make random numbers indifferent."""
-    nodes = [node for node in graph_def.node if node.name in names and node.op in (*_MONOTONE, *_SELECTS)]
-    return [tensor for node in nodes for tensor in node.input]
-
-
-def _is_idle(noise: Any, users: Mapping[str, list[Any]], known: Mapping[str, np.ndarray], output: str) -> bool:
-    """Return whether everything that is computed from random numbers is the same for all of them, or is not used."""
-    dtype, ends = tf.as_dtype(noise.attr["dtype"].type), None
-    if noise.op == "RandomUniform":
-        ends = np.array([0, 1 - 2.0 ** -_BITS[dtype]], dtype.as_numpy_dtype)
-    waiting, seen = [(noise.name, ends)], set()
-    while waiting:
-        name, ends = waiting.pop()
-        if name == output:
-            return False
-        for user in users[name]:
-            new = _ends_behind(user, name, ends, known)
-            is_same = _ignores(user, name, known) or (new is not None and new[0] == new[1])
-            if not is_same and user.name not in seen:
-                seen.add(user.name)
-                waiting.append((user.name, new))
-    return True
-
-
-def _ignores(user: Any, name: str, known: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a node gives the same for all values of another: multiplied by 0, or not selected."""
-    values = [known.get(tensor) for tensor in user.input]
-    if user.op == "Mul":
-        return any(value is not None and not value.any() for value in values)
-    if user.op in _SELECTS and values[0] is not None:
-        return all(node_of(user.input[1 if is_true else 2]) != name for is_true in np.unique(values[0]))
-    return False
-
-
-def _ends_behind(user: Any, name: str, ends: np.ndarray | None, known: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return what a node gives for the least and the largest value of another; ``None`` where that is not known."""
-    values = [ends if node_of(tensor) == name else known.get(tensor) for tensor in user.input]
-    arrays = [value.ravel() for value in values if value is not None and (value is ends or value.size == 1)]
-    if user.op not in _MONOTONE or len(arrays) < len(values):
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(_MONOTONE[user.op](*arrays))
-
-
-def settling(
-    graph_def: tf.compat.v1.GraphDef, specs: Mapping[str, tf.TensorSpec], nodes: Mapping[str, str], output: str
-) -> dict[str, Any]:
-    """Return values of single inputs that leave nothing random in a graph; empty if there are none.
-
-    ``specs`` and ``nodes`` are types and node names of the inputs, by their names.
-    """
-    single = {name: spec.dtype for name, spec in specs.items() if spec.shape.rank in (None, 0)}
-    options = [(name, value) for name, dtype in single.items() for value in _likely_values(dtype)]
-    tries = itertools.chain.from_iterable(itertools.combinations(options, size) for size in (1, 2, 3))
-    for values in map(dict, itertools.islice(tries, _MOST_TRIES)):
-        given = {nodes[name]: np.array(value, single[name].as_numpy_dtype) for name, value in values.items()}
-        pure = pure_subgraph(take_branches(with_values(graph_def, given)), [output])
-        if first_random(without_idle_noise(pure, output), ()) is None:
-            return values
-    return {}
-
-
-def _likely_values(dtype: tf.DType) -> tuple[Any, ...]:
-    """Return the values of a single input that files for training and inference know, the likeliest first."""
-    if dtype.is_bool:
-        return False, True
-    if dtype.is_floating:
-        return 1.0, 0.0
-    return (0, 1) if dtype.is_integer else ()

@@ -1,4 +1,7 @@
-"""The same model with other inputs: a tensor inside it, its input with the channels last, or several inputs as one.
+"""The same network elsewhere: at a tensor inside it, with its channels last, with several inputs as one.
+
+A ``Step`` changes a frozen graph, and the arrays that go in. It is a value, so that a model keeps what it compiled for
+one.
 
 Integers have no gradient. For tokens and integer images the first floating-point tensor behind them is explained: the
 embedding, or the image as the network computes with it.
@@ -20,14 +23,14 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, set_placeholder, without_nodes
-from attribution.model._output_head import find_head
 from attribution.model.batching import flat
-from attribution.model.saved_model import PARSING, FrozenModel
+from attribution.savedmodel.freeze import PARSING, FrozenGraph
+from attribution.savedmodel.scores import find_head
 
 _PASSING = ("Identity", "IdentityN", "StopGradient")
 
 
-def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
+def first_floats(frozen: FrozenGraph, source: str, target: str) -> list[str]:
     """Return the nodes behind an input of another type that first hold numbers with a gradient.
 
     ``source`` and ``target`` are the nodes of the input and of the score.
@@ -65,7 +68,7 @@ def _is_mask(graph: GraphView, name: str) -> bool:
     return False
 
 
-def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
+def find_tensor(frozen: FrozenGraph, explain_input: str, target: str) -> str:
     """Return the node of the tensor inside a model that a user's name means.
 
     Parameters
@@ -95,14 +98,14 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
     return found[-1]
 
 
-def _first_of_them(frozen: FrozenModel, target: str) -> str:
+def _first_of_them(frozen: FrozenGraph, target: str) -> str:
     """Return, as the end of a sentence on tensors inside a model, the first of floating point behind other inputs."""
     sources = [node for node in frozen.input_nodes.values() if not frozen.graph.is_float(node)]
     first = [one for source in sources for one in first_floats(frozen, source, target)]
     return f"; the first of them are {listed(dict.fromkeys(first))}" if first else ""
 
 
-def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:
+def _floats_inside(frozen: FrozenGraph, target: str) -> list[str]:
     """Return the nodes of floating point with rows between the inputs and the score."""
     graph = frozen.graph
     path = graph.below(frozen.input_nodes.values()) & graph.above([target])
@@ -110,7 +113,7 @@ def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:
     return [name for name in floats if graph.is_float(name) and graph.shape(name).rank != 0]
 
 
-def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[str]:
+def _in_keras_layer(frozen: FrozenGraph, names: list[str], layer: str) -> list[str]:
     """Return the nodes of a Keras layer; none of a file whose scopes Keras has not numbered."""
     if not frozen.numbered:
         return []
@@ -118,7 +121,7 @@ def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[s
     return [name for name in names if any(map(numbered.fullmatch, name.split("/")[:-1]))]
 
 
-def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
+def at_tensor(frozen: FrozenGraph, name: str, node: str) -> FrozenGraph:
     """Return a model in which the tensor of a node is one more input called ``name``."""
     if frozen.loaded is not None:
         raise BadInput(f"the tensor '{node}' cannot be explained: the gradients of {frozen.inexact} are known only as "
@@ -134,17 +137,18 @@ def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
         node = new.name
     set_placeholder(next(one for one in changed.node if one.name == node), dtype, shape)
     nodes = {**frozen.input_nodes, name: node}
-    logits = find_head(graph, frozen.output).logits  # which may lie beside the output
-    pure = pure_subgraph(changed, [frozen.output, logits], keep=nodes.values())
+    # The logits may lie beside the output.
+    view = GraphView(pure_subgraph(changed, [frozen.output, frozen.logits], keep=nodes.values()), graph.weights)
     return dataclasses.replace(
         frozen,
-        graph=GraphView(pure, graph.weights),
+        graph=view,
+        head=find_head(view, frozen.output),
         inputs={**frozen.inputs, name: tf.TensorSpec(shape, dtype)},
         input_nodes=nodes,
     )
 
 
-def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
+def with_channels_last(frozen: FrozenGraph, name: str) -> FrozenGraph:
     """Return a model that takes one input as ``(batch, positions..., channels)`` instead of with channels first."""
     spec, node = frozen.inputs[name], frozen.input_nodes[name]
     graph_def, new = _graph_with_channels_last(frozen.graph.graph_def, node, spec.dtype, spec.shape)
@@ -182,11 +186,6 @@ def _graph_with_channels_last(
     transpose.attr["T"].type = dtype.as_datatype_enum
     transpose.attr["Tperm"].type = tf.int32.as_datatype_enum
     return changed, new
-
-
-def channels_last(array: np.ndarray) -> np.ndarray:
-    """Return ``(N, channels, positions...)`` as ``(N, positions..., channels)``."""
-    return np.ascontiguousarray(np.moveaxis(array, 1, -1))
 
 
 def channels_first(array: np.ndarray) -> np.ndarray:
@@ -261,7 +260,7 @@ def names_of(explain_input: str) -> list[str]:
     return names
 
 
-def with_joined_inputs(frozen: FrozenModel, joined: JoinedInputs) -> FrozenModel:
+def with_joined_inputs(frozen: FrozenGraph, joined: JoinedInputs) -> FrozenGraph:
     """Return a model that takes the vector of some inputs, ``joined.name``, after its other inputs."""
     specs = [frozen.inputs[name] for name in joined.shapes]
     batch = specs[0].shape[0]
@@ -318,3 +317,86 @@ def _graph_with_joined_inputs(
             cast = changed.node.add(name=name, op="Cast", input=[part.name])
             cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype.as_datatype_enum, spec.dtype.as_datatype_enum
     return changed
+
+
+@dataclasses.dataclass(frozen=True)
+class AtTensor:
+    """The tensor of a node is one more input; a model computes its values."""
+
+    name: str
+    node: str
+
+    def change(self, frozen: FrozenGraph) -> FrozenGraph:
+        """Return the changed graph."""
+        return at_tensor(frozen, self.name, self.node)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChannelsLast:
+    """An input has its channels last instead of first, as methods need it."""
+
+    name: str
+
+    def change(self, frozen: FrozenGraph) -> FrozenGraph:
+        """Return the changed graph."""
+        return with_channels_last(frozen, self.name)
+
+    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the arrays that go in."""
+        return {**feed, self.name: np.ascontiguousarray(np.moveaxis(feed[self.name], 1, -1))}
+
+
+@dataclasses.dataclass(frozen=True)
+class AtPosition:
+    """The scores are those at a position of the output."""
+
+    position: tuple[int, ...]
+
+    def change(self, frozen: FrozenGraph) -> FrozenGraph:
+        """Return the changed graph."""
+        return frozen.at_position(self.position)
+
+    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the arrays that go in."""
+        return feed
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """Several inputs are one vector; see ``JoinedInputs`` for the attributes."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    types: tuple[tf.DType, ...]
+    channels_first: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the vector."""
+        return self._of_no_rows.name
+
+    @property
+    def _of_no_rows(self) -> JoinedInputs:
+        pairs = zip(self.shapes, self.types, strict=True)
+        arrays = [np.zeros((0, *shape), dtype.as_numpy_dtype) for shape, dtype in pairs]
+        return JoinedInputs(dict(zip(self.names, arrays, strict=True)), self.channels_first)
+
+    def change(self, frozen: FrozenGraph) -> FrozenGraph:
+        """Return the changed graph."""
+        return with_joined_inputs(frozen, self._of_no_rows)
+
+    def feed(self, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the arrays that go in."""
+        joined = JoinedInputs({name: feed[name] for name in self.names}, self.channels_first)
+        return {**{name: array for name, array in feed.items() if name not in self.names}, self.name: joined.vector}
+
+    def inputs(self, vector: np.ndarray) -> JoinedInputs:
+        """Return the inputs of which a vector is made."""
+        parts = self._of_no_rows.split(vector)
+        types = dict(zip(self.names, self.types, strict=True))
+        return JoinedInputs(
+            {name: part.astype(types[name].as_numpy_dtype) for name, part in parts.items()}, self.channels_first
+        )
+
+
+Step = AtTensor | ChannelsLast | AtPosition | Joined

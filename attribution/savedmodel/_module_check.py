@@ -17,8 +17,8 @@ from attribution.errors import BadInput
 from attribution.files import atomic_write, cache_directory
 from attribution.graph._tf_internals import unoptimized
 from attribution.graph.view import GraphView
-from attribution.model._loading_checks import random_arrays
-from attribution.model_paths import content_of
+from attribution.savedmodel.inputs import random_arrays
+from attribution.savedmodel.paths import content_of
 
 OTHER_SCORES = "the translation gives other scores"
 NO_GRADIENT = "the file has no gradient to compare with"  # nor another than the translation's
@@ -91,7 +91,7 @@ def remembered(compare: Callable[[], str], directory: pathlib.Path, content: str
     if not content:
         return compare()
     key = hashlib.sha256(repr((tf.version.VERSION, content, settings)).encode())
-    for folder in ("graph", "model"):
+    for folder in ("graph", "savedmodel"):
         for source in sorted((pathlib.Path(__file__).parents[1] / folder).rglob("*.py")):
             key.update(source.read_bytes())
     record = cache_directory("modules") / key.hexdigest()
