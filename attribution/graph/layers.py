@@ -212,6 +212,8 @@ class Layout:
         """
         if self.leading or self.trailing or self.in_batch:
             return self if before[1:] == after[1:] else None
+        if (axes := _with_units(self.axes, before, after)) is not None:
+            return dataclasses.replace(self, axes=axes)
         opened = [axis for axis, size in enumerate(after) if size is None] or [0]
         kept = opened[0] if len(opened) == 1 else opened[-1] + 1
         if after[:kept] != before[:kept]:
@@ -238,6 +240,20 @@ class Layout:
         is_input = self.covers == _ALL and len(axes) == len(self.axes) - 1
         joined = [part.of for part in axes[-1]] == [*range(number, len(self.axes) - 2), "channels"]
         return Layout.of(len(axes), covers=_POSITIONS if is_input else _NOTHING) if joined else None
+
+
+def _with_units(axes: Axes, before: Sequence[int | None], after: Sequence[int | None]) -> Axes | None:
+    """Return axes after some of size 1 came or went, as for a convolution of a signal; ``None`` for another change."""
+    left = [(axis, size) for axis, size in zip(axes, before, strict=True) if axis or size != 1]
+    found: list[tuple[Part, ...]] = []
+    for size in after:
+        if left and left[0][1] == size:
+            found.append(left.pop(0)[0])
+        elif size == 1:
+            found.append(())
+        else:
+            return None
+    return None if left else tuple(found)
 
 
 def _taken(parts: list[Part], size: int | None) -> tuple[Part, ...] | None:
