@@ -137,7 +137,7 @@ def _described_module(model: Model) -> list[str]:
         return [f"module of StableHLO: kept as one operation; {frozen.kept}"]
     if frozen.compared is None:
         return []
-    compared = frozen.compared() or "their gradient, too"
+    compared = frozen.compared or "their gradient, too"
     return [f"module of StableHLO: translated; scores of random inputs are those of the file; {compared}"]
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from attribution.graph.view import (
 )
 from attribution.savedmodel import _gradient_support, noise, scores
 from attribution.savedmodel.file import SavedFile
-from attribution.savedmodel.paths import content_of
 from attribution.savedmodel.signature import Target, find_target
 from attribution.savedmodel.variables import without_variables
 
@@ -74,7 +72,8 @@ class FrozenGraph:
     numbered
         Whether the name scope of every layer ends in a number that the layer's name has not, as Keras 3 writes it.
     compared
-        Of a translated module of JAX or PyTorch: returns what the graph computes otherwise, its gradient included.
+        Of a translated module of JAX or PyTorch: why its gradient could not be compared with the file's; empty if it
+        is the same.
     kept
         Why a module is not translated; empty if there is none.
     """
@@ -93,7 +92,7 @@ class FrozenGraph:
     other_outputs: tuple[str, ...] = ()
     held: object = None
     numbered: bool = False
-    compared: Callable[..., str] | None = None
+    compared: str | None = None
     kept: str = ""
 
     @property
@@ -220,13 +219,10 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     file = SavedFile(directory)
-    # Of a module, a comparison is remembered by the file's content as it was before it was loaded.
-    content = "" if given or loaded is not None or MODULE not in file.operations else content_of(file.directory)
     target = find_target(file, path or directory, signature, inputs, output, loaded, given)
     names = list(target.nodes.values())
     if _has_modules(target.function):
-        settings = (content, signature, inputs, output, target.inputs)
-        view, tensor, kept, compared = _translated(target, file.directory, settings)
+        view, tensor, kept, compared = _translated(target)
     else:
         (view, tensor), kept, compared = _as_view(target, translated=False), "", None
     inexact = _gradient_support.first_inexact(view, names, tensor)
@@ -249,7 +245,7 @@ def freeze(
         inexact=inexact,
         other_outputs=target.other_outputs,
         numbered=_is_numbered(target.function, view.graph_def),
-        held=target.loaded if inexact or compared or has_tables else None,
+        held=target.loaded if inexact or has_tables else None,
         compared=compared,
         kept=kept,
     ).at_position(position)
@@ -261,36 +257,22 @@ def _has_modules(function: Any) -> bool:
     return any(node.op == MODULE for body in bodies for node in body)
 
 
-def _translated(
-    target: Target, directory: pathlib.Path, settings: Sequence[Any]
-) -> tuple[GraphView, str, str, Callable[..., str] | None]:
-    """Return a function's graph with its modules translated, and what compares it with the file.
+def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
+    """Return a function's graph with its modules translated, why not if they are not, and how its gradient compares.
 
     A translation that is wrong in one operation would give plausible maps. So each is compared with the module. Where a
-    graph in which layers were recognized gives something else, it is used without. Where a module cannot be translated,
-    or gives something else then, it stays, and the third value says why.
-
-    Parameters
-    ----------
-    target, directory
-        The function, and where its file is.
-    settings
-        What ``_module_check.remembered`` takes after the directory.
+    module cannot be translated, or gives something else then, it stays.
     """
-    from attribution.savedmodel import _module_check  # few files have a module
+    from attribution.savedmodel._module_check import MATCHES  # few files have a module
 
-    kept = ""
-    for recognized in (True, False):
-        try:
-            view, tensor = _as_view(target, translated=True, recognized=recognized)
-        except Untranslatable as error:
-            return *_as_view(target, translated=False), f"{error} has no translation", None
-        compared = _comparison(target, view, tensor)
-        difference = _module_check.remembered(compared, directory, *settings, recognized)
-        if difference in _module_check.MATCHES:
-            return view, tensor, "", compared
-        kept = kept or difference
-    return *_as_view(target, translated=False), kept, None
+    try:
+        view, tensor = _as_view(target, translated=True)
+        difference = _comparison(target, view, tensor)()
+        if difference in MATCHES:
+            return view, tensor, "", difference
+    except Untranslatable as error:
+        difference = f"{error} has no translation"
+    return *_as_view(target, translated=False), difference, None
 
 
 def _comparison(target: Target, view: GraphView, tensor: str) -> Callable[[], str]:
@@ -301,7 +283,7 @@ def _comparison(target: Target, view: GraphView, tensor: str) -> Callable[[], st
     return functools.partial(_module_check.difference, view, nodes, tensor, target.inputs, target.call)
 
 
-def _as_view(target: Target, translated: bool, recognized: bool = False) -> tuple[GraphView, str]:
+def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
     """Return a function as a pure graph, and the output's name in it.
 
     Parameters
@@ -310,8 +292,6 @@ def _as_view(target: Target, translated: bool, recognized: bool = False) -> tupl
         The function.
     translated
         Whether modules of JAX and PyTorch become operations of TensorFlow.
-    recognized
-        Whether layers are recognized among these.
     """
     graph_def, weights, renamed, state = without_variables(target.function, target.constants, translated)
     tensor = renamed.get(target.output.name, target.output.name)
@@ -328,17 +308,7 @@ def _as_view(target: Target, translated: bool, recognized: bool = False) -> tupl
 
     noise.check_not_random(target, pure, state, gives_file_scores)
     _declare_ranks(pure, target)
-    return GraphView(_recognized(pure, weights, tensor) if recognized else pure, weights), tensor
-
-
-def _recognized(graph_def: Any, weights: dict[str, Any], output: str) -> Any:
-    """Return a translated graph with its layers recognized, or as it is if it has a form that was not expected."""
-    from attribution.graph.recognize import recognize  # few files have a module
-
-    try:
-        return recognize(graph_def, weights, [output])
-    except (ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError):
-        return graph_def
+    return GraphView(pure, weights), tensor
 
 
 def _declare_ranks(graph_def: Any, target: Target) -> None:

@@ -8,7 +8,7 @@ row by row, and inlines calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,21 +63,17 @@ def without_variables(
         _tf_internals.register_functions(function, graph_def, indices)
     graph_def, renamed = inline_calls(with_values(graph_def, constants) if constants else graph_def)
     if translated:
-        from attribution.graph import stablehlo  # few files have a module
+        from attribution.graph.stablehlo import lower  # few files have a module
 
-        graph_def, lowered = stablehlo.lower(graph_def)
+        known = _reads(graph_def, kept)
+        graph_def, lowered = lower(graph_def, {name: captured[one].read_value() for name, one in known.items()})
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
     has_merge = any(node.op == "Merge" for node in graph_def.node)
     if constants or has_merge or _gradient_support.first_random(graph_def, ()):  # which a branch could rule out
         graph_def = take_branches(graph_def)
     _gradient_support.restore(graph_def)
-    values = _identity_sources(graph_def)
-    reads = {
-        node.name: variable
-        for node in graph_def.node
-        if node.op == "ReadVariableOp" and (variable := values(node.input[0])) in kept
-    }
-    written &= _changed(graph_def, reads, values)
+    reads = _reads(graph_def, kept)
+    written &= _changed(graph_def, reads, _identity_sources(graph_def))
     state = {name for name, variable in reads.items() if variable in written}
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in reads.items()})
     handles = {placeholder.op.name: handle for handle, placeholder in function.graph.captures}
@@ -108,6 +104,13 @@ def _conversion(function: Any, captured: Mapping[str, Any]) -> tuple[Any, set[st
     }
     kept = (arrays - used_otherwise) | captured.keys() & _written(converted.graph_def, sources)
     return converted if kept == arrays else _tf_internals.converter(function, kept), kept
+
+
+def _reads(graph_def: tf.compat.v1.GraphDef, variables: Collection[str]) -> dict[str, str]:
+    """Return the nodes that read some variables, each with its variable."""
+    source = _identity_sources(graph_def)
+    found = {node.name: source(node.input[0]) for node in graph_def.node if node.op == "ReadVariableOp"}
+    return {name: variable for name, variable in found.items() if variable in variables}
 
 
 def _identity_sources(graph_def: tf.compat.v1.GraphDef) -> Callable[[str], str]:
