@@ -95,11 +95,6 @@ class SavedFile:
         # The same test as TensorFlow's loader makes.
         self.has_objects = len(message.meta_graphs) == 1 and self._graph.HasField("object_graph_def")
 
-    @property
-    def operations(self) -> set[str]:
-        """Names of the operations that the file says it uses."""
-        return {operation.name for operation in self._graph.meta_info_def.stripped_op_list.op}
-
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""

@@ -54,7 +54,9 @@ def without_variables(
         Nodes that read what the graph itself writes, but for what it writes back as it was read.
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
-    captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
+    captured: dict[str, Any] = {
+        placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures
+    }
     converted, kept = _conversion(function, captured)
     written = _written(converted.graph_def, _identity_sources(converted.graph_def))
     graph_def, indices = _tf_internals.variables_as_constants(converted)
