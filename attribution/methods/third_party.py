@@ -55,7 +55,8 @@ def offer(model: Model, build: Callable[[Any], Any]) -> None:
         Takes a loaded SavedModel, this one or one with other weights, and returns a ``keras.Model`` that has its
         weights (``with_weights``) and its scores.
     """
-    model.source.live_network = lambda wanted: matching(wanted, build(wanted))
+    if hasattr(model, "source"):  # a served model has none
+        model.source.live_network = lambda wanted: matching(wanted, build(wanted))
 
 
 def with_weights(network: Any, model: Model) -> Any:
