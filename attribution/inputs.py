@@ -147,10 +147,10 @@ def read_and_explained(
     if explain_input in model.graph.nodes and len(model.inputs) == 1:  # such as the embeddings of tokens
         return next(iter(model.inputs)), explain_input
     if reads_tokens(model, explain_input):
-        return next(iter(model.inputs)), model.explained_name(None)  # what is read of tokens
+        return next(iter(model.inputs)), model.at().input  # what is read of tokens
     if table is not None and not explain_input:
         explain_input = _columns_explained(model, note)
-    if names := model.explained_together(explain_input):
+    if names := model.together(explain_input):
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name
@@ -561,7 +561,7 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
         value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
-    from attribution.model.loader import SavedFile  # which imports TensorFlow, as the model has done
+    from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done
 
     reason = "the file does not say how its inputs were scaled"
     for other, signature in SavedFile(model.path).signatures.items():

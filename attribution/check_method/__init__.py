@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from attribution.explain import BrokenContract, explain
 from attribution.loading import load_model
 from attribution.methods.method import Method
 from attribution.methods.registry import with_parameters
-from attribution.model.protocols import ScoredModel
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model.model import Model
 
 PASSED, FAILED, REFUSED = "passed", "FAILED", "refused"
 ROWS = 8  # inputs of a trial: a multiple of the batch sizes tried, so that no pass is padded
@@ -111,7 +113,7 @@ def check_method(
 
 
 @functools.cache
-def _small_networks() -> Mapping[str, ScoredModel]:
+def _small_networks() -> Mapping[str, Model]:
     """Return a network of two convolutions for signals and one for images, with seeded random weights."""
     import keras
 
@@ -149,7 +151,7 @@ class _Trial:
     def __init__(
         self, title: str, model: Any, explain_input: str | None, method: Method, parameters: Mapping[str, Any]
     ) -> None:
-        from attribution.model._loading_checks import random_feed
+        from attribution.savedmodel.inputs import random_feed
 
         self.title, self.model, self.method, self.parameters = title, model, method, parameters
         self.feed = model.feed(random_feed(model, ROWS))

@@ -21,8 +21,8 @@ from attribution.methods.method import Method, Residuals
 from attribution.methods.queries import BatchPosition, ModelQueries, NotFiniteVariant, RequiredQueries, read_only
 from attribution.methods.registry import METHODS, resolve_method, with_parameters
 from attribution.model.batching import checked_targets
-from attribution.model.protocols import Inputs
 from attribution.plugins import user_code
+from attribution.savedmodel.inputs import Inputs
 
 _STARTS = {
     "baseline": "baseline (a number is a constant picture)",
@@ -174,11 +174,11 @@ def explain_many(
         from attribution.loading import load_model  # few calls need it
 
         model = load_model(model)
-    feed, explained = model.feed(inputs), None
-    if hasattr(model, "explaining"):
-        explained = model.explaining(feed, explain_input, batch_size)
-        model, feed, name = explained.model, explained.feed, explained.explain_input
-        chosen = _for_inputs(chosen, explained.joined)
+    feed, is_view = model.feed(inputs), hasattr(model, "at")
+    if is_view:
+        model = model.at(explain_input, like=feed)
+        feed, name = model.feed_of(feed, batch_size), model.input
+        chosen = _for_inputs(chosen, model.joined(feed))
     else:  # a served model
         name = model.explained_input(explain_input)
     total = len(feed[name])
@@ -187,7 +187,7 @@ def explain_many(
     keys = _keys(keys, seed, total)
     queries = (method.required_queries(parameters) for method, parameters in chosen.values())
     required = functools.reduce(operator.or_, queries, RequiredQueries())
-    size, channels_first = model.batch_size(batch_size), explained is not None and explained.channels_first
+    size, channels_first = model.batch_size(batch_size), is_view and model.channels_first
 
     def batch_from(start: int) -> tuple[slice, ModelQueries]:
         rows = slice(start, start + size)
@@ -202,8 +202,8 @@ def explain_many(
 
         starts = tqdm.tqdm(starts, unit="batch")  # even a bar that is not shown opens a semaphore of the system
     maps, residuals = _run(chosen, map(batch_from, starts), feed[name].shape, resize, return_residuals)
-    if explained is not None:
-        maps = {label: explained.as_given(array) for label, array in maps.items()}
+    if is_view:
+        maps = {label: model.as_given(array, feed) for label, array in maps.items()}
     if return_residuals:
         return maps, residuals
     for label, residual in residuals.items():

@@ -131,7 +131,7 @@ def main(flag_values: flags.FlagValues) -> None:
     model = load_flagged_model(flag_values)
     read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
     check_class_names(names, flag_values.class_names, model)
-    if not model.explained_together(explain_input):
+    if not model.together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
         model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
@@ -149,7 +149,7 @@ def _explain(
     classes: Sequence[int],
 ) -> None:
     """Print predictions, write the figures and, on request, the maps."""
-    together = model.explained_together(inputs.explain_input)
+    together = model.together(inputs.explain_input)
     shown = inputs.feed | inputs.shown
     if flag_values.tokens:
         shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
@@ -205,7 +205,7 @@ def _explained(
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
     if not flag_values.methods:
-        if model.explained_together(inputs.explain_input):  # no note: without --methods, nobody chose these
+        if model.together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
         methods = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
     explain = functools.partial(

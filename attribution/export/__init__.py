@@ -17,7 +17,7 @@ from attribution.files import atomic_directory, check_directory, writing
 from attribution.methods.libraries import MARK
 from attribution.methods.method import Method
 from attribution.methods.registry import name_of, with_parameters
-from attribution.model._loading_checks import random_feed
+from attribution.savedmodel.inputs import random_feed
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
@@ -82,9 +82,9 @@ def export(
         raise BadInput("no method to export; name at least one")
     layer = _only_layer(chosen)
     from attribution.export import _graph
-    from attribution.model import model as models
+    from attribution.loading import load_model
 
-    model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
+    model = load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
     floating = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
     if explain_input not in (None, *floating) or not floating:
         raise BadInput(

@@ -26,7 +26,7 @@ from attribution.methods import cam, deeplift, gradients, map_steps
 from attribution.methods.libraries import PresetFunction
 from attribution.methods.method import Method
 from attribution.model._registered_gradients import forget_gradient_names
-from attribution.model.loader import _without_patterns
+from attribution.savedmodel.file import without_patterns
 
 if TYPE_CHECKING:
     from attribution.model.compiled import CompiledGraph
@@ -123,7 +123,7 @@ class ExplainedFile:
         root.model = self._loaded
         root.weights = list(self._weights.variables.values())
         signatures = {**self._original, **self._added, SHEET: described}
-        tf.saved_model.save(root, _without_patterns(directory), signatures=signatures)
+        tf.saved_model.save(root, without_patterns(directory), signatures=signatures)
 
 
 def _maps(function: Callable[..., Any], passes: GraphQueries, parameters: Mapping[str, Any]) -> Any:

@@ -65,9 +65,9 @@ def problem_of(
         (name,) = feed
         _check_background_of_tokens(name, feed[name], background)
     else:
-        explained = model.explaining(feed, explain_input)
-        model, feed, name = explained.model, dict(explained.feed), explained.explain_input
-        features = _features(explained.joined)
+        model = model.at(explain_input, like=feed)
+        feed, name = model.feed_of(feed), model.input
+        features = _features(model.joined(feed))
     pictures = np.asarray(feed.pop(name))
     _check_rows(name, pictures, feed)
     if targets is not None:

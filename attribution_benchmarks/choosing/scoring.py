@@ -82,7 +82,7 @@ def rounds(
     progress
         Called with each ``core.progress.Step``.
     """
-    loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
+    loaded = model if hasattr(model, "at") else attribution.load_model(model)
     problem = problem_of(loaded, inputs, targets, masks, names, background, explain_input)
     examples, explained_model = problem.examples, problem.model
     held = tempfile.TemporaryDirectory(prefix="choose_") if output_dir is None else None

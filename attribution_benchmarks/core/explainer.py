@@ -24,7 +24,7 @@ from attribution.errors import BadInput, MissedSum, listed
 from attribution.explain import BrokenContract
 from attribution.files import atomic_write, remove_stale
 from attribution.methods.registry import with_parameters
-from attribution.model.protocols import Inputs
+from attribution.savedmodel.inputs import Inputs
 from attribution_benchmarks.core.batch import Batch, MapSource, ModelScores, with_targets
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import Code, definition_of

@@ -34,7 +34,7 @@ from attribution.export import _by_signature, export
 from attribution.export.signatures import SHEET
 from attribution.files import atomic_write
 from attribution.methods.registry import with_parameters
-from attribution.model_paths import fingerprint
+from attribution.savedmodel.paths import fingerprint
 from attribution_benchmarks.core.bundled_models import models_folder
 
 FLAGS = flags.FlagValues()
