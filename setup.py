@@ -109,7 +109,7 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
-            "attribution.methods": ["presets/*.toml"],
+            "attribution.methods": ["presets/*.toml", "registry.toml"],
             "attribution_benchmarks.choosing": ["worth.json"],
             "attribution_benchmarks.report": ["templates/*"],
             "attribution_benchmarks.exact": ["*.toml"],
@@ -118,7 +118,13 @@ def set_up_code() -> None:
             "bim": ["report.toml"],
             "svea": ["report.toml", "paper.json"],
             "clevr_xai.generation": ["families/*.json"],
-            "clevr_xai": ["report.toml", "paper.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+            "clevr_xai": [
+                "report.toml",
+                "paper.json",
+                "embedded/*.json.gz",
+                "embedded/images/*.png",
+                "embedded/masks/*.png",
+            ],
         },
         install_requires=[
             "absl-py>=2.1,<3",

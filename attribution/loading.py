@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attribution import keras_models
-from attribution.errors import BadInput, described
+from attribution.errors import BadInput, described, listed
 from attribution.methods import third_party
-from attribution.model.op_allowlist import trusted
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel import keras_files
+from attribution.savedmodel.op_allowlist import trusted
+from attribution.savedmodel.paths import content_of_array, find_saved_model, is_keras_file
 
 if TYPE_CHECKING:  # they import TensorFlow
     import keras
@@ -22,7 +23,19 @@ if TYPE_CHECKING:  # they import TensorFlow
     from attribution.model.model import Model
 
 
-def load_model(model: str | os.PathLike[str] | keras.Model, *, trust: bool = False, **options: Any) -> Model:
+def load_model(
+    model: str | os.PathLike[str] | keras.Model,
+    *,
+    score: str | None = None,
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    position: Sequence[int] | None = None,
+    explain_input: str | None = None,
+    given: Mapping[str, Any] | None = None,
+    trust: bool = False,
+    loaded: Any = None,
+) -> Model:
     """Load a SavedModel or a Keras model to be explained.
 
     Parameters
@@ -33,64 +46,100 @@ def load_model(model: str | os.PathLike[str] | keras.Model, *, trust: bool = Fal
         temporary directory. Its maps are those of the exported file. Later changes of its weights have no effect.
         Methods that need the live network (``queries.keras_model``) have it of a live model, of a file of Keras 3 and
         of the SavedModels of this project.
+    score
+        Scores to explain: ``"logits"``, ``"probabilities"``, or ``"output"``, the file's output as it is. A softmax,
+        sigmoid or log-softmax at the end (behind moves of axes, reshapes included) gives logits and probabilities. An
+        affine end is logits. Any other end is the output, which is also taken for wanted logits; probabilities are
+        refused. By default the logits, else the output.
+    signature, inputs, output
+        See ``attribution.savedmodel.freeze.freeze``; needed only where the file has several.
+    position
+        For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
+        position whose scores are explained, as ``(row, column)``; ``Model.at`` gives other ones. The last axis must be
+        that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
+    explain_input
+        What is explained where a call names nothing else; see ``attribution.explain``.
+    given
+        Values of inputs that are the same in every call, by name, such as ``{"training": False}``. The model no longer
+        has these inputs, and not the branches of the network that they rule out.
     trust
-        Load a file even if it uses operations that can do more than compute (``attribution.model.op_allowlist``).
-    **options
-        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``given``, ``explain_input``, ``jit_compile``;
-        see ``attribution.model.model.load_model``.
+        Load a file even if it uses operations that can do more than compute (``attribution.savedmodel.op_allowlist``).
+    loaded
+        What ``attribution.savedmodel.file.SavedFile.load`` returned for this path, if the caller has it. Its variables
+        may have been assigned since; their present values are used.
 
     Raises
     ------
     BadInput
-        If the model cannot be loaded; the message says why.
+        If the model cannot be loaded, the signature or the score does not exist, the output is not of floating point,
+        or the scores of a row depend on other rows; the message says why.
     """
-    if isinstance(model, (str, os.PathLike)):
-        find_saved_model(model)  # an invalid path is reported before TensorFlow is imported, which takes seconds
-    from attribution.model import model as models
-
-    if not isinstance(model, (str, os.PathLike)):
-        return _load_keras_model(model, options)
-    with trusted(trust):
-        loaded = models.load_model(model, **options)
-    if keras_models.is_keras_file(model):
-        read = functools.partial(keras_models.read_file, model)
-        third_party.offer(loaded, functools.partial(_network_of_file, read=read, directory=loaded.path))
+    temporary = None
+    if is_path := isinstance(model, (str, os.PathLike)):
+        directory = find_saved_model(model)  # an invalid path is reported before TensorFlow is imported
     else:
-        third_party.offer_bundled(loaded)
-    return loaded
+        keras_files.check_live(model)
+        temporary = tempfile.TemporaryDirectory(prefix="attribution_")
+        directory = pathlib.Path(temporary.name)
+        keras_files.export(model, directory, f"'{model.name}'")
+    from attribution.model.compiled import CompiledGraph
+    from attribution.model.model import Model
+    from attribution.model.row_check import check_rows
+    from attribution.savedmodel.file import Source
+    from attribution.savedmodel.freeze import freeze
+    from attribution.savedmodel.scores import SCORES
+
+    if score not in (None, *SCORES):
+        raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
+    with trusted(trust or not is_path):  # what was exported here is no stranger's file
+        source = Source(directory, temporary)
+        frozen = freeze(directory, signature, inputs, output, loaded, given, position, model if is_path else directory)
+    score = frozen.score(score)
+    values = {name: content_of_array(value) for name, value in (given or {}).items()}
+    options = {
+        "score": score, "signature": signature, "inputs": inputs, "output": output, "position": position,
+        "explain_input": explain_input, "given": values or None,
+    }  # fmt: skip
+    written = {name: str(value) for name, value in options.items() if value is not None}
+    compiled = CompiledGraph(frozen, score)
+    found = Model(compiled, source, collections.Counter(), written, explain_input or None)
+    if loaded is None:
+        check_rows(found, compiled.forward())
+    if explain_input:  # a wrong name is reported now
+        found.together() or found.at()
+    if temporary or is_keras_file(model):
+        third_party.offer(found, functools.partial(_live_network, given=model, directory=directory))
+    else:
+        source.live_network = third_party.bundled
+    return found
 
 
-def _network_of_file(model: Model, read: Callable[[], keras.Model], directory: pathlib.Path) -> keras.Model:
-    """Return the network of a Keras file, with the weights of another SavedModel than the file's if it is one."""
-    return read() if model.path == directory else third_party.with_weights(read(), model)
+def _live_network(model: Model, given: Any, directory: pathlib.Path) -> keras.Model:
+    """Return the live network with the weights of a model.
 
-
-def _load_keras_model(network: keras.Model, options: dict[str, Any]) -> Model:
-    """Export a live Keras model to a temporary directory and load it from there."""
-    from attribution.model import model as models
-
-    keras_models.check_live(network)
-    directory = tempfile.TemporaryDirectory(prefix="attribution_")
-    keras_models.export(network, directory.name, f"'{network.name}'")
-    with trusted():
-        model = models.load_model(directory.name, **options)
-    model._directory = directory  # is deleted with the model
-    third_party.offer(model, functools.partial(_live_network, network=network, directory=model.path))
-    return model
-
-
-def _live_network(model: Model, network: keras.Model, directory: pathlib.Path) -> keras.Model:
-    """Return the network that a model was exported from, or a copy with the weights of another SavedModel."""
-    if model.path == directory:
-        return _with_inputs(network, model)
+    Parameters
+    ----------
+    model
+        The model that was loaded, or one of the same graph with other weights.
+    given
+        The live network, or the Keras file.
+    directory
+        The SavedModel with the weights of what was given.
+    """
+    is_same = model.path == directory
+    if isinstance(given, (str, os.PathLike)):
+        network = keras_files.read_file(given)
+        return network if is_same else third_party.with_weights(network, model)
+    if is_same:
+        return _with_inputs(given, model)
     import keras
 
-    classes = {type(layer).__name__: type(layer) for layer in network._flatten_layers(include_self=True)}
+    classes = {type(layer).__name__: type(layer) for layer in given._flatten_layers(include_self=True)}
     try:
         with keras.saving.custom_object_scope(classes):
-            copied = copy.deepcopy(network)  # the caller's network keeps its weights
+            copied = copy.deepcopy(given)  # the caller's network keeps its weights
     except Exception as error:  # whatever a layer of the caller raises
-        raise BadInput(f"'{network.name}' cannot be copied to have other weights: {described(error)}") from error
+        raise BadInput(f"'{given.name}' cannot be copied to have other weights: {described(error)}") from error
     return third_party.with_weights(_with_inputs(copied, model), model)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, shortened
-from attribution.explain import with_parameters
 from attribution.methods.joined_inputs import joined_parameters
 from attribution.methods.queries import ModelQueries, RequiredQueries
-from attribution.model._loading_checks import random_feed
+from attribution.methods.registry import with_parameters
+from attribution.savedmodel.inputs import random_feed
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -73,16 +73,17 @@ def try_method(
         Name of the explained input, or of a tensor inside.
     """
     ((method, parameters),) = with_parameters([method]).values()
-    explained = model.explaining(model.feed(random_feed(model) if feed is None else feed), explain_input)
-    arrays, source = explained.feed, explained.explain_input
-    rows = len(arrays[source])
-    queries = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
+    given = model.feed(random_feed(model) if feed is None else feed)
+    view = model.at(explain_input, like=given)
+    arrays = view.feed_of(given)
+    rows = len(arrays[view.input])
+    queries = _FirstQueries(view, arrays, view.input, None, rows, 0, range(rows), RequiredQueries())
     before = model.counts["forward"] + model.counts["backward"]
     try:
-        if explained.joined is not None:
+        if joined := view.joined(arrays):
             if method.needs_positions:
                 return Trial(False, "it explains one input at a time, by its positions")
-            parameters = joined_parameters(explained.joined, parameters)
+            parameters = joined_parameters(joined, parameters)
         maps = np.asarray(method.function(queries, **parameters))
     except _Enough:
         maps = np.zeros(1)

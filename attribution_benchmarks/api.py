@@ -15,7 +15,7 @@ import numpy.typing as npt
 from attribution import Method
 from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.paths import find_saved_model
 from attribution.tensorflow_log import quiet_tensorflow
 from attribution_benchmarks.choosing import scoring
 from attribution_benchmarks.choosing.choice import Choice

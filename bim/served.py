@@ -35,9 +35,9 @@ def local_twin(models_dir: str, name: str, model) -> str | None:
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
         return None
-    from attribution import model_paths
+    from attribution.savedmodel import paths
 
-    return path if model_paths.fingerprint(path) == model.fingerprint else None
+    return path if paths.fingerprint(path) == model.fingerprint else None
 
 
 def check_methods(models: Iterable[serving.ServedModel], methods: Mapping[str, Method]) -> None:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 from attribution.errors import BadInput, listed
-from attribution.keras_models import is_keras_file
+from attribution.savedmodel.paths import is_keras_file
 from attribution_benchmarks.core.explainer import saved_methods
 from attribution_benchmarks.core.settings import Count, MapSettings, Names, RunSettings, inherited, setting
 from bim.layout import MODEL_NAMES, SAVED_MODELS

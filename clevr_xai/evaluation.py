@@ -21,9 +21,9 @@ from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
-from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
+from attribution_benchmarks.core.scores import InputScores
 from clevr_xai import _commentary, answering, methods, table
 from clevr_xai._commentary import Covariates, Shares
 from clevr_xai.answering import Answering, Measured, Questions, draw_rows, live_network, rows_until_right

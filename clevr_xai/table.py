@@ -17,8 +17,8 @@ import numpy as np
 
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
-from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.core.tables import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics

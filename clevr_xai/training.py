@@ -551,11 +551,11 @@ def load_exported(directory: str | pathlib.Path, build: Callable[[], keras.Model
     BadInput
         If there is no such SavedModel, or it is of another architecture.
     """
-    from attribution.model import saved_model
+    from attribution.savedmodel.file import SavedFile
 
     network = build()
     try:
-        loaded = saved_model.load(pathlib.Path(directory) / "1")
+        loaded = SavedFile(pathlib.Path(directory) / "1").load()
         variables = loaded.signatures["serving_default"].variables
         values = {variable_name(variable.name.split(":")[0]): variable.numpy() for variable in variables}
         network.set_weights([values[variable_name(weight.path)] for weight in network.weights])

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.model_paths import find_saved_model
 from attribution.reading import opened
+from attribution.savedmodel.paths import find_saved_model
 
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2  # token of the first word of the list

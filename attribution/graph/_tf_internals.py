@@ -21,15 +21,34 @@ from tensorflow.python.ops.op_selector import UnliftableError
 from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, path_helpers
 
 __all__ = [
-    "UnliftableError", "convert_to_constants", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
-    "load_message", "loaded_gradient", "newer_stablehlo", "operation_definition", "registered_gradient",
-    "stablehlo_text", "unoptimized", "with_captures", "without_collection",
+    "UnliftableError", "converter", "eagerly", "function_body", "gradients_of", "is_known_and_stateless",
+    "load_message", "loaded_gradient", "newer_stablehlo", "operation_definition", "register_functions",
+    "registered_gradient", "stablehlo_text", "unoptimized", "variables_as_constants", "with_captures",
+    "without_collection",
 ]  # fmt: skip
 
 
 def function_body(function_def: Any) -> Any:
     """Return a function of a library as a graph, and its tensors' names there by their names in the function."""
     return function_def_to_graph.function_def_to_graph_def(function_def)
+
+
+def converter(function: Any, kept: Iterable[str]) -> Any:
+    """Return TensorFlow's conversion of a concrete function to constants, which leaves some captured variables."""
+    return convert_to_constants._FunctionConverterDataInEager(
+        function, lower_control_flow=False, aggressive_inlining=False, variable_names_denylist=kept
+    )
+
+
+def variables_as_constants(converted: Any) -> tuple[Any, Any]:
+    """Return the converted graph, and which captured tensors became constants, for ``register_functions``."""
+    graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
+    return graph_def, indices
+
+
+def register_functions(function: Any, graph_def: Any, indices: Any) -> None:
+    """Make the functions of a converted graph known to TensorFlow."""
+    convert_to_constants._construct_concrete_function(function, graph_def, indices)
 
 
 @contextlib.contextmanager

@@ -17,12 +17,13 @@ activation's channels.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import difflib
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,43 +69,26 @@ _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", 
 
 
 @dataclasses.dataclass(frozen=True)
-class _Moved:
-    """Positions that were rolled or cut into windows.
+class Part:
+    """What an axis counts, or one of several things that it counts.
 
     Attributes
     ----------
-    grid
-        The positions that there are.
-    shape
-        Axes of one input ahead of the channels, the first of them spread over the batch.
-    order
-        Number of the position that each place of ``shape`` holds.
+    of
+        ``"batch"``, ``"channels"``, or the number of an axis of positions.
+    step
+        How far apart two neighbors are on that axis: 3 for the number of a window of 3.
+    size
+        How many there are; ``None`` as long as it is the size of an axis of its own.
     """
 
-    grid: tuple[int, ...]
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
+    of: str | int
+    step: int = 1
+    size: int | None = None
 
-    @classmethod
-    def of(cls, layout: Layout, sizes: list[Any]) -> _Moved | None:
-        """Return the positions of a layer of the shape ``sizes``, or ``None`` if they cannot be followed."""
-        if layout.moved is not None:
-            return layout.moved
-        hidden = not layout.is_readable or layout.channels_first or layout.leading or layout.trailing
-        hidden = hidden or layout.covers != _POSITIONS
-        if hidden or len(sizes) < 3 or None in sizes[1:-1]:
-            return None
-        grid = layout.grid or tuple(sizes[1:-1])
-        return cls(grid, (1, *sizes[1:-1]), tuple(range(math.prod(grid))))
 
-    def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> Layout:
-        """Return the layout after a function moves the places, array of ``shape`` to array."""
-        places = change(np.array(self.order).reshape(self.shape))
-        moved = _Moved(self.grid, places.shape, tuple(places.ravel().tolist()))
-        at_home = len(places) == 1 and moved.order == tuple(range(len(moved.order)))
-        if at_home and places.shape[1:] == self.grid:
-            return Layout()
-        return Layout(grid=self.grid) if at_home and places.ndim == 2 else Layout(moved=moved)
+BATCH, CHANNELS = (Part("batch"),), (Part("channels"),)
+Axes = tuple[tuple[Part, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,49 +97,76 @@ class Layout:
 
     Attributes
     ----------
-    channels_first
-        Channels are the second axis.
-    grid
-        Positions of the tokens that the second axis counts; ``None`` where positions have axes of their own.
+    axes
+        What each axis counts, the fastest part last; nothing where a signal became an image of height 1. An image has
+        ``(BATCH, (Part(0),), (Part(1),), CHANNELS)``. Empty for a layer whose values are read as they are.
     leading, trailing
-        Tokens before and after those, such as a class token.
-    in_batch, split
-        Positions are spread over the batch, or channels over two axes: such a layer cannot be read.
-    time_first, folded
-        Time steps come before the batch, or are spread over the batch or over one node each; neither can be read.
-    moved
-        Which position each place of an input has, where they were rolled or cut into windows; cannot be read.
+        Tokens before and after those of the positions, such as a class token.
+    in_batch
+        Positions are spread over the batch for a dilated convolution.
+    rolled
+        By how much axes of positions are rolled, by their numbers.
     covers
         Axes of the input that the positions are: ``"positions"``, those between batch and channels; ``"all"``, every
         one but the batch; empty if positions began inside the network.
-    axes
-        Number of axes of such a layer; ``None`` for as many as the input has.
     origin
         Node where its positions began, if inside the network.
     """
 
-    channels_first: bool = False
-    grid: tuple[int, ...] | None = None
+    axes: Axes = ()
     leading: int = 0
     trailing: int = 0
     in_batch: bool = False
-    split: bool = False
-    time_first: bool = False
-    folded: bool = False
-    moved: _Moved | None = None
+    rolled: tuple[tuple[int | str, int], ...] = ()
     covers: str = _POSITIONS
-    axes: int | None = None
     origin: str = ""
+
+    @classmethod
+    def of(cls, rank: int, channels_first: bool = False, **fields: Any) -> Layout:
+        """Return the layout of an image, a signal, a volume, by its number of axes."""
+        positions = [(Part(number),) for number in range(rank - 2)]
+        return cls((BATCH, CHANNELS, *positions) if channels_first else (BATCH, *positions, CHANNELS), **fields)
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether channels are the second axis."""
+        return len(self.axes) > 2 and self.axes[1] == CHANNELS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each axis behind the first counts one thing at most, all of it, and neighbors are neighbors."""
+        alone = all(len(axis) < 2 and all(part.size is None for part in axis) for axis in self.axes[1:])
+        return alone and not self.is_cut
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether positions were rolled or cut into windows."""
+        counts = collections.Counter(part.of for axis in self.axes for part in axis if part.of != "channels")
+        return bool(self.rolled) or max(counts.values(), default=0) > 1
+
+    @property
+    def has_axes(self) -> bool:
+        """Whether every position has an axis of its own, in order, beside those of batch and channels."""
+        plain = Layout.of(len(self.axes), self.channels_first).axes
+        return len(self.axes) > 2 and self.axes == plain and not self.rolled and not self.in_batch
+
+    @property
+    def tokens(self) -> tuple[Part, ...]:
+        """The positions that the second axis counts, where it counts all of them, in order; else empty."""
+        is_sequence = len(self.axes) == 3 and (self.axes[0], self.axes[2]) == (BATCH, CHANNELS) and not self.rolled
+        parts = self.axes[1] if is_sequence and not self.in_batch else ()
+        return parts if [part.of for part in parts if part.size] == [*range(len(parts))] else ()
 
     @property
     def is_readable(self) -> bool:
         """Whether ``read`` gives the layer's values at its positions."""
-        return not (self.in_batch or self.split or self.time_first or self.folded or self.moved)
+        return not self.axes or self.has_axes or bool(self.tokens)
 
     @property
     def is_plain(self) -> bool:
-        """Whether ``read`` changes nothing."""
-        return self == Layout()
+        """Whether ``read`` changes nothing, and positions are those of the input."""
+        is_same = not self.axes or (self.has_axes and not self.channels_first)
+        return is_same and self.covers == _POSITIONS
 
     def map_shape(self, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the shape that maps are resized to for inputs of a shape; ``None`` if they keep the layer's."""
@@ -163,10 +174,116 @@ class Layout:
 
     def read(self, values: np.ndarray) -> np.ndarray:
         """Return a layer's values as ``(N, positions..., channels)``."""
-        if self.grid is not None:
-            tokens = values[:, self.leading : values.shape[1] - self.trailing]
-            return tokens.reshape(len(values), *self.grid, values.shape[-1])
+        if self.tokens:
+            values = values[:, self.leading : values.shape[1] - self.trailing]
+            return values.reshape(len(values), *(part.size for part in self.tokens), values.shape[-1])
         return np.moveaxis(values, 1, -1) if self.channels_first else values
+
+    def fits(self, shape: Sequence[int | None]) -> bool:
+        """Return whether a tensor of a shape can have this layout."""
+        if len(shape) != len(self.axes):
+            return False
+        sizes = [[part.size for part in axis] for axis in self.axes]
+        others = self.leading + self.trailing
+        return all(
+            None in (size, *parts) or math.prod(parts) + others * (place == 1) == size  # type: ignore[arg-type]
+            for place, (size, parts) in enumerate(zip(shape, sizes, strict=True))
+        )
+
+    def transposed(self, order: Sequence[int]) -> Layout:
+        """Return the layout of a transpose."""
+        return dataclasses.replace(self, axes=tuple(self.axes[axis] for axis in order))
+
+    def moved(self, shifts: Mapping[int, int], sizes: Sequence[int | None]) -> Layout | None:
+        """Return the layout after axes, of these sizes, are rolled; ``None`` for axes that are not positions alone."""
+        rolled = dict(self.rolled)
+        for axis, shift in shifts.items():
+            part, size = self.axes[axis][0] if len(self.axes[axis]) == 1 else Part("batch"), sizes[axis]
+            if not isinstance(part.of, int) or part.size is not None or size is None:
+                return None
+            rolled[part.of] = (rolled.get(part.of, 0) + shift) % size
+        return dataclasses.replace(self, rolled=tuple(sorted(one for one in rolled.items() if one[1])))
+
+    def reshaped(self, before: list[int | None], after: list[int | None]) -> Layout | None:
+        """Return the layout after a reshape, as of time steps that join the batch, or ``None`` if it is not known.
+
+        Parts are given to the new axes from the last one on. What is left goes to the axis that is open, the batch.
+        Where more are open, those ahead of the last of them have to stay.
+        """
+        if self.leading or self.trailing or self.in_batch:
+            return self if before[1:] == after[1:] else None
+        if (axes := _with_units(self.axes, before, after)) is not None:
+            return dataclasses.replace(self, axes=axes)
+        opened = [axis for axis, size in enumerate(after) if size is None] or [0]
+        kept = opened[0] if len(opened) == 1 else opened[-1] + 1
+        if after[:kept] != before[:kept]:
+            return None
+        sized = zip(self.axes[kept:], before[kept:], strict=True)
+        parts = [
+            part if part in BATCH or part.size else Part(part.of, 1, size) for axis, size in sized for part in axis
+        ]
+        found = [_taken(parts, size) for size in reversed(after[kept + (len(opened) == 1) :])]
+        rest = [tuple(parts)] if len(opened) == 1 else []
+        if None in found or (parts and not rest):
+            return None
+        return self._with_axes(_merged([*self.axes[:kept], *rest, *reversed(found)]))
+
+    def _with_axes(self, axes: Axes) -> Layout | None:
+        """Return the same layout with other axes; positions that joined the channels are none any longer."""
+        channels = [place for place, axis in enumerate(axes) if any(part.of == "channels" for part in axis)]
+        mixed = [axes[place] for place in channels if len(axes[place]) > 1]
+        if not mixed:
+            return dataclasses.replace(self, axes=axes)
+        number = len(axes) - 2  # of positions that are left
+        if mixed != [axes[-1]] or len(axes) < 3 or axes[:-1] != Layout.of(len(axes)).axes[:-1]:
+            return None
+        is_input = self.covers == _ALL and len(axes) == len(self.axes) - 1
+        joined = [part.of for part in axes[-1]] == [*range(number, len(self.axes) - 2), "channels"]
+        return Layout.of(len(axes), covers=_POSITIONS if is_input else _NOTHING) if joined else None
+
+
+def _with_units(axes: Axes, before: Sequence[int | None], after: Sequence[int | None]) -> Axes | None:
+    """Return axes after some of size 1 came or went, as for a convolution of a signal; ``None`` for another change."""
+    left = [(axis, size) for axis, size in zip(axes, before, strict=True) if axis or size != 1]
+    found: list[tuple[Part, ...]] = []
+    for size in after:
+        if left and left[0][1] == size:
+            found.append(left.pop(0)[0])
+        elif size == 1:
+            found.append(())
+        else:
+            return None
+    return None if left else tuple(found)
+
+
+def _taken(parts: list[Part], size: int | None) -> tuple[Part, ...] | None:
+    """Take parts of a size from the end of a list, the last of them cut if need be; ``None`` if there are none."""
+    found: list[Part] = []
+    while size is not None and (size > 1 or (not found and parts and parts[-1].size == 1)):
+        part = parts.pop() if parts else BATCH[0]
+        if part.size is None or max(size, part.size) % min(size, part.size):
+            return None
+        if part.size > size:
+            parts.append(Part(part.of, part.step * size, part.size // size))
+            part = dataclasses.replace(part, size=size)
+        found.insert(0, part)
+        size //= part.size or 1
+    return None if size is None else tuple(found)
+
+
+def _merged(axes: Sequence[Any]) -> Axes:
+    """Return axes with adjacent parts joined; what has an axis of its own again has that axis' size."""
+    joined: list[list[Part]] = []
+    for axis in axes:
+        joined.append([])
+        for part in axis:
+            last = joined[-1][-1] if joined[-1] else BATCH[0]
+            if last.of == part.of and last.size and part.size and last.step == part.step * part.size:
+                joined[-1][-1] = Part(part.of, part.step, last.size * part.size)
+            else:
+                joined[-1].append(part)
+    counts = collections.Counter(part.of for axis in joined for part in axis)
+    return tuple((Part(axis[0].of),) if len(axis) == 1 and counts[axis[0].of] == 1 else tuple(axis) for axis in joined)
 
 
 class Layers:
@@ -197,7 +314,7 @@ class Layers:
         self._batch = graph.shape(source)[0] if self._rank else None
         self._layouts: dict[str, Layout] = {}
         if self._rank and self._rank > 2:
-            self._layouts[source] = Layout(channels_first=channels_first)
+            self._layouts[source] = Layout.of(self._rank, channels_first)
         self._as_input = {source}  # nodes whose axes are all the input's
         self._spread_over_batch: set[str] = set()  # nodes behind windows, without a layout
         for name in self._path:
@@ -370,9 +487,10 @@ class Layers:
 
     def _follow(self, name: str) -> None:
         """Record what is known of a node's axes."""
-        node, layout, shape = self._graph.nodes[name], self._layout_of(name), self._graph.shape(name)
+        node, shape = self._graph.nodes[name], self._graph.shape(name)
         tensors = [node_of(tensor) for tensor in node.input]
-        if layout is not None:
+        layout = self._layout_of(node, tensors, shape) if shape.rank else None
+        if layout is not None and layout.fits(shape.as_list()):
             self._layouts[name] = layout
         elif any(tensor in self._spread_over_batch or self._is_spread_over_batch(tensor) for tensor in tensors):
             self._spread_over_batch.add(name)
@@ -382,28 +500,57 @@ class Layers:
 
     def _is_spread_over_batch(self, name: str) -> bool:
         layout = self._layouts.get(name, Layout())
-        return layout.in_batch or layout.moved is not None
+        return layout.in_batch or layout.is_cut
 
-    def _layout_of(self, name: str) -> Layout | None:
-        node, shape = self._graph.nodes[name], self._graph.shape(name)
-        tensors = [node_of(tensor) for tensor in node.input]
-        known = [tensor for tensor in tensors if tensor in self._layouts]
-        if shape.rank is None:
-            return None
+    def _layout_of(self, node: Any, tensors: Sequence[str], shape: tf.TensorShape) -> Layout | None:
+        """Return what is known of the axes behind an operation; ``None`` where positions cannot be followed."""
         if self._adds_channels(node, shape):
-            return Layout(covers=_ALL, axes=shape.rank)
-        layout = self._layouts[known[0]] if known else Layout()
-        if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, *_AXIS_CHANGES) and node.op not in _COPIES:
-            return None  # adjacent values there are not neighbours in the input
+            return Layout.of(shape.rank, covers=_ALL)
         if node.op in _CONVOLUTIONS:
             data = tensors[2] if "Backprop" in node.op else tensors[0]
-            return self._layouts.get(data) or self._begun(node, data)
+            layout = self._layouts.get(data)
+            # A window over tokens, or over what was cut into windows, sees values that are no neighbors in the input.
+            return layout if layout is not None and layout.is_whole else self._begun(node, data)
+        known = [tensor for tensor in tensors if tensor in self._layouts]
         if not known:
             return None
+        layout, before = self._layouts[known[0]], self._graph.shape(known[0]).as_list()
         if node.op in _ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
-        return self._layout_behind(known, node, tensors, shape)
+        if node.op == "ConcatV2":
+            return self._concatenated(tensors, shape)
+        if node.op == "Pack":  # time steps, of which each was computed by itself
+            first = layout.axes[0] if node.attr["axis"].i == 0 else ()
+            stacked = len(first) == 2 and first[1:] == BATCH
+            return dataclasses.replace(layout, axes=(first[:1], BATCH, *layout.axes[1:])) if stacked else None
+        if node.op in _PRODUCTS:
+            return layout if len(known) == 1 and self._keeps_positions(node, tensors, layout) else None
+        return self._moved(layout, node, tensors, before, shape.as_list()) if tensors[0] in known else None
+
+    def _moved(
+        self, layout: Layout, node: Any, tensors: Sequence[str], before: list[Any], after: list[Any]
+    ) -> Layout | None:
+        """Return the layout after an operation that leaves values as they are, or moves them or a window over them."""
+        if node.op == "StridedSlice" and len(after) == len(before) - 1 and layout.axes[1] == BATCH:
+            return dataclasses.replace(layout, axes=(layout.axes[0] + BATCH, *layout.axes[2:]))  # one time step
+        if node.op in _COPIES:
+            return layout
+        if node.op in _KEEPING:
+            return layout if layout.is_whole and len(after) == len(before) else None
+        if node.op in ("SpaceToBatchND", "BatchToSpaceND"):
+            return None if layout.is_cut else dataclasses.replace(layout, in_batch=node.op == "SpaceToBatchND")
+        if node.op in ("Reshape", *_AXIS_CHANGES):
+            return layout.reshaped(before, after)
+        constants = [self._graph.constant(tensor) for tensor in tensors[1:]]
+        if any(constant is None for constant in constants):
+            return None
+        if node.op == "Transpose":
+            return layout.transposed([int(axis) for axis in constants[0]])  # type: ignore[union-attr]
+        if node.op == "Roll":
+            shifts, axes = (np.atleast_1d(constant).tolist() for constant in constants)  # type: ignore[arg-type]
+            return layout.moved({axis % len(before): shift for axis, shift in zip(axes, shifts, strict=True)}, before)
+        return None
 
     def _adds_channels(self, node: Any, shape: tf.TensorShape) -> bool:
         """Return whether a node adds an axis of one channel behind all axes of the input."""
@@ -416,63 +563,28 @@ class Layers:
     def _begun(self, node: Any, data: str) -> Layout | None:
         """Return the layout of a convolution of ``data``, whose positions cannot be followed back to the input's."""
         shape = self._graph.shape(data)
-        if data not in self._on_path or data in self._spread_over_batch or not shape.rank or shape[0] != self._batch:
+        if data not in self._on_path or not shape.rank or shape[0] != self._batch:
             return None
-        behind, axes = self._graph.nodes[data], shape.rank
-        if behind.op == "ExpandDims":  # of a signal, for a convolution of images
-            before = self._graph.shape(node_of(behind.input[0]))
-            axes -= before.rank == axes - 1 and before[-1] == shape[-1]
+        if data in self._spread_over_batch or self._is_spread_over_batch(data):
+            return None
         first = node.attr["data_format"].s.startswith(b"NC")
-        return Layout(channels_first=first, covers=_NOTHING, axes=axes, origin=data)
-
-    def _layout_behind(
-        self, known: Sequence[str], node: Any, tensors: Sequence[str], shape: tf.TensorShape
-    ) -> Layout | None:
-        """Return the layout after any other operation, of whose inputs, ``tensors``, some have a known layout."""
-        layout, before = self._layouts[known[0]], self._graph.shape(known[0])
-        if node.op == "ConcatV2":
-            return self._concatenated(tensors, shape)
-        if (steps := self._time_steps(layout, node, before, shape)) is not None:
-            return steps
-        if node.op in _PRODUCTS:
-            return layout if len(known) == 1 and self._keeps_positions(node, tensors, layout) else None
-        if node.op in (*_KEEPING, *_AXIS_CHANGES):
-            changes = shape.rank != before.rank if node.op in _KEEPING else layout.grid is not None
-            moves_tokens = layout.grid is not None and node.op in _SELECTING
-            return None if changes or moves_tokens or tensors[0] not in known else layout
-        return self._rearranged(layout, node, tensors, before, shape)
-
-    def _time_steps(self, layout: Layout, node: Any, before: tf.TensorShape, shape: tf.TensorShape) -> Layout | None:
-        """Return the layout of one time step, or of time steps that are stacked; ``None`` for anything else."""
-        if layout.time_first and node.op == "StridedSlice" and shape.rank == before.rank - 1:
-            return dataclasses.replace(layout, time_first=False, folded=True)
-        if node.op == "Pack" and layout.folded and node.attr["axis"].i == 0 and shape.rank == self._rank:
-            return dataclasses.replace(layout, time_first=True, folded=False)
-        return None
+        layout = Layout.of(shape.rank, first, covers=_NOTHING, origin=data)
+        behind = self._graph.nodes[data]
+        if behind.op == "ExpandDims":  # of a signal, for a convolution of images
+            before = self._graph.shape(node_of(behind.input[0])).as_list()
+            signal = Layout.of(len(before), first, covers=_NOTHING, origin=data)
+            is_signal = len(before) > 2 and before[-1] == shape[-1]
+            return signal.reshaped(before, shape.as_list()) if is_signal else layout
+        return layout
 
     def _keeps_positions(self, node: Any, tensors: Sequence[str], layout: Layout) -> bool:
         """Return whether a product with weights acts on the channels of its first operand alone."""
-        if tensors[0] not in self._layouts:
+        if tensors[0] not in self._layouts or layout.axes[-1] != CHANNELS:
             return False
         if node.op == "Einsum":
             left, _, right = node.attr["equation"].s.decode().partition(",")
             return bool(left[:-1] == right.partition("->")[2][:-1])
-        by_weights = node.op in ("BatchMatMulV2", "BatchMatMul") and tensors[1] not in self._on_path
-        return by_weights and not layout.channels_first
-
-    def _rearranged(
-        self, layout: Layout, node: Any, tensors: Sequence[str], before: tf.TensorShape, shape: tf.TensorShape
-    ) -> Layout | None:
-        """Return the layout after an operation that moves values; ``None`` if it cannot be followed."""
-        if node.op == "Roll" and tensors[0] in self._layouts:
-            return self._rolled(layout, before.as_list(), *map(self._graph.constant, tensors[1:]))
-        if node.op in ("SpaceToBatchND", "BatchToSpaceND") and not layout.moved:
-            return dataclasses.replace(layout, in_batch=node.op == "SpaceToBatchND")
-        if node.op == "Transpose":
-            return self._transposed(layout, tensors[1], shape.rank)
-        if node.op == "Reshape":
-            return self._reshaped(layout, before.as_list(), shape.as_list())
-        return None
+        return node.op in ("BatchMatMulV2", "BatchMatMul") and tensors[1] not in self._on_path
 
     def _same_positions(self, one: tf.TensorShape, other: tf.TensorShape, layout: Layout) -> bool:
         if one.rank != other.rank:
@@ -487,100 +599,22 @@ class Layers:
         axis, parts = int(constant) % shape.rank, tensors[:-1]
         number = next(number for number, tensor in enumerate(parts) if tensor in self._layouts)
         layout = self._layouts[parts[number]]
-        if axis == (1 if layout.channels_first else shape.rank - 1):
+        if layout.axes[axis] == CHANNELS:
             varying = [tensor for tensor in parts if tensor in self._on_path]
             return layout if all(self._layouts.get(tensor) == layout for tensor in varying) else None
         # Tokens of another kind before or after those of the positions.
-        others = [tensor for tensor in parts[number + 1 :] if tensor in self._layouts]
-        if axis != 1 or shape.rank != 3 or others:
-            return None
         sizes = [self._graph.shape(tensor)[axis] for tensor in parts]
-        tokens = layout.grid or ((sizes[number],) if layout == Layout() else None)
-        if tokens is None or None in (*sizes, *tokens):
+        others = [tensor for tensor in parts[number + 1 :] if tensor in self._layouts]
+        is_signal = layout == Layout.of(3) and sizes[number] is not None
+        tokens = (Part(0, 1, sizes[number]),) if is_signal else layout.tokens
+        if axis != 1 or others or not tokens or None in sizes:
             return None
         return dataclasses.replace(
             layout,
-            grid=tuple(tokens),
+            axes=(BATCH, tokens, CHANNELS),
             leading=layout.leading + sum(sizes[:number]),
             trailing=layout.trailing + sum(sizes[number + 1 :]),
         )
-
-    def _transposed(self, layout: Layout, order: str, rank: int) -> Layout | None:
-        constant = self._graph.constant(order)
-        if constant is None or layout.grid is not None or layout.split:
-            return None
-        axes = [int(axis) for axis in constant]
-        if layout.moved:
-            moves_places = axes[0] == 0 and axes[-1] == rank - 1
-            return layout.moved.changed(lambda places: places.transpose(axes[:-1])) if moves_places else None
-        if axes == list(range(rank)):
-            return layout
-        if rank > 3 and axes == [1, 0, *range(2, rank)]:
-            return dataclasses.replace(layout, time_first=not layout.time_first)
-        to_last, to_first = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
-        if axes == (to_last if layout.channels_first else to_first):
-            return dataclasses.replace(layout, channels_first=not layout.channels_first)
-        return None
-
-    def _reshaped(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
-        if layout.channels_first or layout.in_batch:
-            return None
-        if layout.moved:
-            return self._cut(layout, before, after)
-        if layout.grid is not None:
-            has_other_tokens = layout.leading or layout.trailing
-            if not has_other_tokens and tuple(after[1:-1]) == layout.grid:
-                return dataclasses.replace(layout, grid=None)
-            return layout if after[1:] == before[1:] else self._cut(layout, before, after)
-        if layout.folded or layout.split:
-            return self._unfolded(layout, before, after)
-        return self._folded(layout, before, after)
-
-    def _unfolded(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
-        """Return the layout after time steps leave the batch, or split channels are joined."""
-        if len(after) == self._rank:
-            if layout.folded and after[2:] == before[1:]:
-                return dataclasses.replace(layout, folded=False)
-            if layout.split and after[1:-1] == before[1 : self._rank - 1]:
-                return dataclasses.replace(layout, split=False)
-        return layout if after[1:] == before[1:] else None
-
-    def _folded(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
-        """Return the layout after time steps join the batch, positions become tokens, or channels are split."""
-        positions, more = before[1:-1], len(after) - len(before)
-        if more == 0 and after[1:-1] == positions:
-            return layout
-        if more == -1 and len(after) > 2 and after[1:] == before[2:] and None not in after[1:]:
-            return dataclasses.replace(layout, folded=True)
-        if more == -1 and len(after) > 2 and after[1:-1] == before[1:-2] and _is_product(after[-1], before[-2:]):
-            if layout.covers == _ALL and len(after) == self._rank:  # the last axis is channels again
-                return Layout()
-            return dataclasses.replace(layout, covers=_NOTHING, axes=len(after))
-        if None not in positions and len(after) == 3 and after[1:] == [math.prod(positions), before[-1]]:
-            return dataclasses.replace(layout, grid=tuple(positions))
-        if more == 1 and after[1 : len(before) - 1] == positions:
-            return dataclasses.replace(layout, split=True)
-        return self._cut(layout, before, after)
-
-    def _cut(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
-        """Return the layout of windows: a reshape that keeps channels and moves axes of positions into the batch."""
-        moved = _Moved.of(layout, before)
-        if moved is None or len(after) < 3 or None in after[1:] or after[-1] != before[-1]:
-            return None
-        if len(moved.order) % math.prod(after[1:-1]):
-            return None
-        return moved.changed(lambda places: places.reshape(-1, *after[1:-1]))
-
-    def _rolled(
-        self, layout: Layout, before: list[Any], shifts: np.ndarray | None, axes: np.ndarray | None
-    ) -> Layout | None:
-        moved = _Moved.of(layout, before)
-        if moved is None or shifts is None or axes is None:
-            return None
-        steps, rolled = np.atleast_1d(shifts).tolist(), [int(axis) % len(before) for axis in np.atleast_1d(axes)]
-        if not set(rolled) <= set(range(1, len(before) - 1)):
-            return None
-        return moved.changed(lambda places: np.roll(places, steps, rolled))
 
     # Layers for class activation maps
 
@@ -591,7 +625,7 @@ class Layers:
         if layout is None:  # the user knows what its axes mean
             # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
             return bool(shape.rank and shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
-        return layout.is_readable and shape.rank == (3 if layout.grid is not None else layout.axes or self._rank)
+        return layout.is_readable
 
     def has_positions(self, name: str) -> bool:
         """Return whether a node is a layer with more than one position that can be read."""
@@ -603,8 +637,8 @@ class Layers:
         if layout is None or not layout.is_readable:
             return False
         shape = self._graph.shape(name)
-        sizes = layout.grid or (shape[2:] if layout.channels_first else shape[1:-1])
-        return any(size is None or size > 1 for size in sizes)
+        sizes = shape[2:] if layout.channels_first else shape[1:-1]
+        return any(size is None or size > 1 for size in [part.size for part in layout.tokens] or sizes)
 
     def _can_be_default(self, name: str) -> bool:
         node = self._graph.nodes[name]
@@ -613,12 +647,12 @@ class Layers:
         layout = self._layouts[name]
         if node.op in ("Reshape", "Transpose", "Roll"):  # time steps or windows that come together again
             before = self._layouts[node_of(node.input[0])]
-            return before.folded or before.time_first or before.moved is not None
+            return before.axes[0] != BATCH or before.is_cut
         varying = [tensor for tensor in map(node_of, node.input) if tensor in self._on_path]
-        if layout.grid is not None and (node.op not in _SUMS or len(varying) < 2):
+        if layout.tokens and (node.op not in _SUMS or len(varying) < 2):
             return False  # tokens: the end of a block, not its inside
         is_sequence = self._graph.shape(name).rank == 3
-        attends = layout.grid is not None or (is_sequence and node.op in _SUMS and len(varying) > 1)
+        attends = bool(layout.tokens) or (is_sequence and node.op in _SUMS and len(varying) > 1)
         return not (attends and self._reads_some_tokens_only(name))
 
     def _before_normalization(self, name: str) -> str:
@@ -647,8 +681,7 @@ class Layers:
         end = self._target
         while self._graph.nodes[end].op in ("GatherNd", *_COPIES):  # of one position a row
             end = node_of(self._graph.nodes[end].input[0])
-        layout = self._layouts.get(end, Layout())
-        if self._graph.shape(end).rank != (layout.axes or self._rank) or not self._is_spread(end):
+        if not self._is_spread(end) or self._layouts[end].tokens:
             return set()
         last = [name for name in self._path if self._graph.nodes[name].op in _CONVOLUTIONS][-1:]
         return self._graph.below(last)
@@ -694,11 +727,6 @@ class Layers:
         width = self._graph.shape(node_of(node.input[0]))[-1]
         users = [self._graph.nodes[user] for user in self._graph.uses(name)]
         return all(user.op == "MatMul" and self._graph.shape(node_of(user.input[1]))[0] == width for user in users)
-
-
-def _is_product(size: int | None, factors: Sequence[int | None]) -> bool:
-    """Return whether a size is the product of others, as far as they are known."""
-    return None in (size, *factors) or size == math.prod(factors)  # type: ignore[arg-type]
 
 
 def has_channels_first(graph: GraphView, source: str, target: str) -> bool:

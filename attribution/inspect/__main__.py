@@ -22,13 +22,13 @@ from attribution.cli import define_loading_flags, loading_options
 from attribution.errors import BadInput, print_line, print_text
 from attribution.files import origin
 from attribution.methods.registry import METHODS
-from attribution.model._loading_checks import random_feed
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.inputs import random_feed
+from attribution.savedmodel.paths import find_saved_model
 from attribution.trial import Trial, try_method
 
 if TYPE_CHECKING:
-    from attribution.model.loader import SavedFile
     from attribution.model.model import Model
+    from attribution.savedmodel.file import SavedFile
 
 FLAGS = flags.FlagValues()
 define_loading_flags(FLAGS)
@@ -41,7 +41,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if not flag_values.model:
         raise BadInput("--model is empty; name a SavedModel, or a .keras or .h5 file")
     directory = find_saved_model(flag_values.model)
-    from attribution.model.loader import SavedFile
+    from attribution.savedmodel.file import SavedFile
 
     file = SavedFile(directory)
     _print([f"{origin(directory)}  ({_size(directory)})", "", *_described_signatures(file)])
@@ -77,17 +77,15 @@ def _print_trials(model: Model, feed: Mapping[str, np.ndarray], explain_input: s
 
 def _explained(model: Model, explain_input: str = "") -> str:
     """Return what is explained: by default all inputs of floating point where there are several."""
-    name = explain_input or ("all" if len(model.explained_together("all")) > 1 else None)
-    together = model.explained_together(name)
-    for one in together:
-        model.explained_name(one)
-    return ", ".join(together) or model.explained_name(name)
+    name = explain_input or ("all" if len(model.together("all")) > 1 else None)
+    return ", ".join(model.together(name)) or model.at(name).input
 
 
 def _why_not_computed(model: Model, feed: Mapping[str, np.ndarray], explain_input: str) -> str:
     """Return why what is explained cannot be computed from a feed, such as from text that is no serialized example."""
     try:
-        model.explaining(model.feed(feed), explain_input)
+        given = model.feed(feed)
+        model.at(explain_input, like=given).feed_of(given)
     except BadInput as error:
         return str(error)
     return ""
@@ -103,7 +101,7 @@ def _described_signatures(file: SavedFile) -> list[str]:
     if not lines and not file.has_objects:
         lines.append("no signature; a TensorFlow 1 file, whose tensors are named")
         lines += [f"  in   {_spec(name, spec)}" for name, spec in file.placeholders().items()]
-        lines += [f"  out  {_spec(name, spec)}" for name, (spec, _) in file.ends().items()]
+        lines += [f"  out  {_spec(name, spec)}" for name, spec in file.ends().items()]
     return lines or ["no signature"]
 
 
@@ -118,9 +116,9 @@ def _any(size: int | None) -> str:
 
 def _described_model(model: Model, explain_input: str) -> list[str]:
     """Return lines on what is explained, the score, the scale of pixels and the layers."""
-    from attribution.preprocessing import likely_preprocessing
+    from attribution.inputs import likely_preprocessing
 
-    together = model.explained_together(explain_input)
+    together = model.together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]
     lines += [*_described_module(model), *_described_score(model)]
     if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
@@ -139,19 +137,18 @@ def _described_module(model: Model) -> list[str]:
         return [f"module of StableHLO: kept as one operation; {frozen.kept}"]
     if frozen.compared is None:
         return []
-    compared = frozen.compared() or "their gradient, too"
+    compared = frozen.compared or "their gradient, too"
     return [f"module of StableHLO: translated; scores of random inputs are those of the file; {compared}"]
 
 
 def _described_score(model: Model) -> list[str]:
     from attribution.graph.view import node_of
-    from attribution.model._output_head import find_head
 
     names, logits = model.score_names, model.logits
     operation, output = model.graph.nodes[node_of(logits)].op, model._frozen.output
     if names == ("output",):
         return [f"output: {logits} ({operation}); not known to be logits or probabilities"]
-    gives_probabilities = find_head(model.graph, output).gives_probabilities
+    gives_probabilities = model._frozen.head.gives_probabilities
     probabilities = output if gives_probabilities else "not in the file; softmax of the logits"
     lines = {"logits": f"logits: {logits} ({operation})", "probabilities": f"probabilities: {probabilities}"}
     return [line for name, line in lines.items() if name in names]

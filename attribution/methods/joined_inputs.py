@@ -14,7 +14,7 @@ from attribution.methods.queries import broadcasts
 from attribution.model.batching import flat
 
 if TYPE_CHECKING:  # it imports TensorFlow
-    from attribution.model._other_inputs import JoinedInputs
+    from attribution.model.other_inputs import JoinedInputs
 
 BY_INPUT = "inputs"  # groups: each input is one
 

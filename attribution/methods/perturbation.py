@@ -30,6 +30,7 @@ from attribution.methods import resizing
 from attribution.methods.gradients import start_of
 from attribution.methods.queries import ModelQueries
 from attribution.model import batching
+from attribution.savedmodel.inputs import as_array
 
 _SUPERPIXELS = 50
 _GROUP_MEAN = "group_mean"
@@ -424,7 +425,7 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> _Coaliti
     """
     shape = (len(queries), *positions(queries.inputs.shape))
     if groups is not None and not isinstance(groups, str):
-        groups = queries.batch_rows(batching.as_array(groups, "groups"), len(shape))
+        groups = queries.batch_rows(as_array(groups, "groups"), len(shape))
     labels = np.broadcast_to(labels_of(queries.inputs, groups), shape)
     numbered = np.empty(shape, np.int64)
     counts = np.empty(len(queries), np.int64)
@@ -475,7 +476,7 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
         groups = default_groups(inputs.shape)
     if isinstance(groups, str):
         return _labels_named(groups, inputs)
-    array = batching.as_array(groups, "groups")
+    array = as_array(groups, "groups")
     array = array if array.ndim > len(spatial) else array[np.newaxis]
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((len(inputs), *spatial), (1, *spatial)):
         raise BadInput(

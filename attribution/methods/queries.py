@@ -30,6 +30,7 @@ from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
 from attribution.model import batching
 from attribution.model.protocols import NodeRules, Rules
+from attribution.savedmodel.inputs import as_array, converts
 
 Variant = Callable[[int, np.ndarray], np.ndarray]
 PairVariant = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -94,7 +95,7 @@ class ModelQueries:
 
     Parameters
     ----------
-    model : attribution.model.protocols.ScoredModel
+    model : attribution.model.model.Model
         The model.
     feed
         Input name to array ``(N, ...)``, or to a single number.
@@ -205,8 +206,8 @@ class ModelQueries:
 
     def channels_last(self, value: Any) -> np.ndarray:
         """Return an array in the caller's layout as float32 in that of ``inputs``, whose channels are last."""
-        given = batching.as_array(value, "a number or an array")
-        if not batching.converts(given.dtype, np.dtype(np.float32)):
+        given = as_array(value, "a number or an array")
+        if not converts(given.dtype, np.dtype(np.float32)):
             raise BadInput(f"a number or an array of real numbers is needed, not {given.dtype}")
         with np.errstate(over="ignore"):  # ``given`` refuses infinite values
             array = given.astype(np.float32)
@@ -244,7 +245,7 @@ class ModelQueries:
 
     def _of_logits(self) -> ModelQueries:
         queries = copy.copy(self)
-        queries.model = self.model.of_logits()
+        queries.model = self.model.at(score="logits")
         queries._targets = self.targets
         queries._expected = RequiredQueries()
         queries._memory = {}
@@ -256,15 +257,13 @@ class ModelQueries:
 
         Raises ``BadInput`` if there is none; see ``attribution.load_model``.
         """
-        model = self.model
-        if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
-            model.live_source(model)
-        if getattr(model, "live", None) is None:  # a served model has neither
+        network = self.model.live_network() if hasattr(self.model, "live_network") else None  # not of a served model
+        if network is None:
             raise BadInput(
                 "this method needs the live Keras network behind the SavedModel; load the network itself, or its "
                 ".keras file, instead of the SavedModel"
             )
-        return model.live
+        return network
 
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends only on the run's seed, the input's key and the purpose."""
@@ -392,14 +391,13 @@ class ModelQueries:
         BadInput
             If the model is behind a server, which computes whole networks only.
         """
-        if not hasattr(self.model, "explaining"):
+        if not hasattr(self.model, "at"):
             raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
         node = self.model.layer(layer, self._explained)
-        rest = self.model.explaining(self._feed, node, self._batch_size)
+        rest = self.model.at(self._explained, layer=node)
         channels_first = self.model.layout(node, self._explained).channels_first and not rest.channels_first
-        queries = ModelQueries(
-            rest.model, rest.feed, rest.explain_input, self.targets, self._batch_size, self.seed, self.keys
-        )
+        feed = rest.feed_of(self._feed, self._batch_size)
+        queries = ModelQueries(rest, feed, rest.input, self.targets, self._batch_size, self.seed, self.keys)
         return queries, 1 if channels_first else queries.inputs.ndim - 1
 
     def attention_nodes(self) -> list[str]:

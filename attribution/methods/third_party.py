@@ -21,7 +21,6 @@ from attribution.errors import BadInput, listed
 from attribution.methods.libraries import MARK, libraries
 from attribution.methods.method import DETERMINISTIC, SEED_PER_INPUT, Method, MethodCard
 from attribution.methods.queries import ModelQueries
-from attribution.model.protocols import ScoredModel
 from attribution.plugins import imported
 from attribution.reading import read_json
 
@@ -33,19 +32,19 @@ _MODELS, _NETWORKS = "saved_models", "live_networks.json"
 _TOLERANCE = 1e-4  # largest difference of scores, relative to the largest score
 
 
-def offer_bundled(model: Model) -> None:
-    """Offer the live network of a SavedModel of this installation; others name no code that would be run for them."""
+def bundled(model: Model) -> Any:
+    """Return the live network of a SavedModel of this installation; others name no code that would be run for them."""
     path = model.path.resolve()
     parts = path.relative_to(_ROOT).parts if path.is_relative_to(_ROOT) else ()
     if _MODELS not in parts[:2]:
-        return
+        return None
     above = parts[: parts.index(_MODELS) + 1]
     names = read_json(_ROOT.joinpath(*above, _NETWORKS))
-    if name := names.get(parts[len(above)]):
-        offer(model, lambda wanted: imported(name, "network")(wanted))
+    name = names.get(parts[len(above)])
+    return matching(model, imported(name, "network")(model)) if name else None
 
 
-def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
+def offer(model: Model, build: Callable[[Any], Any]) -> None:
     """Set the function that returns a model's live Keras network; it is called when a method needs the network.
 
     Parameters
@@ -56,7 +55,8 @@ def offer(model: ScoredModel, build: Callable[[Any], Any]) -> None:
         Takes a loaded SavedModel, this one or one with other weights, and returns a ``keras.Model`` that has its
         weights (``with_weights``) and its scores.
     """
-    model.live_source = lambda wanted: attach(wanted, build(wanted))
+    if hasattr(model, "source"):  # a served model has none
+        model.source.live_network = lambda wanted: matching(wanted, build(wanted))
 
 
 def with_weights(network: Any, model: Model) -> Any:
@@ -79,8 +79,8 @@ def with_weights(network: Any, model: Model) -> Any:
     raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
 
 
-def attach(model: ScoredModel, network: Any) -> None:
-    """Make a Keras network the live network of a SavedModel, if both compute the same scores of random inputs.
+def matching(model: Model, network: Any) -> Any:
+    """Return a Keras network as the libraries need it, if it computes a SavedModel's scores of random inputs.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def attach(model: ScoredModel, network: Any) -> None:
     """
     import keras
 
-    from attribution.model._loading_checks import random_feed
+    from attribution.savedmodel.inputs import random_feed
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1
@@ -116,7 +116,7 @@ def attach(model: ScoredModel, network: Any) -> None:
     network = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
     # The libraries take a layer's first call for that of the network; a file's layers may have others.
     is_called_again = any(len(layer._inbound_nodes) > 1 for layer in network.layers)
-    model.live = _copied(network) if is_called_again else network
+    return _copied(network) if is_called_again else network
 
 
 def _copied(network: Any) -> Any:

@@ -12,25 +12,27 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm
 from attribution.graph._tf_internals import without_collection
+from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
-from attribution.model._gradient_support import by_values, swish_rules
-from attribution.model._output_head import OUTPUT, PROBABILITIES, find_head, shape_of_output
-
-if TYPE_CHECKING:
-    from attribution.model.saved_model import FrozenModel
-
+from attribution.model.batching import NotFinite
+from attribution.savedmodel._gradient_support import by_values, swish_rules
+from attribution.savedmodel.freeze import FrozenGraph
+from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
+Result = TypeVar("Result")
 _TARGETS = tf.TensorSpec((None,), tf.int32)
 _HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 _SINGLE = tf.float32.as_datatype_enum
@@ -50,7 +52,7 @@ def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
         if key not in functions:
             view, function, *before = build(self, *arguments)
             signature = [*before, *self._inputs.values()]
-            function = tf.function(function, signature, jit_compile=self._jit_compile, autograph=False)
+            function = tf.function(function, signature, autograph=False)
             functions[key] = view.traced((key, self._interface), function) if self._shared else function
             if len(functions) > KEPT:
                 functions.popitem(last=False)
@@ -65,52 +67,85 @@ class CompiledGraph:
 
     Parameters
     ----------
-    frozen : attribution.model.saved_model.FrozenModel
-        Graph, inputs and input nodes.
+    frozen
+        The graph.
     score
         ``"logits"``, ``"probabilities"`` or ``"output"``: what the functions return and differentiate.
-    jit_compile
-        Compile with XLA.
-    position
-        Position of the scores in an output with axes between batch and classes.
     shared
         Share what is compiled with other networks of an equal graph.
 
     Attributes
     ----------
-    logits : str
-        Tensor name of the logits; of the output where the graph has none.
-    gives_probabilities : bool
-        Whether the output itself is probabilities.
-    activation : str
-        ``"Sigmoid"`` or ``"Softmax"``: what makes probabilities of logits.
-    output_shape : tf.TensorShape
-        Shape of the scores, with the axes that the signature declares.
+    live : keras.Model or None
+        The live network that computes the same, once a method needed it.
     """
 
-    def __init__(
-        self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True
-    ) -> None:
-        self.graph = frozen.graph
-        head = find_head(self.graph, frozen.output)
-        self.logits, self.gives_probabilities = head.logits, head.gives_probabilities
-        self.activation = "Sigmoid" if head.activation == "Sigmoid" else "Softmax"
+    def __init__(self, frozen: FrozenGraph, score: str, shared: bool = True) -> None:
+        self.frozen, self.score = frozen, score
+        self.graph, self.logits = frozen.graph, frozen.logits
+        self.live: Any = None
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
-        self.output_shape = shape_of_output(self.graph.shape(frozen.output), frozen.output_shape)
-        self._position = position
+        self._position = frozen.position
         self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
         if score == OUTPUT:
             self._output = frozen.output
         elif score == PROBABILITIES:
-            self._activation = self.activation
-        self._jit_compile = jit_compile
+            self._activation = frozen.head.to_probabilities
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
-        self._functions = collections.OrderedDict()
-        ends = self.logits, self._output, self._activation, repr(self.output_shape), *self._input_nodes
-        self._interface = (jit_compile, position, *ends, *self._inputs.items())
+        self._functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._known: dict[Hashable, Any] = {}
+        ends = self.logits, self._output, self._activation, repr(frozen.output_shape), *self._input_nodes
+        self._interface = (frozen.position, *ends, *self._inputs.items())
         self._shared = shared and self._loaded is None
+
+    def _once(self, key: Hashable, make: Callable[[], Result]) -> Result:
+        if key not in self._known:
+            self._known[key] = make()
+        found: Result = self._known[key]
+        return found
+
+    def changed(
+        self, key: Hashable, change: Callable[[FrozenGraph], FrozenGraph], score: str | None = None
+    ) -> CompiledGraph:
+        """Return the functions of a changed graph, made once for a key; ``score`` is theirs, by default the same."""
+        make = lambda: CompiledGraph(change(self.frozen), score or self.score)  # noqa: E731
+        return self._once(("changed", key), make)
+
+    def layers(self, source: str) -> Layers:
+        """Return the layers behind a node."""
+        ends = self.graph, source, node_of(self.logits)
+        make = lambda: Layers(*ends, self.frozen.numbered, self.has_channels_first(source))  # noqa: E731
+        return self._once(("layers", source), make)
+
+    def has_channels_first(self, source: str) -> bool:
+        """Return whether an input's node is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
+        ends = self.graph, source, node_of(self.logits)
+        return self._once(("channels", source), lambda: has_channels_first(*ends))
+
+    def run(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Call one of these functions; its last arguments are the inputs.
+
+        Raises
+        ------
+        BadInput
+            If an operation of it fails on these inputs, or scores are not one row for each.
+        tf.errors.ResourceExhaustedError
+            If there is too little memory; a smaller batch may fit.
+        """
+        try:
+            return function(*arrays)
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except tf.errors.OpError as error:
+            inputs = arrays[-len(self._inputs) :]
+            if isinstance(error, tf.errors.InvalidArgumentError) and function is not self.forward():
+                # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
+                checked(self.run(self.forward(), *inputs), next((len(one) for one in inputs if np.ndim(one)), 1))
+            hint = "; if it computes one input at a time, choose batch_size=1 (--batch_size=1)"
+            failed = f"the model cannot be computed on these inputs: {_failed_operation(error)}"
+            raise BadInput(failed + hint * any(np.shape(one)[:1] > (1,) for one in inputs)) from error
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -120,8 +155,8 @@ class CompiledGraph:
 
     @functools.cached_property
     def _fused(self) -> GraphView:
-        """The folded graph whose LSTM layers are single operations, which XLA does not have."""
-        if self._jit_compile or not any("While" in node.op for node in self.folded.nodes.values()):
+        """The folded graph whose LSTM layers are single operations."""
+        if not any("While" in node.op for node in self.folded.nodes.values()):
             return self.folded
         from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
 
@@ -149,9 +184,12 @@ class CompiledGraph:
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         return bias_rules(self._for_relevance(source, folded=False), source, node_of(self.logits))
 
-    @without_collection()
-    def without_gradient(self, names: Sequence[str]) -> list[str]:
+    def without_gradient(self, names: tuple[str, ...]) -> list[str]:
         """Return those of some inputs on which the scores do not depend through differentiable operations."""
+        return self._once(("without gradient", names), lambda: self._without_gradient(names))
+
+    @without_collection()
+    def _without_gradient(self, names: tuple[str, ...]) -> list[str]:
         view, missing = self._for_gradients(folded=True), []
 
         def trace(*arrays: Any) -> Any:
@@ -339,7 +377,9 @@ class CompiledGraph:
         In float16 the gradients of a score underflow: training scales the loss for that reason.
         """
         view = self._view() if folded else self.graph
-        types = _types(view)
+        functions = (node for function in view.graph_def.library.function for node in function.node_def)
+        values = (value for node in (*view.graph_def.node, *functions) for value in node.attr.values())
+        types = {one for value in values for one in (value.type, *value.list.type)}
         if self._loaded is not None and _HALF[0] in types and MODULE not in str(self._inexact):
             raise BadInput(
                 f"the gradients of {self._inexact} are in the loaded function alone, which computes in float16, where "
@@ -358,18 +398,15 @@ class CompiledGraph:
         """
         from attribution.graph import unroll_rnn
 
-        calls = calls and not self._jit_compile
-        key = ("graph for relevance", source, folded, values, calls)
-        if key not in self._functions:
+        def make() -> GraphView:
             with tf.init_scope():
                 unrolled = unroll_rnn.unroll_loops(self.graph, source, node_of(self.logits), calls)
                 plain = _in_single_precision(by_values(unrolled, node_of(self.logits)) if values else unrolled)
                 if plain is not self.graph:
-                    view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
-                else:
-                    view = self._folded_below_too if folded else self.graph
-            self._functions[key] = view
-        return self._functions[key]
+                    return fold_batch_norm.fold_batch_norm(plain) if folded else plain
+                return self._folded_below_too if folded else self.graph
+
+        return self._once(("relevance", source, folded, values, calls), make)
 
     def _import(
         self,
@@ -387,7 +424,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self.gives_probabilities else _activated(scores, self._activation), [], {}
+            return scores if self.frozen.head.gives_probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [self._output if ":" in self._output else f"{self._output}:0", *elements],
@@ -404,7 +441,7 @@ class CompiledGraph:
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
         if output.shape.rank is None:
-            output = tf.ensure_shape(output, self.output_shape)
+            output = tf.ensure_shape(output, self.frozen.output_shape)
         if self._position:
             output = output[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)
@@ -412,6 +449,30 @@ class CompiledGraph:
             return output
         sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
         return tf.reshape(output, (-1, sizes[0] if sizes else 1))
+
+
+def checked(scores: Any, rows: int) -> np.ndarray:
+    """Return the scores of a pass of some rows; refuse another number of them, and scores that are not finite."""
+    found: np.ndarray = np.asarray(scores)
+    if len(found) != rows:
+        raise BadInput(f"the model gives {len(found)} rows of scores for {rows} inputs; one row for each is needed")
+    if not np.isfinite(found).all():
+        raise NotFinite("the model's scores are NaN or infinite; check its weights and the range of the inputs")
+    return found
+
+
+def _failed_operation(error: tf.errors.OpError) -> str:
+    """Return the node that failed and the reason, from TensorFlow's message.
+
+    The reason is the line above ``[[{{node NAME}}]]``; what precedes it is a trace of where the node was made.
+    """
+    above, _, after = error.message.partition("[[{{")
+    lines = [line.strip() for line in above.splitlines() if line.strip()]
+    reason = (lines[-1] if lines else type(error).__name__)[:300]
+    if "grouped convolution" in reason:  # on processors without AVX-512
+        reason += " Set TF_ENABLE_ONEDNN_OPTS=1 in the environment, and TensorFlow supports them."
+    node = re.search(r"\bnode ([^}]*)\}\}", after)
+    return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
 
 
 def _no_path(missing: str) -> str:
@@ -439,13 +500,6 @@ def _activated(scores: Any, activation: str | None) -> Any:
 def _or_predicted(targets: Any, scores: Any) -> Any:
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
-
-
-def _types(graph: GraphView) -> set[int]:
-    """Return the types that the operations of a graph and of its functions name."""
-    functions = (node for function in graph.graph_def.library.function for node in function.node_def)
-    values = (value for node in (*graph.graph_def.node, *functions) for value in node.attr.values())
-    return {one for value in values for one in (value.type, *value.list.type)}
 
 
 def _in_single_precision(graph: GraphView) -> GraphView:

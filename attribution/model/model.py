@@ -1,124 +1,68 @@
-"""A loaded SavedModel: scores, gradients and relevance of its inputs, batch by batch."""
+"""A loaded SavedModel: scores, gradients and relevance of its inputs, batch by batch.
+
+``Model`` is a value. ``model.at(...)`` is another one, a *view*: the same network at another input, inside, at another
+position of its output, or with another score. Views count with their model, and share what is compiled.
+"""
 
 from __future__ import annotations
 
 import collections
-import copy
-import dataclasses
 import functools
 import numbers
-import os
 import pathlib
-import re
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import layers
-from attribution.graph.layers import Layers
+from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
-from attribution.model import _loading_checks, _other_inputs, _output_head, batching, op_allowlist, saved_model
-from attribution.model._other_inputs import JoinedInputs
-from attribution.model._output_head import LOGITS, OUTPUT, PROBABILITIES, SCORES
-from attribution.model.batching import Expected, checked_feed, checked_targets
-from attribution.model.compiled import CompiledGraph
-from attribution.model.protocols import Backward, Inputs, NodeRules
-from attribution.model.saved_model import FrozenModel
-from attribution.model_paths import content_of_array, file_states, find_saved_model, fingerprint
-
-# What ``Model.options`` holds.
-_OPTIONS = ("score", "signature", "inputs", "output", "position", "explain_input", "jit_compile", "given")
-
-
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    score: str | None = None,
-    signature: str | None = None,
-    inputs: Any = None,
-    output: str | None = None,
-    position: Sequence[int] | str | None = None,
-    explain_input: str | None = None,
-    jit_compile: bool = False,
-    loaded: Any = None,
-    given: Mapping[str, Any] | None = None,
-) -> Model:
-    """Load a SavedModel to be explained.
-
-    Parameters
-    ----------
-    path
-        Directory of the SavedModel, or its parent with numbered versions.
-    score
-        Scores to explain: ``"logits"``, ``"probabilities"``, or ``"output"``, the file's output as it is. A softmax,
-        sigmoid or log-softmax at the end (behind moves of axes, reshapes included) gives logits and probabilities. An
-        affine end is logits. Any other end is the output, which is also taken for wanted logits; probabilities are
-        refused. By default the logits, else the output.
-    signature, inputs, output
-        See ``attribution.model.saved_model.freeze``; needed only where the file has several.
-    position
-        For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
-        position whose scores are explained, as ``(row, column)``; or ``"per_row"``, for a position
-        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``. The last axis must be
-        that of the classes; a softmax over another one is refused, and a sigmoid or logits do not show it.
-    explain_input
-        What is explained where a call names nothing else; see ``attribution.explain``.
-    jit_compile
-        Compile with XLA. Worth it on a GPU. On a CPU small networks of signals are faster with it, networks of images
-        slower, and the first call takes several times as long.
-    loaded
-        The result of ``attribution.model.saved_model.load`` for this path, if the caller has it. Its variables may have
-        been assigned since; their present values are used.
-    given
-        Values of inputs that are the same in every call, by name, such as ``{"training": False}``. The model no longer
-        has these inputs, and not the branches of the network that they rule out.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    BadInput
-        If the file, the signature or the score does not exist, the output is not of floating point, or the scores of
-        a row depend on other rows.
-    """
-    if not isinstance(jit_compile, bool):
-        raise BadInput(f"jit_compile must be True or False, not {jit_compile!r}")
-    return Model(path, score, signature, inputs, output, position, jit_compile, loaded, explain_input, given)
+from attribution.model import batching, other_inputs
+from attribution.model.compiled import CompiledGraph, checked
+from attribution.model.other_inputs import JoinedInputs, Step
+from attribution.model.protocols import Backward, NodeRules
+from attribution.savedmodel.file import Source
+from attribution.savedmodel.freeze import shown
+from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
+from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES
 
 
 class Model:
-    """A SavedModel with one score per class.
+    """A SavedModel with one score per class, or a view of it. ``attribution.load_model`` makes one.
+
+    Parameters
+    ----------
+    compiled
+        The functions of its graph.
+    source
+        The files that it was loaded from.
+    counts
+        See below.
+    options
+        See below.
+    explained
+        What is explained where a call names nothing else; see ``at``.
+    of, steps
+        Of a view: the model that it is of, and what leads there.
 
     Attributes
     ----------
-    path : pathlib.Path
-        The loaded directory. A network with changed weights is written to a temporary directory on first access.
     score : str
         What the scores are: ``"logits"``, ``"probabilities"`` or ``"output"``, from the operations at the graph's end.
+    score_names : tuple[str, ...]
+        Which of these the file is known to give, the default first.
     options : dict[str, str]
         The options of loading that are not the default, and the score: with ``fingerprint``, everything that decides
         what the model computes.
-    score_names : tuple[str, ...]
-        Which of these the file is known to give, the default first.
     inputs : dict[str, tf.TensorSpec]
-        The signature's inputs.
+        Its inputs by name: the signature's, and in a view those that take their place.
     num_classes : int
         Number of scores per input.
-    live : keras.Model or None
-        The live network, once a method needed it.
-    write : Callable or None
-        Writes a network with changed weights to a ``tempfile.TemporaryDirectory``, which lives as long as the model;
-        None where ``path`` exists.
-    live_source : Callable or None
-        Attaches the live network to the model when a method needs it; see
-        ``attribution.methods.third_party.offer``.
+    graph, logits
+        The graph, and the name of its tensor of logits.
     counts : collections.Counter
         Rows that passed through the model since it was loaded, ``forward`` and ``backward`` (the latter with a forward
         pass each), and the number of ``forward_passes`` and ``backward_passes``. Padding counts.
@@ -126,318 +70,245 @@ class Model:
 
     def __init__(
         self,
-        path: Any,
-        score: str | None,
-        signature: str | None,
-        inputs: Any,
-        output: str | None,
-        position: Any,
-        jit_compile: bool,
-        loaded: Any,
-        explain_input: str | None = None,
-        given: Any = None,
+        compiled: CompiledGraph,
+        source: Source,
+        counts: collections.Counter[str],
+        options: Mapping[str, str],
+        explained: str | None = None,
+        of: Model | None = None,
+        steps: tuple[Step, ...] = (),
     ) -> None:
-        if score not in (None, *SCORES):
-            raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
-        self._path = find_saved_model(path)
-        self._files = self._path, file_states(self._path)
-        self._is_trusted = op_allowlist.is_trusted()
-        self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self.score = OUTPUT
-        self.live: Any = None
-        self.live_source: Callable[[Any], None] | None = None
-        self.counts = collections.Counter()
-        self._parts: tuple[Model, list[str]] | None = None  # of a vector of inputs: what has them, and their names
-        self._changes: tuple[Callable[[FrozenModel], FrozenModel], ...] = ()  # of the file's graph, by ``explaining``
-        per_row = isinstance(position, str) and position == _output_head.PER_ROW
-        self._position = () if per_row else _whole_numbers(position)
-        self._jit_compile = jit_compile
-        frozen = saved_model.freeze(path, signature, inputs, output, loaded, given)
-        if position is not None:
-            _output_head.check_classes_are_last(frozen.graph, frozen.output)
-        frozen = _output_head.with_moved_logits(frozen)
-        self._positions_end = _output_head.limits(frozen) if per_row else None
-        frozen = _output_head.with_position(frozen) if per_row else frozen
-        head = _output_head.find_head(frozen.graph, frozen.output)
-        self.score_names = head.names
-        if frozen.loaded is not None and head.gives_probabilities:
-            self.score_names = (PROBABILITIES,)  # the logits are inside the loaded function
-        self.score = self._chosen_score(score, frozen.inexact)
-        self._take(frozen)
-        self.num_classes = self._number_of_classes()
-        if self.num_classes == 1 and head.activation is None and LOGITS in self.score_names:
-            self.score_names = (LOGITS,)
-            self.score = self._chosen_score(score, frozen.inexact)
-        if loaded is None:
-            _loading_checks.check_rows(
-                self, self._compiled_as(False, self._position) if jit_compile else self._compiled
-            )
-        self._default: str | None = None
-        values = {name: content_of_array(value) for name, value in (given or {}).items()}
-        chosen = (self.score, signature, inputs, output, position, explain_input, jit_compile or None, values or None)
-        self.options = {name: str(value) for name, value in zip(_OPTIONS, chosen, strict=True) if value is not None}
-        if explain_input:
-            for name in self.explained_together(explain_input) or [explain_input]:
-                if self.explained_name(name) not in self.inputs:
-                    _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
-        self._default = explain_input
+        self._compiled, self._frozen, self._of, self._steps = compiled, compiled.frozen, of, steps
+        self._explained = explained
+        self.source, self.counts, self.options = source, counts, options
+        self.graph, self.logits, self.inputs = compiled.graph, compiled.logits, compiled.frozen.inputs
+        self.score, self.score_names = compiled.score, compiled.frozen.score_names
+        self.num_classes = compiled.frozen.num_classes
 
-    def _take(self, frozen: FrozenModel) -> None:
-        """Compute with a frozen model from now on."""
-        self._frozen = frozen
-        self.inputs = frozen.inputs
-        self.graph = frozen.graph
-        self._compiled = self._compiled_as(self._jit_compile, self._position)
-        self.logits = self._compiled.logits
-        self._layers: dict[str, Layers] = {}
-        self._inner: dict[str, tuple[Any, Model]] = {}
-        self._logits_alone: Model | None = None
-        self._channels_first: dict[str, bool] = {}
+    # The file, and the live network behind it.
 
     @property
     def path(self) -> pathlib.Path:
-        """The directory that holds the network."""
-        if self.write is not None:
-            self._directory, self.write = self.write(), None
-            self._path = pathlib.Path(self._directory.name)
-        return self._path
+        """The directory that holds the network; of changed weights a temporary one, written when it is asked for."""
+        return self.source.path
 
-    def load_file(self, tensors: Iterable[str] = ()) -> Any:
-        """Load the SavedModel again, with all its signatures and its variables.
-
-        Parameters
-        ----------
-        tensors
-            See ``attribution.model.saved_model.load``.
-
-        Returns
-        -------
-        object
-            As ``tf.saved_model.load`` returns it.
-        """
-        with op_allowlist.trusted(self._is_trusted):
-            return saved_model.load(self.path, tensors=tensors)
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the files that were loaded; ``BadInput`` if they have changed since."""
+        return self.source.fingerprint
 
     @property
     def keeps_loaded(self) -> bool:
         """Whether what was loaded still computes, so that its variables must stay as they are."""
         return self._frozen.held is not None
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the files that were loaded.
+    def load_file(self, tensors: Iterable[str] = ()) -> Any:
+        """Load the SavedModel again, with all its signatures and its variables; see ``SavedFile.load``."""
+        return self.source.load(tensors)
 
-        Raises
-        ------
-        BadInput
-            If they have changed since.
-        """
-        path, loaded = self._files
-        if self.path == path and file_states(path) != loaded:
-            raise BadInput(f"the files in {path} have changed since the model was loaded; load it again")
-        return fingerprint(self.path)
+    def live_network(self) -> Any:
+        """Return the live ``keras.Model`` that computes the same, ``None`` if none is known."""
+        if self._compiled.live is None and self.source.live_network is not None:
+            self._compiled.live = self.source.live_network(self)
+        return self._compiled.live
 
-    def input_node(self, explain_input: str | None = None) -> str:
-        """Return the graph's node of the input called ``explain_input`` (see ``explained_input``)."""
-        return self._frozen.input_nodes[self.explained_input(explain_input)]
+    # Views.
 
-    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
-        """Return the node of a layer by its name, or of the last one ahead of pooling and head.
+    def at(
+        self,
+        input: str | None = None,
+        *,
+        layer: str | None = None,
+        position: Sequence[int] | None = None,
+        score: str | None = None,
+        like: Mapping[str, np.ndarray] | None = None,
+    ) -> Model:
+        """Return a view: what answers the same queries elsewhere.
 
-        See ``attribution.graph.layers.Layers`` for the names that are understood, the default, and the errors.
-        """
-        if not isinstance(name, (str, type(None))):
-            raise BadInput(f"layer must be the name of a layer, not {name!r}")
-        found = self._layers_of(explain_input)
-        return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
-
-    def layout(self, layer: str, explain_input: str | None = None) -> layers.Layout:
-        """Return what the axes of a layer, by its node, mean."""
-        return self._layers_of(explain_input).layout(layer)
-
-    def layers(self, explain_input: str | None = None) -> list[str]:
-        """Return the node names of all layers for class activation maps, first to last."""
-        return self._layers_of(explain_input).names()
-
-    def _layers_of(self, explain_input: str | None) -> Layers:
-        if self._frozen.loaded is not None:
-            raise BadInput(
-                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
-                "gradients of the model's own inputs"
-            )
-        name = self.explained_name(explain_input)
-        source = self._frozen.input_nodes.get(name) or _other_inputs.find_tensor(
-            self._frozen, name, node_of(self.logits)
-        )
-        if source not in self._layers:
-            first = self._has_channels_first(source)
-            self._layers[source] = layers.Layers(self.graph, source, node_of(self.logits), self._frozen.numbered, first)
-        return self._layers[source]
-
-    def explaining(
-        self, feed: Mapping[str, np.ndarray], explain_input: str | None = None, batch_size: int = 32
-    ) -> Explained:
-        """Return what methods explain, which is of floating point and has its channels last.
+        Without arguments it is the view of what ``explain`` explains by default. ``feed_of`` makes its inputs of this
+        model's, ``as_given`` moves its maps back, and ``on`` takes it to another network.
 
         Parameters
         ----------
-        feed
-            As ``feed`` returns it.
-        explain_input
-            Name of an input, or of a tensor inside: a node, or a layer by its name. By default the only input of
-            floating point; where the only input is of another type, the first tensor of floating point behind it.
-            Several names separated by commas, or ``"all"`` for every input of floating point: these inputs are joined
-            to one vector.
-        batch_size
-            Rows per pass, where a tensor inside has to be computed.
+        input
+            Name of an input, or of a tensor inside: a node, or a layer by its name. The view has it as an input of
+            floating point, with its channels last. By default the only input of floating point; where the only input
+            is of another type, the first tensor of floating point behind it. Several names separated by commas, or
+            ``"all"`` for every input of floating point: these inputs are joined to one vector.
+        layer
+            Name of a layer as ``layer`` takes it, whose values are the view's input instead.
+        position
+            Other position of the scores, for a model that was loaded with one.
+        score
+            ``"logits"``: the view explains them, whatever the model explains.
+        like
+            A feed, whose sizes count where inputs that are joined leave theirs open.
 
         Raises
         ------
         BadInput
-            If ``explain_input`` is needed and not given, or is nothing that has a gradient.
+            If ``input`` is needed and not given, or is nothing that has a gradient.
         """
-        if names := self.explained_together(explain_input):
-            return self._explaining_together(names, feed, batch_size)
-        name = self.explained_name(explain_input)
-        model, feed = self._with_input(name, feed, batch_size)
-        if not model._has_channels_first(model.input_node(name)):
-            return Explained(model, feed, name, False)
-        transposed = f"{name} with channels last"
-        if transposed not in self._inner:
-            change = functools.partial(_other_inputs.with_channels_last, name=name)
-            self._inner[transposed] = None, model._with(change)
-        return Explained(
-            self._inner[transposed][1], {**feed, name: _other_inputs.channels_last(feed[name])}, name, True
-        )
+        if position is not None or score is not None:
+            moved = (other_inputs.at_position(tuple(position)),) if position is not None else ()
+            view = self._view(moved, self._explained, score)
+            return view if input is None and layer is None else view.at(input, layer=layer, like=like)
+        together = [] if layer is not None else self.together(input)
+        names = [self.layer(layer, input)] if layer is not None else together or [self._name(input)]
+        steps: tuple[Step, ...] = ()
+        view = self
+        for name in names:
+            if name not in view.inputs:
+                steps += (other_inputs.at_tensor(name, view._node_inside(name)),)
+                view = self._view(steps, name)
+        if together:
+            first = [name for name in names if view.has_channels_first(name)]
+            joined = JoinedInputs(_no_rows(view, names, like), first)
+            return self._view((*steps, other_inputs.with_joined_inputs(joined)), joined.name)
+        if view.has_channels_first(names[0]):
+            steps += (other_inputs.with_channels_last(names[0]),)
+        return self._view(steps, names[0])
 
-    def _with_input(self, name: str, feed: Mapping[str, np.ndarray], batch_size: int) -> tuple[Model, Any]:
-        """Return a model and its feed of which ``name`` is an input: the same, or at a tensor inside."""
-        if name in self.inputs:
-            return self, feed
-        if name not in self._inner:
-            node = _other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
-            values = self._compiled.values(node)
-            change = functools.partial(_other_inputs.at_tensor, name=name, node=node)
-            self._inner[name] = values, self._with(change)
-        values, model = self._inner[name]
-        parts = []
+    def _view(self, steps: tuple[Step, ...], explained: str | None, score: str | None = None) -> Model:
+        compiled = self._compiled
+        for step in steps:
+            compiled = compiled.changed(step.key, step.change)
+        if score not in (None, self.score):
+            compiled = compiled.changed(score, lambda frozen: frozen, score)
+        return Model(compiled, self.source, self.counts, self.options, explained, self, steps)
+
+    def on(self, network: Model) -> Model:
+        """Return this view of another network with the same graph; the network itself if this is no view."""
+        if self._of is None:
+            return network
+        score = self.score if self.score != self._of.score else None
+        return self._of.on(network)._view(self._steps, self._explained, score)
+
+    @property
+    def input(self) -> str:
+        """Name of the input that a view explains; of a model that is no view, ``explained_input()``."""
+        return self._explained if self._explained in self.inputs else self.explained_input()
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether the input has its channels first in the model that this view is of."""
+        return any(step.moves_channels for step in self._steps)
+
+    def feed_of(self, feed: Mapping[str, np.ndarray], batch_size: int = 32) -> dict[str, np.ndarray]:
+        """Return the feed of this view that a feed of its model makes, ``batch_size`` rows per pass.
+
+        A tensor inside is computed, channels are moved to the end, inputs are joined.
+        """
+        feed, model = dict(feed), self._of or self
+        for place, step in enumerate(self._steps):
+            view = (self._of or self)._view(self._steps[: place + 1], None)
+            if step.feed is not None:
+                feed = step.feed(feed)
+            else:
+                feed[list(view.inputs)[-1]] = model._values(step.node, feed, batch_size)
+            model = view
+        return feed
+
+    def _values(self, node: str, feed: Mapping[str, np.ndarray], batch_size: int) -> np.ndarray:
+        """Return the values of a tensor inside."""
+        function, parts = self._compiled.values(node), []
         for rows, real in self.chunks(_rows(feed), batch_size):
-            part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
+            arrays = (batching.take(feed[name], rows) for name in self.inputs)
+            part = self._compiled.run(function, *arrays).numpy()
             self.counts.update(forward=len(part), forward_passes=1)
-            parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
-        return model, {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
+            parts.append(batching.real_rows(part, len(rows), real, f"tensor '{node}'"))
+        if parts:
+            return np.concatenate(parts)
+        sizes = self.graph.shape(node)[1:] if self.graph.shape(node).rank else ()
+        return np.zeros([0, *(size or 1 for size in sizes)], np.float32)  # no rows
 
-    def explained_together(self, explain_input: str | None = None) -> list[str]:
-        """Return the names of the inputs that are explained together; none where one is explained alone.
+    def joined(self, feed: Mapping[str, np.ndarray]) -> JoinedInputs | None:
+        """Return the inputs of which the view's input is the vector, from its feed; ``None`` if that is one input."""
+        joined = self._steps[-1].joined if self._steps else None
+        return None if joined is None else joined.of(feed[self.input])
+
+    def as_given(self, maps: np.ndarray, feed: Mapping[str, np.ndarray]) -> Any:
+        """Return maps of this view, of its feed, with the axes of the model's input.
+
+        Those without the channel axis are the same for both. Maps of several inputs are a mapping from name to array.
+        """
+        if (joined := self.joined(feed)) is not None:
+            return joined.split(maps)
+        is_moved = self.channels_first and maps.shape == feed[self.input].shape
+        return other_inputs.channels_first(maps) if is_moved else maps
+
+    # What is explained.
+
+    def together(self, input: str | None = None) -> list[str]:
+        """Return the names of the inputs that ``at(input)`` joins; none where one is explained alone.
 
         Raises
         ------
         BadInput
             If a name is empty or given twice.
         """
-        explain_input = explain_input or self._default
-        if not isinstance(explain_input, (str, type(None))):
+        input = input or self._explained
+        if not isinstance(input, (str, type(None))):
             raise BadInput(
-                f"explain_input must be the name of an input or of a tensor, not {explain_input!r}; several names are "
-                "one text, 'age,income'"
+                f"explain_input must be the name of an input or of a tensor, not {input!r}; several names are one "
+                "text, 'age,income'"
             )
-        if explain_input is None or explain_input in self.inputs:
+        if input is None or input in self.inputs:
             return []
-        if explain_input == _other_inputs.ALL:
-            return [name for name in self._floats() if not self._is_position(name)]
-        names = _other_inputs.names_of(explain_input)
-        return names if len(names) > 1 else []
+        if input == other_inputs.ALL:
+            return self._floats()
+        names = other_inputs.names_of(input)
+        return [self._name(name) for name in names] if len(names) > 1 else []
 
-    def _explaining_together(self, names: list[str], feed: Mapping[str, np.ndarray], batch_size: int) -> Explained:
-        model = self
-        for name in names:
-            model, feed = model._with_input(self.explained_name(name), feed, batch_size)
-        first = [name for name in names if model._has_channels_first(model.input_node(name))]
-        joined = JoinedInputs({name: feed[name] for name in names}, first)
-        key = f"{joined.shapes}"
-        if key not in self._inner:
-            change = functools.partial(_other_inputs.with_joined_inputs, joined=joined)
-            self._inner[key] = None, model._with(change)
-            self._inner[key][1]._parts = model, names
-        others = {name: array for name, array in feed.items() if name not in joined.arrays}
-        return Explained(self._inner[key][1], {**others, joined.name: joined.vector}, joined.name, False, joined)
+    def explained_input(self, explain_input: str | None = None) -> str:
+        """Return the name of the input to explain: the given one, or the model's only one of floating point.
 
-    def _check_parts(self) -> None:
-        """Refuse inputs that are explained together where the score has no gradient for one of them."""
-        model, names = self._parts or (self, [])
-        if missing := model._compiled.without_gradient(names) if names else []:
-            others = ",".join(name for name in names if name not in missing)
+        Raises
+        ------
+        BadInput
+            If it is not an input, is not of floating point, or is missing where there are several.
+        """
+        explain_input = explain_input or self._explained
+        floats = self._floats()
+        if explain_input is None:
+            if len(floats) == 1:
+                return floats[0]
+            if len(self.inputs) == 1:
+                raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
             raise BadInput(
-                f"the score does not depend on {listed(missing)} through differentiable operations"
-                + (f"; explain the others: explain_input='{others}'" if others else "")
+                f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input=, several by "
+                "comma, or 'all' of floating point"
             )
-        self._parts = None
+        if explain_input not in self.inputs:
+            raise BadInput(f"the model has no input '{explain_input}'; its inputs are {listed(self.inputs)}")
+        if explain_input not in floats:
+            raise BadInput(self._has_no_gradient(explain_input))
+        return explain_input
+
+    def _name(self, input: str | None = None) -> str:
+        """Return the name of what to explain, an input or a tensor inside; see ``at``."""
+        input = input or self._explained
+        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0]
+        if input is None and not self._floats() and len(with_rows) == 1:
+            first = self._first_floats(with_rows[0])
+            if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
+                return first[0]
+            raise BadInput(self._has_no_gradient(with_rows[0]))
+        if input is not None and input not in self.inputs:
+            self._node_inside(input)  # raises if there is none
+            return input
+        return self.explained_input(input)
 
     def _floats(self) -> list[str]:
         """Return the names of the inputs of floating point that have rows."""
         return [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
 
-    def has_channels_first(self, name: str) -> bool:
-        """Return whether an input is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
-        return self._has_channels_first(self._frozen.input_nodes[name])
-
-    def _has_channels_first(self, source: str) -> bool:
-        if source not in self._channels_first:
-            found = layers.has_channels_first(self.graph, source, node_of(self.logits))
-            self._channels_first[source] = found
-        return self._channels_first[source]
-
-    def of_logits(self) -> Model:
-        """Return a model of the same network, counting with this one, whose scores are its logits."""
-        if self.score == LOGITS:
-            return self
-        if self._logits_alone is None:
-            other = copy.copy(self)
-            other.score = LOGITS
-            other._take(self._frozen)
-            self._logits_alone = other
-        return self._logits_alone
-
-    def _with(self, change: Callable[[FrozenModel], FrozenModel]) -> Model:
-        """Return a model that counts with this one and computes with a changed graph."""
-        other = copy.copy(self)
-        other._take(change(self._frozen))
-        other._changes = (*self._changes, change)
-        return other
-
-    def with_inputs_of(self, other: Model) -> Model:
-        """Return this model with the inputs that ``explaining`` gave to another of the same graph."""
-        return functools.reduce(Model._with, other._changes, self)
-
-    def explained_name(self, explain_input: str | None = None) -> str:
-        """Return the name of what to explain, an input or a tensor inside; see ``explaining``.
-
-        Raises
-        ------
-        BadInput
-            If ``explain_input`` is needed and not given, or is an input that is not of floating point.
-        """
-        explain_input = explain_input or self._default
-        floats = self._floats()
-        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
-        if explain_input is None and not floats and len(with_rows) == 1:
-            first = self._first_floats(with_rows[0])
-            if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
-                return first[0]
-            raise BadInput(f"{self._has_no_gradient(with_rows[0])}")
-        return (
-            self.explained_input(explain_input)
-            if explain_input is None or explain_input in self.inputs
-            else explain_input
-        )
-
-    def _is_position(self, name: str) -> bool:
-        """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
-        return self._positions_end is not None and name == _output_head.POSITION
-
     def _first_floats(self, name: str) -> list[str]:
-        return _other_inputs.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
+        return other_inputs.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
+
+    def _node_inside(self, name: str) -> str:
+        """Return the node of a tensor inside, by its name."""
+        return other_inputs.find_tensor(self._frozen, name, node_of(self.logits))
 
     def _has_no_gradient(self, name: str) -> str:
         text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
@@ -448,12 +319,42 @@ class Model:
             ways.append("export a signature that takes what is read from the text, such as decoded pixels")
         return "; ".join([text, *([", or ".join(ways)] if ways else [])])
 
-    def compiled_anew(self) -> CompiledGraph:
-        """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
-        return self._compiled_as(jit_compile=False, shared=False)
+    # Names in the graph.
 
-    def _compiled_as(self, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True) -> CompiledGraph:
-        return CompiledGraph(self._frozen, self.score, jit_compile, position, shared)
+    def input_node(self, explain_input: str | None = None) -> str:
+        """Return the graph's node of an input; see ``explained_input``."""
+        return self._frozen.input_nodes[self.explained_input(explain_input)]
+
+    def has_channels_first(self, name: str) -> bool:
+        """Return whether an input is ``(N, channels, positions...)``, as PyTorch's networks take pictures."""
+        return self._compiled.has_channels_first(self._frozen.input_nodes[name])
+
+    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
+        """Return the node of a layer by its name, or of the last one ahead of pooling and head.
+
+        See ``attribution.graph.layers.Layers`` for the names that are understood, the default, and the errors.
+        """
+        if not isinstance(name, (str, type(None))):
+            raise BadInput(f"layer must be the name of a layer, not {name!r}")
+        found = self._layers(explain_input)
+        return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
+
+    def layout(self, layer: str, explain_input: str | None = None) -> Layout:
+        """Return what the axes of a layer, by its node, mean."""
+        return self._layers(explain_input).layout(layer)
+
+    def layers(self, explain_input: str | None = None) -> list[str]:
+        """Return the node names of all layers for class activation maps, first to last."""
+        return self._layers(explain_input).names()
+
+    def _layers(self, explain_input: str | None) -> Layers:
+        if self._frozen.loaded is not None:
+            raise BadInput(
+                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
+                "gradients of the model's own inputs"
+            )
+        name = self._name(explain_input)
+        return self._compiled.layers(self._frozen.input_nodes.get(name) or self._node_inside(name))
 
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, needs a separate pass.
@@ -463,30 +364,11 @@ class Model:
         """
         return self._compiled.folds_away(layer)
 
-    def explained_input(self, explain_input: str | None = None) -> str:
-        """Return the name of the input to explain: ``explain_input``, or the model's only one of floating point.
+    def compiled_anew(self) -> CompiledGraph:
+        """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
+        return CompiledGraph(self._frozen, self.score, shared=False)
 
-        Raises
-        ------
-        BadInput
-            If ``explain_input`` is not an input, is not of floating point, or is missing where there are several.
-        """
-        explain_input = explain_input or self._default
-        floats = self._floats()
-        if explain_input is None:
-            if len(floats) != 1:
-                if len(self.inputs) == 1:
-                    raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
-                raise BadInput(
-                    f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input=, "
-                    "several by comma, or 'all' of floating point"
-                )
-            return floats[0]
-        if explain_input not in self.inputs:
-            raise BadInput(f"the model has no input '{explain_input}'; its inputs are {listed(self.inputs)}")
-        if explain_input not in floats:
-            raise BadInput(self._has_no_gradient(explain_input))
-        return explain_input
+    # Queries.
 
     def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types.
@@ -505,15 +387,12 @@ class Model:
             name: Expected(
                 spec.dtype.as_numpy_dtype,
                 functools.partial(_fits, spec.shape),
-                _shown(spec.shape),
+                shown(spec.shape),
                 spec.shape.rank == 0,
             )
             for name, spec in self.inputs.items()
         }
-        feed = checked_feed(inputs, expected, "the model")
-        if self._positions_end is not None:
-            _output_head.check_positions(feed[_output_head.POSITION], self._positions_end)
-        return feed
+        return checked_feed(inputs, expected, "the model")
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
@@ -563,7 +442,7 @@ class Model:
         """
         from scipy.special import expit, softmax
 
-        if self.score == PROBABILITIES or (self.score == OUTPUT and self._compiled.gives_probabilities):
+        if self.score == PROBABILITIES or (self.score == OUTPUT and self._frozen.head.gives_probabilities):
             return scores
         if self.score != LOGITS or PROBABILITIES not in self.score_names:
             raise BadInput(
@@ -571,50 +450,11 @@ class Model:
                 f"{self.score} of {self.num_classes} class{'es' * (self.num_classes > 1)}; export the model with the "
                 "softmax or sigmoid at its end"
             )
-        return np.asarray(expit(scores) if self._compiled.activation == "Sigmoid" else softmax(scores, axis=-1))
+        return np.asarray(expit(scores) if self._frozen.head.activation == "Sigmoid" else softmax(scores, axis=-1))
 
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))
-
-    def gradients(
-        self,
-        inputs: Inputs,
-        targets: Any,
-        batch_size: int = 32,
-        explain_input: str | None = None,
-        rules: NodeRules | None = None,
-    ) -> np.ndarray:
-        """Return the gradient of each row's target score with respect to that row's input.
-
-        Parameters
-        ----------
-        inputs
-            See ``feed``; N rows.
-        targets
-            ``(N,)`` int, a class per row.
-        batch_size
-            Rows per pass.
-        explain_input
-            Name of the input, where there are several.
-        rules
-            Gradient registered in TensorFlow under each of these names, by node name, in place of the true one.
-
-        Returns
-        -------
-        np.ndarray
-            Float32 of the input's shape, ``(N, ...)``.
-        """
-        feed = self.feed(inputs)
-        name = self.explained_input(explain_input)
-        targets = checked_targets(targets, len(feed[name]), self.num_classes)
-        gradients = np.empty(feed[name].shape, np.float32)
-        for rows, real in self.chunks(len(gradients), batch_size):
-            chunk = {key: batching.take(array, rows) for key, array in feed.items()}
-            gradient = self.backward(chunk, targets[rows], name, rules=rules).input_gradient
-            assert gradient is not None
-            gradients[rows[:real]] = gradient[:real]
-        return gradients
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one pass each (``attribution.model.batching.chunks``)."""
@@ -622,9 +462,9 @@ class Model:
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
-        scores = self._run(self._compiled.forward(), *feed.values()).numpy()
+        scores = self._compiled.run(self._compiled.forward(), *feed.values()).numpy()
         self.counts.update(forward=len(scores), forward_passes=1)
-        return _checked(scores, _rows(feed))
+        return checked(scores, _rows(feed))
 
     def backward(
         self,
@@ -658,10 +498,10 @@ class Model:
         """
         self._check_parts()
         function = self._compiled.backward(explain_input, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
-        scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
+        scores, input_gradient, values, gradients = self._compiled.run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         return Backward(
-            scores=_checked(scores.numpy(), len(targets)),
+            scores=checked(scores.numpy(), len(targets)),
             input_gradient=input_gradient.numpy() if of_input else None,
             values=dict(zip(layers, (value.numpy() for value in values), strict=True)),
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
@@ -694,11 +534,11 @@ class Model:
             If an operation has no rule.
         """
         self._check_parts()
-        scores, found, ends = self._run(
+        scores, found, ends = self._compiled.run(
             self._compiled.multipliers(explain_input, cross), targets, baseline, *feed.values()
         )
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
-        _checked(scores.numpy(), len(targets))
+        checked(scores.numpy(), len(targets))
         return np.asarray(found.numpy()), np.asarray(ends.numpy())
 
     def full_gradient(
@@ -726,15 +566,15 @@ class Model:
         BadInput
             If an operation has no defined bias.
         """
-        layers = self._layers_of(explain_input)
+        layers = self._layers(explain_input)
         biases = self._compiled.bias_rules(explain_input)
         layouts = {name: layers.layout(name) for name in biases if layers.has_positions(name)}
         layouts = {name: layout for name, layout in layouts.items() if layout.covers == "positions"}
         axes = tuple((name, 1 if layout.channels_first else -1) for name, layout in layouts.items())
         function = self._compiled.full_gradient(explain_input, tuple(biases.items()), axes, by_channel)
-        scores, terms, (of_input, *found) = self._run(function, targets, *feed.values())
+        scores, terms, (of_input, *found) = self._compiled.run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
-        _checked(scores.numpy(), len(targets))
+        checked(scores.numpy(), len(targets))
         maps = [layout.read(one.numpy()) for layout, one in zip(layouts.values(), found, strict=True)]
         named = dict(zip([explain_input, *biases], map(float, terms), strict=True))
         return named, [one[..., 0] for one in (of_input.numpy(), *maps)]
@@ -770,209 +610,47 @@ class Model:
         """
         self._check_parts()
         wanted = (self.input_node(explain_input),) if layers is None else tuple(layers)
-        scores, *found = self._run(self._compiled.relevance(explain_input, composite, wanted), targets, *feed.values())
+        function = self._compiled.relevance(explain_input, composite, wanted)
+        scores, *found = self._compiled.run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
-        _checked(scores.numpy(), len(targets))
+        checked(scores.numpy(), len(targets))
         found = [relevance.numpy() for relevance in found]
         return found[0] if layers is None else dict(zip(wanted, found, strict=True))
 
-    def _run(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Call a compiled function.
-
-        Raises
-        ------
-        BadInput
-            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
-        tf.errors.ResourceExhaustedError
-            If there is too little memory; a smaller batch may fit.
-        """
-        try:
-            return function(*arrays)
-        except tf.errors.ResourceExhaustedError:
-            raise
-        except tf.errors.OpError as error:
-            if self._jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
-                gist = " ".join(str(error.message).split())[:200]
-                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
-            if isinstance(error, tf.errors.InvalidArgumentError) and function is not self._compiled.forward():
-                # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
-                self.forward(dict(zip(self.inputs, arrays[-len(self.inputs) :], strict=True)))
-            if self._takes_single_rows(arrays[-len(self.inputs) :]):
-                raise BadInput(
-                    "the model computes one input at a time; choose batch_size=1 (--batch_size=1), or export a "
-                    "function of a batch"
-                ) from error
-            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
-
-    def _takes_single_rows(self, arrays: Sequence[Any]) -> bool:
-        """Return whether the first row of a feed alone has scores, and copies of it have none."""
-        worked = []
-        for rows in (1, max(np.shape(array)[0] for array in arrays if np.ndim(array))):
-            try:
-                self._compiled.forward()(*(np.repeat(one[:1], rows, 0) if np.ndim(one) else one for one in arrays))
-            except (tf.errors.OpError, ValueError):
-                worked.append(False)
-            else:
-                worked.append(True)
-        return worked == [True, False]
+    def _check_parts(self) -> None:
+        """Refuse inputs that are joined where the score has no gradient for one of them."""
+        if not (self._of and self._steps and (joined := self._steps[-1].joined)):
+            return
+        names = tuple(joined.arrays)
+        if missing := self._of._view(self._steps[:-1], None)._compiled.without_gradient(names):
+            others = ",".join(name for name in names if name not in missing)
+            raise BadInput(
+                f"the score does not depend on {listed(missing)} through differentiable operations"
+                + (f"; explain the others: explain_input='{others}'" if others else "")
+            )
 
     def _fixed_batch(self) -> int | None:
         sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
         return sizes[0] if sizes else None
 
-    def _number_of_classes(self) -> int:
-        dtype = self.graph.dtype(self._frozen.output)
-        if not dtype.is_floating:
-            kind = "class numbers or counts" if dtype.is_integer else "values of this type"
-            raise BadInput(
-                f"the model's output is of type {dtype.name}; scores of floating point are needed, not {kind}; export "
-                "them, or choose another output with output= (--output_tensor=)"
-            )
-        shape = self._compiled.output_shape
-        if shape.rank is None:
-            raise BadInput(
-                "the file does not declare the shape of its output, which random inputs do not show either; give it by "
-                "tf.ensure_shape in the network"
-            )
-        classes = _output_head.classes_of(shape, self._position)
-        if classes is None:
-            raise BadInput(self._why_no_classes(shape))
-        for index, size in zip(self._position, shape[1:], strict=False):
-            if index < 0 or (size is not None and index >= size):
-                raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
-        return classes
-
-    def _why_no_classes(self, shape: tf.TensorShape) -> str:
-        if self._position:
-            return (
-                f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
-                "number for each axis between batch and classes"
-            )
-        more = "; where it has positions, choose one with position=" if shape.rank > 2 else ""
-        if others := self._frozen.other_outputs:
-            more += f"; or choose another output with output= (--output_tensor=): {listed(others)}"
-        return f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}"
-
-    def _chosen_score(self, wanted: str | None, inexact: str | None) -> str:
-        """Return the score to explain.
-
-        Raises
-        ------
-        BadInput
-            If the file is not known to give the wanted one.
-        """
-        names = self.score_names
-        if wanted is None:
-            return names[0]
-        if wanted in (*names, OUTPUT):
-            return wanted
-        if wanted == LOGITS and names == (OUTPUT,):
-            return OUTPUT
-        if wanted == LOGITS:
-            raise BadInput(
-                f"the logits of this model cannot be explained: the gradients of {inexact} are known only from input "
-                "to output, and the output is probabilities; load it with score='probabilities'"
-            )
-        if names == (LOGITS,):
-            raise BadInput(
-                "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
-                "with score='logits'"
-            )
-        raise BadInput(
-            "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
-            "it with score='output', which explains it as it is"
-        )
-
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
 
 
-@dataclasses.dataclass(frozen=True)
-class Explained:
-    """A model and inputs as methods see them.
-
-    Attributes
-    ----------
-    model
-        The model, whose input ``explain_input`` is of floating point and has its channels last.
-    feed
-        Input name to array.
-    explain_input
-        Name of the explained input.
-    channels_first
-        Whether the caller's input has its channels first.
-    joined
-        The inputs of which ``explain_input`` is the vector, where several are explained together.
-    """
-
-    model: Model
-    feed: Mapping[str, np.ndarray]
-    explain_input: str
-    channels_first: bool
-    joined: JoinedInputs | None = None
-
-    def as_given(self, maps: np.ndarray) -> Any:
-        """Return maps with the axes of the caller's input; those without the channel axis are the same for both.
-
-        Maps of several inputs are a mapping from name to array.
-        """
-        if self.joined is not None:
-            return self.joined.split(maps)
-        return (
-            _other_inputs.channels_first(maps)
-            if self.channels_first and maps.shape == self.feed[self.explain_input].shape
-            else maps
-        )
-
-
-def _whole_numbers(position: Any) -> tuple[int, ...]:
-    """Return a position as whole numbers, one for each axis."""
-    if position is None:
-        return ()
-    array = np.atleast_1d(np.asarray(position))
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise BadInput(
-            "position must be whole numbers, one for each axis between batch and classes, or 'per_row', not "
-            f"{position!r}"
-        )
-    return tuple(int(index) for index in array)
-
-
-def _none_of(shape: tf.TensorShape) -> np.ndarray:
-    """Return no rows of a tensor, with one value along each axis of unknown size."""
-    return np.zeros([0, *((size or 1) for size in (shape[1:] if shape.rank else ()))], np.float32)
+def _no_rows(model: Model, names: Iterable[str], like: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+    """Return no rows of some inputs of a model; sizes that it leaves open are those that a feed leads to."""
+    shapes = {name: model.inputs[name].shape[1:] for name in names}
+    if open_ := [name for name, shape in shapes.items() if not shape.is_fully_defined()]:
+        if like is None:
+            raise BadInput(f"the size of {listed(open_)} is open; give like=, inputs that have it")
+        row = model.feed_of({name: array[:1] if array.ndim else array for name, array in like.items()}, 1)
+        shapes |= {name: row[name].shape[1:] for name in open_}
+    return {name: np.zeros((0, *shape), model.inputs[name].dtype.as_numpy_dtype) for name, shape in shapes.items()}
 
 
 def _rows(feed: Mapping[str, np.ndarray]) -> int:
     """Return how many rows a feed has; single values have none."""
     return next((len(array) for array in feed.values() if array.ndim), 1)
-
-
-def _checked(scores: np.ndarray, fed: int) -> np.ndarray:
-    if len(scores) != fed:
-        raise BadInput(f"the model gives {len(scores)} rows of scores for {fed} inputs; one row for each is needed")
-    if not np.isfinite(scores).all():
-        message = "the model's scores are NaN or infinite; check its weights and the range of the inputs"
-        raise batching.NotFinite(message)
-    return scores
-
-
-def _failed_operation(error: tf.errors.OpError) -> str:
-    """Return the node that failed and the reason, from TensorFlow's message.
-
-    The reason is the line above ``[[{{node NAME}}]]``; what precedes it is a trace of where the node was made.
-    """
-    above, _, after = error.message.partition("[[{{")
-    lines = [line.strip() for line in above.splitlines() if line.strip()]
-    reason = (lines[-1] if lines else type(error).__name__)[:300]
-    if "grouped convolution" in reason:  # on processors without AVX-512
-        reason += " Set TF_ENABLE_ONEDNN_OPTS=1 in the environment, and TensorFlow supports them."
-    node = re.search(r"\bnode ([^}]*)\}\}", after)
-    return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
-
-
-def _shown(shape: tf.TensorShape) -> str:
-    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
 
 
 def _fits(expected: tf.TensorShape, shape: tuple[int, ...]) -> bool:

@@ -24,17 +24,19 @@ from absl import flags
 from attribution import cli
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, print_line, print_text
-from attribution.explained_inputs import (
+from attribution.files import check_directory
+from attribution.inputs import (
+    PREPROCESSINGS,
     check_class_names,
     explained_inputs,
+    find_files,
     read_and_explained,
+    read_class_names,
     reads_tokens,
     table_of,
     words_of,
 )
-from attribution.files import check_directory
 from attribution.methods.registry import resolve_method
-from attribution.preprocessing import PREPROCESSINGS, RESIZE_MODES, find_files, read_class_names
 from attribution_benchmarks.core.progress import Bars
 
 FLAGS = flags.FlagValues()
@@ -44,9 +46,6 @@ flags.DEFINE_list(
     "images, .npy files of arrays, signals, vectors or tokens, or folders of them, by comma; or a table of all inputs, "
     ".csv or .npz", flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list(
-    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
-)
 flags.DEFINE_list("methods", [], "methods by comma; all that apply when empty", flag_values=FLAGS)
 flags.DEFINE_list(
     "target", [], "class to explain: one for all or one per input; the predicted when empty", flag_values=FLAGS
@@ -54,10 +53,6 @@ flags.DEFINE_list(
 flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
 flags.DEFINE_enum(
     "preprocessing", None, list(PREPROCESSINGS), "how pixels are scaled; when empty, as attribution.explain does",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_enum(
-    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_float(
@@ -80,8 +75,8 @@ def main(flag_values: flags.FlagValues) -> None:
     check_class_names(names, flag_values.class_names, model)
     read, explain_input = _read_and_explained(model, flag_values.explain_input, table)
     found_inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.images, flag_values.other_inputs, limit=flag_values.limit,
-        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing or "", note=_note,
+        model, read, explain_input, table or flag_values.images, limit=flag_values.limit,
+        scaling=flag_values.preprocessing or "", note=_note,
     )  # fmt: skip
     words = None
     if flag_values.tokens:

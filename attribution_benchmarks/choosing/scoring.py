@@ -16,8 +16,8 @@ import numpy.typing as npt
 import attribution
 from attribution import METHODS
 from attribution.errors import BadInput, MissedSum, listed
-from attribution.explained_inputs import reads_tokens
 from attribution.files import origin
+from attribution.inputs import reads_tokens
 from attribution.methods.method import ARRAYS
 from attribution.methods.perturbation import positions
 from attribution.model.batching import checked_targets
@@ -78,7 +78,7 @@ def choose(
     progress
         Called with each ``core.progress.Step``.
     """
-    loaded = model if hasattr(model, "explaining") else attribution.load_model(model)
+    loaded = model if hasattr(model, "at") else attribution.load_model(model)
     explained, examples, joined_names = _checked(loaded, inputs, targets, names, background, explain_input)
     is_vector = examples.inputs.ndim == 2 and not _has_tokens(examples)
     absent = np.array(examples.truth["background"][:1], np.float32) if is_vector else None
@@ -148,9 +148,9 @@ def _checked(
                 "unknown word"
             )
     else:
-        explained = model.explaining(feed, explain_input)
-        model, feed, name = explained.model, dict(explained.feed), explained.explain_input
-        if joined := explained.joined:
+        model = model.at(explain_input, like=feed)
+        feed, name = dict(model.feed_of(feed)), model.input
+        if joined := model.joined(feed):
             features = [one if size == 1 else f"{one} {place}"
                         for one, size in zip(joined.shapes, joined.sizes, strict=True)
                         for place in range(size)]  # fmt: skip

@@ -27,7 +27,7 @@ from attribution.errors import BadInput
 from attribution.files import check_directory, origin
 from attribution.methods.libraries import is_preset
 from attribution.methods.registry import as_method, name_of
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.batch import ModelScores
 from attribution_benchmarks.core.controls import Control

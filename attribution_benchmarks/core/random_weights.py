@@ -59,9 +59,10 @@ def with_shuffled_weights(
 @functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
 def _original(path: str, written: tuple[tuple[int, int], ...]) -> tuple[Any, list[tuple[Any, np.ndarray]]]:
     """Return a loaded file, and its variables with their original values."""
-    from attribution.model import saved_model
+    from attribution.savedmodel.file import SavedFile
+    from attribution.savedmodel.paths import find_saved_model
 
-    loaded = saved_model.load(path)
+    loaded = SavedFile(find_saved_model(path)).load()
     return loaded, [(variable, variable.numpy()) for variable in _variables(loaded)]
 
 
@@ -92,7 +93,7 @@ def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int
         tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
         return directory
 
-    model.write = write  # a live network is read from a file when a method needs one
+    model.source.write = write  # a live network is read from a file when a method needs one
     return model
 
 
@@ -175,8 +176,8 @@ def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0)
 
 @functools.lru_cache(maxsize=MOST)  # every batch is explained on all of them
 def _random(model: Any, seed: int, number: int) -> Any:
-    found = with_shuffled_weights(model.path, seed, model.score, number=number).with_inputs_of(model)
-    found.live_source = model.live_source
+    found = model.on(with_shuffled_weights(model.path, seed, model.score, number=number))
+    found.source.live_network = model.source.live_network
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attribution.files import CACHE_VARIABLE
-from attribution.model.op_allowlist import is_trusted, trusted
+from attribution.savedmodel.op_allowlist import is_trusted, trusted
 from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named

@@ -24,7 +24,7 @@ import numpy as np
 import attribution
 from attribution.check_method import FAILED, PASSED, REFUSED, Finding
 from attribution.errors import BadInput, described, listed, shortened
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks

@@ -20,7 +20,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods.perturbation import positions
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.bundled_models import default_model
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, Control

@@ -22,8 +22,8 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.files import atomic_write
 from attribution.methods.perturbation import positions
-from attribution.model_paths import find_saved_model
 from attribution.reading import read_json
+from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.bundled_models import shown_model
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric

@@ -24,7 +24,7 @@ from multiprocessing import connection, reduction
 from typing import Any
 
 from attribution.errors import BadInput
-from attribution.model import op_allowlist
+from attribution.savedmodel import op_allowlist
 from attribution.tensorflow_log import list_devices
 from attribution_benchmarks.core import fingerprint
 from attribution_benchmarks.core.progress import Step

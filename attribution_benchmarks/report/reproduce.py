@@ -39,7 +39,7 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
 from attribution.methods.registry import known_method
-from attribution.model_paths import find_saved_model
+from attribution.savedmodel.paths import find_saved_model
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint

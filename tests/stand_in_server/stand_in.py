@@ -191,10 +191,11 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     """Return the signatures of a SavedModel."""
     import tensorflow as tf
 
-    from attribution.model import saved_model
+    from attribution.savedmodel.file import SavedFile
+    from attribution.savedmodel.paths import find_saved_model
     from attribution_benchmarks.serving._protocols import TensorSpec
 
-    loaded = saved_model.load(directory)
+    loaded = SavedFile(find_saved_model(directory)).load()
 
     def spec_of(tensor):
         dtype = np.dtype(object) if tensor.dtype == tf.string else np.dtype(tensor.dtype.as_numpy_dtype)

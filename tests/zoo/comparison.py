@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 import attribution
-from attribution.model.loader import SavedFile
+from attribution.savedmodel.file import SavedFile
 from zoo import oracles
 from zoo.family import Family
 from zoo.measure import (

@@ -11,18 +11,20 @@ something without a translation stays as it is.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from attribution.errors import described
 from attribution.graph import _tf_internals
+from attribution.graph.recognize import recognize
 from attribution.graph.stablehlo import counting, operations, windows
 from attribution.graph.stablehlo.text import Operation, Region, Unreadable, read
 from attribution.graph.stablehlo.values import Untranslatable, Value
-from attribution.graph.view import MODULE, insert_body, without_nodes
+from attribution.graph.view import MODULE, insert_body, node_of, without_nodes
 
 __all__ = ["MODULE", "Untranslatable", "lower"]
 
@@ -30,13 +32,15 @@ MOST_OPERATIONS = 50_000  # of a module, its loops unrolled
 _TRANSLATIONS = operations.TRANSLATIONS | windows.TRANSLATIONS
 
 
-def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
-    """Replace the modules of a graph by operations of TensorFlow.
+def lower(graph_def: tf.compat.v1.GraphDef, weights: Mapping[str, Any]) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+    """Replace the modules of a graph by operations of TensorFlow, layers and functions recognized among them.
 
     Parameters
     ----------
     graph_def
         A graph without calls at its top level.
+    weights
+        Tensors of nodes that no input changes, by name.
 
     Returns
     -------
@@ -50,7 +54,8 @@ def lower(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict
     Untranslatable
         If a module holds something without a translation, or cannot be read; the message says what.
     """
-    bodies = {node.name: _translated(node) for node in graph_def.node if node.op == MODULE}
+    nodes = {node.name: node for node in graph_def.node}
+    bodies = {node.name: _translated(node, nodes, weights) for node in graph_def.node if node.op == MODULE}
     if not bodies:
         return graph_def, {}
     result = without_nodes(graph_def, bodies)
@@ -74,7 +79,9 @@ def _arguments(call: Any) -> list[str]:
     return [name for name in call.input if not name.startswith("^")]
 
 
-def _translated(call: Any) -> tuple[tf.compat.v1.GraphDef, list[str]]:
+def _translated(
+    call: Any, nodes: Mapping[str, Any], weights: Mapping[str, Any]
+) -> tuple[tf.compat.v1.GraphDef, list[str]]:
     """Return a module as a graph, whose inputs are ``argument_0`` and so on, and the names of its outputs."""
     text = _tf_internals.stablehlo_text(call.attr["module"].s, inlined=True)
     if text is None:
@@ -88,14 +95,28 @@ def _translated(call: Any) -> tuple[tf.compat.v1.GraphDef, list[str]]:
                 Value(kind, tf.compat.v1.placeholder(kind.dtype, kind.sizes, f"argument_{number}"))
                 for number, kind in enumerate(arguments)
             ]
-            outputs = [tf.convert_to_tensor(value.full()) for value in _Translator().run(body, given)]
+            outputs = [tf.convert_to_tensor(value.full()).name for value in _Translator().run(body, given)]
     except Untranslatable:
         raise
     except Unreadable as error:
         raise Untranslatable(str(error)) from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise Untranslatable(f"a module of a form that is not known ({described(error)})") from error
-    return graph.as_graph_def(), [output.name for output in outputs]
+    given = {f"argument_{number}": _known(name, nodes, weights) for number, name in enumerate(_arguments(call))}
+    known = {name: value for name, value in given.items() if value is not None}
+    with contextlib.suppress(ArithmeticError, LookupError, TypeError, ValueError, tf.errors.OpError):
+        return recognize(graph.as_graph_def(), known, outputs), outputs
+    return graph.as_graph_def(), outputs
+
+
+def _known(tensor: str, nodes: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
+    """Return the value of a module's argument that no input changes, else ``None``."""
+    name = node_of(tensor)
+    while nodes[name].op == "Identity":
+        name = node_of(nodes[name].input[0])
+    if nodes[name].op == "Const":
+        return tf.constant(tf.make_ndarray(nodes[name].attr["value"].tensor))
+    return weights.get(name)
 
 
 class _Translator:

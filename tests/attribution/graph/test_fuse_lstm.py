@@ -148,10 +148,3 @@ def test_steps_from_one_state_for_all_inputs_are_explained(tmp_path):
     x = np.random.default_rng(3).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
     together, *alone = (attribution.explain("deeplift", model, one, 1) for one in (x, x[:1], x[1:2], x[2:]))
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=0, atol=1e-6 * np.abs(together).max())
-
-
-def test_xla_keeps_the_loop(tmp_path):
-    loaded(L.LSTM(UNITS), tmp_path)
-    x = np.random.default_rng(3).normal(size=(2, STEPS, FEATURES)).astype(np.float32)
-    plain, by_xla = (attribution.load_model(tmp_path, jit_compile=jit).scores(x) for jit in (False, True))
-    np.testing.assert_allclose(by_xla, plain, rtol=1e-5, atol=1e-6)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import attribution
 from attribution import cli
 from attribution.inspect import __main__ as inspection
-from attribution.model._loading_checks import random_feed
+from attribution.savedmodel.inputs import random_feed
 from attribution.trial import try_method
 
 

@@ -66,7 +66,7 @@ def test_a_straight_through_gradient_is_kept(from_function):
     model = from_function(lambda x: tf.matmul(straight_through(2 * x), KERNEL), 4)
     assert model._frozen.loaded is None
     assert_exact(model, X, TARGETS)
-    np.testing.assert_allclose(model.gradients(X, TARGETS), 6 * KERNEL.T[TARGETS], rtol=1e-6)
+    np.testing.assert_allclose(attribution.explain("gradient", model, X, TARGETS), 6 * KERNEL.T[TARGETS], rtol=1e-6)
 
 
 def test_a_gradient_reads_values_from_inside(from_function):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.model._gradient_support import swish_rules
+from attribution.savedmodel._gradient_support import swish_rules
 
 POINTS = np.linspace(-6, 6, 12, dtype=np.float32).reshape(3, 4)
 

@@ -1,6 +1,8 @@
 """Sequences: the grammar's rules, laws of the exact values, and the committed networks."""
 
+import itertools
 import json
+import math
 import shutil
 
 import numpy as np

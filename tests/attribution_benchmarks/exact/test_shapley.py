@@ -1,5 +1,8 @@
 """Exact Shapley values of the committed networks: closed forms, and those of all coalitions."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 

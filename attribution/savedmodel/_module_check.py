@@ -1,24 +1,20 @@
-"""Compare the translation of a module of JAX or PyTorch with the module itself when a file is loaded first."""
+"""Compare the translation of a module of JAX or PyTorch with the module itself when a file is loaded.
+
+XLA compiles the module for that, which takes most of the time of loading: 10 CPU seconds for ResNet-50.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import os
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput
-from attribution.files import atomic_write, cache_directory
 from attribution.graph._tf_internals import unoptimized
 from attribution.graph.view import GraphView
-from attribution.model._loading_checks import random_arrays
-from attribution.model_paths import content_of
+from attribution.savedmodel.inputs import random_arrays
 
 OTHER_SCORES = "the translation gives other scores"
 NO_GRADIENT = "the file has no gradient to compare with"  # nor another than the translation's
@@ -41,9 +37,9 @@ def difference(
     """Return what a translated graph computes otherwise than the file, one of ``MATCHES`` if nothing.
 
     The scores of random inputs are compared, and the gradient of a random combination of them where the file has one.
-    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores. XLA
-    compiles the stored gradient of ResNet-50 for 10 CPU seconds. In half precision rounding alone moves gradients by
-    more than another definition would, so that they are not known to be the same.
+    It may be another: ``custom_vjp`` and ``stop_gradient`` of JAX leave no trace in the module of the scores. In half
+    precision rounding alone moves gradients by more than another definition would, so that they are not known to be
+    the same.
 
     Parameters
     ----------
@@ -72,36 +68,6 @@ def difference(
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return f"the translation cannot be compared with the module ({type(error).__name__})"
     return _difference_of_gradients(loaded, translated, rounded, arrays, tolerance > _TOLERANCE)
-
-
-def remembered(compare: Callable[[], str], directory: pathlib.Path, content: str, *settings: object) -> str:
-    """Return the difference, which is empty if the file matched before, by the same code and release of TensorFlow.
-
-    XLA compiles a module for the comparison, which takes most of the time of loading.
-
-    Parameters
-    ----------
-    compare
-        As ``difference``.
-    directory, content
-        The file, and ``content_of`` it before it was loaded; empty if it has to be compared.
-    settings
-        How the file was loaded, such as its signature; their ``repr`` is a part of the key.
-    """
-    if not content:
-        return compare()
-    key = hashlib.sha256(repr((tf.version.VERSION, content, settings)).encode())
-    for folder in ("graph", "model"):
-        for source in sorted((pathlib.Path(__file__).parents[1] / folder).rglob("*.py")):
-            key.update(source.read_bytes())
-    record = cache_directory("modules") / key.hexdigest()
-    if os.path.isfile(record):
-        return ""
-    found = compare()
-    if found in MATCHES and content_of(directory) == content:
-        with contextlib.suppress(BadInput):  # a cache that cannot be written
-            atomic_write(record, "")
-    return found
 
 
 def _difference_of_gradients(

@@ -12,7 +12,7 @@ Allowed are:
   that names a file or an address, or that holds a program, is looked at (``CONSTRAINED``) or not allowed. A text that
   a function takes from its caller is not allowed.
 
-``attribution.model.loader`` calls ``check`` with the part of a file that is loaded, and with nothing else. The check
+``attribution.savedmodel.file`` calls ``check`` with the part of a file that is loaded, and with nothing else. The check
 does not limit time or memory: an allowed model can compute without end.
 """
 

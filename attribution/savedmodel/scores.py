@@ -1,4 +1,8 @@
-"""The scores of a graph: its logits and probabilities, and a position of an output such as a segmentation map."""
+"""What a score is: known from the operations at the graph's end, never guessed from its values.
+
+A softmax, sigmoid or log-softmax at the end, behind moves of axes, gives probabilities and logits. An affine end is
+logits. Any other end is the file's output.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.errors import BadInput, listed
-from attribution.graph.view import GraphView, node_of, pure_subgraph
-from attribution.model.saved_model import FrozenModel
+from attribution.errors import BadInput
+from attribution.graph.view import GraphView, node_of
 
-# As given to ``load_model(position=)``, and the name of the input that then holds each row's position.
-PER_ROW = "per_row"
-POSITION = "position"
 LOGITS, PROBABILITIES, OUTPUT = SCORES = ("logits", "probabilities", "output")
 _ACTIVATIONS = ("Softmax", "Sigmoid", "LogSoftmax")
 # Operations that leave values as they are; the last ones move them to other axes.
@@ -56,6 +56,11 @@ class Head:
         """Whether the output itself is probabilities."""
         return self.activation in ("Softmax", "Sigmoid")
 
+    @property
+    def to_probabilities(self) -> str:
+        """``"Sigmoid"`` or ``"Softmax"``: what makes probabilities of the logits."""
+        return "Sigmoid" if self.activation == "Sigmoid" else "Softmax"
+
 
 def find_head(graph: GraphView, output: str) -> Head:
     """Return the scores that an output gives; the graph is as ``with_moved_logits`` returns it."""
@@ -66,12 +71,11 @@ def find_head(graph: GraphView, output: str) -> Head:
     return Head(moved if moved in graph.nodes else logits, activation)
 
 
-def with_moved_logits(frozen: FrozenModel) -> FrozenModel:
-    """Return a model whose logits are moved to the axes of the output, as the graph moves what follows them."""
-    graph = frozen.graph
-    _, tensor, moves = _last_activation(graph, frozen.output)
-    if not moves or frozen.loaded is not None:
-        return frozen
+def with_moved_logits(graph: GraphView, output: str) -> GraphView:
+    """Return a graph whose logits are moved to the axes of the output, as the graph moves what follows them."""
+    _, tensor, moves = _last_activation(graph, output)
+    if not moves:
+        return graph
     changed, dtype = tf.compat.v1.GraphDef(), graph.dtype(tensor).as_datatype_enum
     changed.CopyFrom(graph.graph_def)
     for name in reversed(moves):
@@ -79,7 +83,7 @@ def with_moved_logits(frozen: FrozenModel) -> FrozenModel:
         node.CopyFrom(graph.nodes[name])
         node.name, node.input[0], node.attr["T"].type = _MOVED_LOGITS + name, tensor, dtype
         tensor = node.name
-    return dataclasses.replace(frozen, graph=GraphView(changed, graph.weights))
+    return GraphView(changed, graph.weights)
 
 
 def _last_activation(graph: GraphView, output: str) -> tuple[str | None, str, list[str]]:
@@ -113,24 +117,15 @@ def _moved(graph: GraphView, activation: str, moves: Sequence[str], axis: int) -
         node = graph.nodes[name]
         before, after = graph.shape(node_of(node.input[0])), graph.shape(name)
         if node.op == "Transpose":
-            if not _is_fixed(graph, node.input[1]):
+            order = graph.constant(node.input[1])
+            if order is None:
                 return None
-            order = _value(graph, node_of(node.input[1]))
-            axis = order.index(len(order) + axis) - len(order)
+            axis = order.tolist().index(len(order) + axis) - len(order)
         else:
             sizes = [[size for size in one if size != 1][-1:] if one.rank else [] for one in (before, after)]
             if axis != -1 or sizes[0] != sizes[1] or None in sizes[0] or sizes[0] == []:
                 return None
     return axis
-
-
-def _value(graph: GraphView, node: str) -> list[int]:
-    """Return the value of a node that depends on no input, such as an order of axes that is computed from the rank."""
-    view = GraphView(pure_subgraph(graph.graph_def, [node]), graph.weights)
-    evaluate = tf.function(lambda: view.import_on({}, [f"{node}:0"])[0][0], autograph=False)
-    with tf.init_scope():  # also where a function is being built
-        value: list[int] = evaluate().numpy().tolist()
-    return value
 
 
 def check_classes_are_last(graph: GraphView, output: str) -> None:
@@ -211,96 +206,3 @@ def classes_of(shape: tf.TensorShape, position: Collection[int] = ()) -> int | N
         sizes = sizes[-1:]
     sizes = [size for size in sizes if size != 1] or [1]
     return int(np.prod(sizes)) if len(sizes) == 1 and sizes[0] is not None else None
-
-
-def with_position(frozen: FrozenModel) -> FrozenModel:
-    """Return a model whose output is ``(batch, classes)``: the scores at each row's position.
-
-    Parameters
-    ----------
-    frozen
-        The model. The one returned has the input ``position``, int32 ``(batch, axes)``, one number for each axis
-        between batch and classes.
-
-    Raises
-    ------
-    BadInput
-        If the output has no such axes, or the model has an input of that name.
-    """
-    graph = frozen.graph
-    head = find_head(graph, frozen.output)
-    shape = shape_of_output(graph.shape(frozen.output), frozen.output_shape)
-    _check_positions_exist(frozen, shape)
-    batch = next((spec.shape[0] for spec in frozen.inputs.values() if spec.shape.rank), None)
-    spec = tf.TensorSpec((batch, shape.rank - 2), tf.int32, name=POSITION)
-    added, last = _gathering(graph.dtype(head.logits), shape, spec, head.activation)
-    changed = tf.compat.v1.GraphDef()
-    changed.CopyFrom(graph.graph_def)
-    for node in added.node:
-        if node.name == "scores":
-            continue
-        copy = changed.node.add()
-        copy.CopyFrom(node)
-        copy.name = _scoped(node.name)
-        del copy.input[:]
-        copy.input.extend(head.logits if tensor == "scores" else _scoped(tensor) for tensor in node.input)
-    return dataclasses.replace(
-        frozen,
-        graph=GraphView(changed, graph.weights),
-        inputs={**frozen.inputs, POSITION: spec},
-        input_nodes={**frozen.input_nodes, POSITION: _scoped(POSITION)},
-        output=_scoped(last),
-        output_shape=tf.TensorShape([shape[0], shape[-1]]),
-    )
-
-
-def _check_positions_exist(frozen: FrozenModel, shape: tf.TensorShape) -> None:
-    if shape.rank is None or shape.rank < 3 or None in shape[1:].as_list()[-1:]:
-        raise BadInput(
-            f"position='{PER_ROW}' needs an output with positions between batch and classes; this one has shape {shape}"
-        )
-    if frozen.loaded is not None:
-        raise BadInput(
-            f"position='{PER_ROW}' is not supported: the gradients of {frozen.inexact} are in the loaded function "
-            "alone; give one position for all rows"
-        )
-    if POSITION in frozen.inputs:
-        raise BadInput(f"the model has an input named '{POSITION}' among {listed(frozen.inputs)}")
-
-
-def _gathering(
-    dtype: tf.DType, shape: tf.TensorShape, spec: tf.TensorSpec, activation: str | None
-) -> tuple[tf.compat.v1.GraphDef, str]:
-    """Return a graph from ``scores`` and ``position`` to the scores there, and the name of its last node."""
-    with tf.Graph().as_default() as built:
-        scores = tf.compat.v1.placeholder(dtype, shape, name="scores")
-        position = tf.compat.v1.placeholder(spec.dtype, spec.shape, name=POSITION)
-        rows = tf.range(tf.shape(position)[0])[:, tf.newaxis]
-        last = tf.gather_nd(scores, tf.concat([rows, position], axis=1))
-        if activation is not None:
-            activations = {"Sigmoid": tf.sigmoid, "Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax}
-            last = activations[activation](last)
-    return built.as_graph_def(), last.op.name
-
-
-def _scoped(name: str) -> str:
-    return f"attribution_position/{name}"
-
-
-def limits(frozen: FrozenModel) -> list[int | None]:
-    """Return how many positions a model's output has along each axis between batch and classes."""
-    shape = shape_of_output(frozen.graph.shape(frozen.output), frozen.output_shape)
-    sizes: list[int | None] = shape[1:-1].as_list()
-    return sizes
-
-
-def check_positions(positions: np.ndarray, sizes: Sequence[int | None]) -> None:
-    """Refuse positions ``(N, axes)`` outside the output."""
-    most = np.array([np.iinfo(np.int32).max if size is None else size for size in sizes])
-    wrong = ((positions < 0) | (positions >= most)).any(axis=1)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise BadInput(
-            f"position {tuple(positions[row].tolist())} of row {row} is outside the model's output, which has "
-            f"{' x '.join('any' if size is None else str(size) for size in sizes)} positions"
-        )

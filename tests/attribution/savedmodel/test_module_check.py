@@ -16,8 +16,9 @@ from attribution.files import CACHE_VARIABLE
 from attribution.graph import recognize as recognition
 from attribution.graph import stablehlo
 from attribution.inspect import __main__ as inspection
-from attribution.model import _module_check
-from attribution.model.saved_model import freeze, load
+from attribution.savedmodel import _module_check
+from attribution.savedmodel.file import SavedFile
+from attribution.savedmodel.freeze import freeze
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 SINE = """%s = stablehlo.sine %x : tensor<?x4xf32>
@@ -143,7 +144,7 @@ def test_a_file_is_compared_once(compared):
 
 def test_other_files_variables_settings_and_releases_are_compared(compared, cache, tmp_path, monkeypatch):
     path, count = compared
-    other, loaded = saved(tmp_path / "other", lambda x: called(SINE, x)), load(path)
+    other, loaded = saved(tmp_path / "other", lambda x: called(SINE, x)), SavedFile(path).load()
     for load_again in (
         lambda: freeze(other),
         lambda: freeze(path, loaded=loaded),

@@ -14,7 +14,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import op_allowlist, saved_model
+from attribution.savedmodel import op_allowlist
+from attribution.savedmodel.file import SavedFile
 
 SIGNAL = tf.TensorSpec((None, 3), tf.float32)
 
@@ -167,7 +168,7 @@ def test_a_text_that_a_function_takes_from_its_caller_is_refused(tmp_path):
             node.attr["stream"].s = f"file://{tmp_path / 'target'}".encode()
     file.write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match="'PrintV2' with the output_stream"):
-        saved_model.load(path).signatures["serving_default"](tf.zeros((1, 3)))
+        SavedFile(path).load().signatures["serving_default"](tf.zeros((1, 3)))
     assert not (tmp_path / "target").exists()
 
 
@@ -191,7 +192,7 @@ def test_an_unknown_text_is_refused(monkeypatch):
 
 def test_what_only_computes_is_loaded(tmp_path):
     path = saved(tmp_path / "model", lambda x: [tf.random.uniform(()), tf.print(x), tf.debugging.assert_positive(2)])
-    saved_model.load(path)
+    SavedFile(path).load()
     assert attribution.load_model(saved(tmp_path / "other", lambda x: [])).num_classes == 2
 
 
@@ -205,7 +206,7 @@ def test_a_pipe_as_descriptors_is_refused(tmp_path):
 
 @pytest.mark.parametrize("source", ["local://", "bytes://"])
 def test_descriptors_in_the_program_or_the_attribute_are_allowed(tmp_path, source):
-    saved_model.load(saved(tmp_path, lambda x: _decoded(source)))
+    SavedFile(saved(tmp_path, lambda x: _decoded(source))).load()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_descriptors_in_the_program_or_the_attribute_are_allowed(tmp_path, sourc
     ["stablehlo.sine %x : tensor<f32>", "stablehlo.custom_call @Sharding(%x) : (tensor<f32>) -> tensor<f32>"],
 )
 def test_modules_of_xla_that_only_compute_are_allowed(tmp_path, operation):
-    saved_model.load(saved(tmp_path, lambda x: _module(operation)))
+    SavedFile(saved(tmp_path, lambda x: _module(operation))).load()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_a_module_that_cannot_be_read_is_refused(tmp_path, kind, change, words):
                 node.op, node.attr["module"].s = kind, change(node.attr["module"].s)
     file.write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match=words):
-        saved_model.load(path)
+        SavedFile(path).load()
 
 
 def test_custom_gradients_are_followed_without_their_entry_among_the_functions(tmp_path):
@@ -262,12 +263,12 @@ def test_custom_gradients_are_followed_without_their_entry_among_the_functions(t
         graph.object_graph_def.concrete_functions.pop(name, None)
     file.write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match="'SaveV2'"):
-        saved_model.load(path)
+        SavedFile(path).load()
 
 
 @pytest.mark.parametrize("path", sorted(glob.glob("saved_models/*/*/1")))
 def test_the_committed_models_are_allowed(path):
-    saved_model.load(path)
+    SavedFile(path).load()
 
 
 def test_a_file_of_tensorflow_1_is_allowed_and_its_initialiser_looked_at(tmp_path):
@@ -291,4 +292,4 @@ def test_a_file_of_tensorflow_1_is_allowed_and_its_initialiser_looked_at(tmp_pat
 def test_a_damaged_file_is_one_line(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\x0a\xff\xff")
     with pytest.raises(BadInput, match=r"saved_model\.pb is not a readable SavedModel"):
-        saved_model.load(tmp_path)
+        SavedFile(tmp_path).load()

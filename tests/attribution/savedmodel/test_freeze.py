@@ -7,9 +7,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import model_paths
 from attribution.errors import BadInput
-from attribution.model import saved_model
+from attribution.savedmodel import paths
 
 v1 = tf.compat.v1
 TARGETS = np.array([0, 1, 2, 3, 3, 2, 1])
@@ -28,14 +27,18 @@ def test_keras_export_equals_the_live_model(kind, live, models, inputs, oracle):
     if kind == "signal":
         model = attribution.load_model(model.path, score="probabilities")
     np.testing.assert_allclose(model.scores(x), live[kind](x).numpy(), atol=1e-6)
-    np.testing.assert_allclose(model.gradients(x, TARGETS), oracle(live[kind], x, TARGETS), atol=1e-6)
+    np.testing.assert_allclose(
+        attribution.explain("gradient", model, x, TARGETS), oracle(live[kind], x, TARGETS), atol=1e-6
+    )
 
 
 def test_tf_saved_model_save_equals_the_live_model(live, inputs, oracle, tmp_path):
     tf.saved_model.save(live["image"], str(tmp_path))
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(
-        model.gradients(inputs["image"], TARGETS), oracle(live["image"], inputs["image"], TARGETS), atol=1e-6
+        attribution.explain("gradient", model, inputs["image"], TARGETS),
+        oracle(live["image"], inputs["image"], TARGETS),
+        atol=1e-6,
     )
 
 
@@ -44,7 +47,9 @@ def test_tensorflow_1_file_by_tensor_names(tf1, inputs, oracle):
     model = attribution.load_model(path, **TF1_NAMES)
     np.testing.assert_allclose(model.scores(inputs["image"]), twin(inputs["image"]), rtol=1e-5, atol=1e-6)
     expected = oracle(twin, inputs["image"], TARGETS)
-    np.testing.assert_allclose(model.gradients(inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        attribution.explain("gradient", model, inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6
+    )
     # The layer's name is that of an identity, which freezing removes.
     names = [model.layer(), *(model.layer(name) for name in ("block_layer1", "resnet_model/block_layer1:0"))]
     assert len(set(names)) == 1 and model.graph.nodes[names[0]].op == "Relu"
@@ -55,7 +60,9 @@ def test_tensorflow_1_file_by_signature(tf1_with_signature, inputs, oracle):
     model = attribution.load_model(path)
     assert list(model.inputs) == ["pixels"]
     expected = oracle(twin, inputs["image"], TARGETS)
-    np.testing.assert_allclose(model.gradients(inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        attribution.explain("gradient", model, inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_tensorflow_1_file_without_signature_asks_for_tensor_names(tf1):
@@ -69,8 +76,8 @@ def test_the_highest_version_below_a_parent_is_taken(exported, tmp_path):
     for version in ("2", "10"):
         shutil.copytree(exported["signal"], tmp_path / version)
     (tmp_path / "11").mkdir()
-    assert saved_model.find_saved_model(tmp_path) == tmp_path / "10"
-    assert saved_model.find_saved_model(tmp_path / "2") == tmp_path / "2"
+    assert paths.find_saved_model(tmp_path) == tmp_path / "10"
+    assert paths.find_saved_model(tmp_path / "2") == tmp_path / "2"
 
 
 @pytest.mark.parametrize("make", ["absent", "empty directory", "file"])
@@ -130,12 +137,12 @@ def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
 def test_the_fingerprint_follows_the_weights(exported, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(exported["signal"], copy)
-    assert model_paths.fingerprint(copy) == model_paths.fingerprint(exported["signal"])
+    assert paths.fingerprint(copy) == paths.fingerprint(exported["signal"])
     variables = copy / "variables" / "variables.data-00000-of-00001"
     content = bytearray(variables.read_bytes())
     content[-1] ^= 1
     variables.write_bytes(content)
-    assert model_paths.fingerprint(copy) != model_paths.fingerprint(exported["signal"])
+    assert paths.fingerprint(copy) != paths.fingerprint(exported["signal"])
 
 
 def _looped(x):
@@ -168,36 +175,18 @@ def test_what_only_tensorflow_1_writes_is_refused_for_what_it_is(network, words,
 
 
 @pytest.mark.parametrize(
-    "name, words",
-    [
-        ("frozen.pb", r"docs/own_models.md, under 'Frozen graphs'"),
-        ("d.tflite", r"TensorFlow Lite has no gradients: name the SavedModel that it was converted from"),
-        ("d.onnx", r"which keras.Model.export or tf.saved_model.save writes"),
-    ],
-)
-def test_a_file_of_another_format_says_how_it_becomes_a_saved_model(name, words, tmp_path):
-    (tmp_path / name).write_bytes(b"")
-    with pytest.raises(BadInput, match=f"'.*{name}' is a file; a SavedModel is a directory.*{words}"):
-        attribution.load_model(tmp_path / name)
-
-
-def test_the_graph_of_a_saved_model_is_no_frozen_graph(exported):
-    with pytest.raises(BadInput, match=r"is a file; a SavedModel is a directory: name '"):
-        attribution.load_model(saved_model.find_saved_model(exported["signal"]) / "saved_model.pb")
-
-
-@pytest.mark.parametrize(
     "arguments, words",
     [
         ({"model": "x" * 5000}, "File name too long"),
         ({"model": "x\0y"}, "null byte|does not exist"),
         ({"loaded": 3}, "loaded must be what"),
-        ({"jit_compile": "maybe"}, "jit_compile must be True or False, not 'maybe'"),
-        ({"jit_compile": 1}, "jit_compile must be True or False"),
         ({"trust": "no"}, "trust must be True or False, not 'no'"),
         ({"explain_input": 3}, "explain_input must be the name"),
         ({"score": ["logits"]}, "no score"),
         ({"signature": 3}, "signature must be a name"),
+        ({"output": 3}, "output must be a name, not 3"),
+        ({"inputs": "x:0"}, "inputs must be a list of tensors' names, such as .*, not 'x:0'"),
+        ({"inputs": ["x:0"]}, "inputs= names tensors of a TensorFlow 1 file, and '.*' is none"),
         ({"position": "here"}, "position must be whole numbers"),
         ({"given": 3}, "given must be values"),
     ],

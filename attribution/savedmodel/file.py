@@ -18,19 +18,21 @@ import functools
 import itertools
 import os
 import pathlib
+import re
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, shortened
 from attribution.graph import _tf_internals
 from attribution.graph.view import MODULE, node_of
-from attribution.model import _used_parts, op_allowlist
 from attribution.reading import opened
+from attribution.savedmodel import _used_parts, op_allowlist
+from attribution.savedmodel.paths import file_states, fingerprint
 
 MOST_BYTES = 2 << 30  # protocol buffers are not larger
 TAG = "serve"
@@ -70,9 +72,9 @@ class SavedFile:
         If it cannot be read, or has neither a graph with the tag ``serve`` nor a single graph with a single tag.
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
-        with opened(directory / "saved_model.pb", "SavedModel") as file:
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = pathlib.Path(directory)
+        with opened(self.directory / "saved_model.pb", "SavedModel") as file:
             message = saved_model_pb2.SavedModel()
             try:
                 message.ParseFromString(file.read(MOST_BYTES + 1))
@@ -93,18 +95,13 @@ class SavedFile:
         # The same test as TensorFlow's loader makes.
         self.has_objects = len(message.meta_graphs) == 1 and self._graph.HasField("object_graph_def")
 
-    @property
-    def operations(self) -> set[str]:
-        """Names of the operations that the file says it uses."""
-        return {operation.name for operation in self._graph.meta_info_def.stripped_op_list.op}
-
     @functools.cached_property
     def signatures(self) -> dict[str, Signature]:
         """The signatures by name."""
         try:
             composite = _used_parts.composite_inputs(self._graph)
         except (IndexError, RecursionError) as error:
-            raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: it is damaged") from error
+            raise BadInput(f"{self._cannot_be_read()}: it is damaged") from error
         return {
             name: _signature(definition, composite.get(name, ()))
             for name, definition in sorted(self._graph.signature_def.items())
@@ -121,27 +118,27 @@ class SavedFile:
             if node.op in _used_parts.INPUTS and name not in of_checkpoint
         }
 
-    def ends(self) -> dict[str, tuple[tf.TensorSpec, list[str]]]:
-        """Return the tensors of a TensorFlow 1 graph that can be scores, by tensor name, each with the inputs it needs.
+    def ends(self) -> dict[str, tf.TensorSpec]:
+        """Return the tensors of a TensorFlow 1 graph that can be scores, by tensor name.
 
-        They have rows of floating point, depend on a placeholder, and are not used by another node. A single value with
-        a default is not needed.
+        They have rows of floating point, depend on a placeholder, and are not used by another node.
         """
         nodes = {node.name: node for node in self._graph.graph_def.node}
-        inputs = {node_of(name): spec for name, spec in self.placeholders().items()}
-        needed = [name for name, spec in inputs.items() if not _is_optional(nodes[name], spec)]
-        ends = {name: _first_output(nodes[name]) for name in _unused(nodes) if name not in inputs}
-        found = {}
-        for name, spec in ends.items():
-            above = _used_parts.ancestors(nodes, [name], ends=inputs) if _can_be_score(spec) else set()
-            if above.intersection(needed):
-                found[f"{name}:0"] = spec, [f"{one}:0" for one in needed if one in above]
-        return found
+        inputs = {node_of(name) for name in self.placeholders()}
+        used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
+        ends = {name: _first_output(node) for name, node in nodes.items() if name not in used | inputs}
+        return {
+            f"{name}:0": spec
+            for name, spec in ends.items()
+            if spec.dtype.is_floating
+            and spec.shape.rank not in (0, 1)
+            and inputs & _used_parts.ancestors(nodes, [name], ends=inputs)
+        }
 
     def load(
         self, signatures: Iterable[str] | None = None, tensors: Iterable[str] = (), inputs: Iterable[str] = ()
     ) -> Any:
-        """Load what some signatures use, with its variables.
+        """Load what some signatures use, with its variables, and nothing else.
 
         Parameters
         ----------
@@ -160,33 +157,106 @@ class SavedFile:
         Raises
         ------
         BadInput
-            If something that would be loaded is not allowed (``attribution.model.op_allowlist``), a file of the
-            variables is not an ordinary one, or the signatures are not functions.
+            If the file is damaged, something that would be loaded is not allowed
+            (``attribution.savedmodel.op_allowlist``), a file of the variables is not an ordinary one, or the signatures
+            are not functions.
         """
+        names = list(self.signatures if signatures is None else signatures)
+        try:
+            message = self._checked(names, tensors, inputs)
+            for path in self.directory.glob("variables/variables*"):
+                if not path.is_dir():
+                    with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
+                        pass
+            # The message that was checked is loaded, and not the file, which may have changed meanwhile.
+            loaded = _tf_internals.load_message(message, without_patterns(self.directory), self.has_objects)
+        except BadInput:
+            raise
+        except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
+            raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': {gist(error)}") from error
+        found = getattr(loaded, "signatures", None)
+        function = tf.types.experimental.ConcreteFunction
+        if not isinstance(found, Mapping) or not all(isinstance(found.get(name), function) for name in names):
+            raise BadInput(f"{self._cannot_be_read()} with the tag '{TAG}': its signatures are not functions")
+        return loaded
+
+    def _checked(self, names: list[str], tensors: Iterable[str], inputs: Iterable[str]) -> Any:
+        """Return the message of what some signatures and tensors use, all of which is allowed."""
         message = saved_model_pb2.SavedModel()
         used = message.meta_graphs.add(meta_info_def=self._graph.meta_info_def)
-        names = list(self.signatures if signatures is None else signatures)
         if self.has_objects:
             reads = _used_parts.copy_used_objects(self._graph, names, self.directory, used)
         else:
             reads = _used_parts.copy_used_nodes(self._graph, names, tensors, inputs, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         if len(library) < len(used.graph_def.library.function):
-            raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: two of its functions have one name")
+            raise BadInput(f"{self._cannot_be_read()}: two of its functions have one name")
         bodies = {_used_parts.in_function(name): nodes for name, nodes in library.items()}
         _refuse_by_name(self.directory, itertools.chain(used.graph_def.node, *library.values()))
         op_allowlist.check(self.directory, {_used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
-        for path in self.directory.glob("variables/variables*"):
-            if not path.is_dir():
-                with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
-                    pass
-        loaded = _tf_internals.load_message(message, _without_patterns(self.directory), self.has_objects)
-        if not _are_functions(getattr(loaded, "signatures", None), names):
-            raise BadInput(
-                f"'{self.directory}' cannot be read as a SavedModel with the tag '{TAG}': its signatures are not "
-                "functions"
-            )
-        return loaded
+        return message
+
+    def _cannot_be_read(self) -> str:
+        return f"'{self.directory}' cannot be read as a SavedModel"
+
+
+class Source:
+    """A SavedModel on disk, as it was when a model was loaded from it.
+
+    Parameters
+    ----------
+    directory
+        Holds ``saved_model.pb``.
+    temporary
+        What deletes the directory, once no model of it lives any more.
+
+    Attributes
+    ----------
+    write : Callable or None
+        Of a network with changed weights, which is on disk once ``path`` is asked for: writes it to a
+        ``tempfile.TemporaryDirectory``.
+    live_network : Callable or None
+        Returns the live network of a model of the file; see ``attribution.methods.third_party.offer``.
+    """
+
+    def __init__(self, directory: pathlib.Path, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
+        self.live_network: Callable[[Any], Any] | None = None
+        self._path, self._temporary = directory, temporary
+        self._loaded = directory, file_states(directory)
+        self._is_trusted = op_allowlist.is_trusted()
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The directory that holds the network."""
+        if self.write is not None:
+            self._temporary, self.write = self.write(), None
+            self._path = pathlib.Path(self._temporary.name)
+        return self._path
+
+    def load(self, tensors: Iterable[str] = ()) -> Any:
+        """Load the file again, with all its signatures and its variables; see ``SavedFile.load``."""
+        with op_allowlist.trusted(self._is_trusted):
+            return SavedFile(self.path).load(tensors=tensors)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the files that were loaded.
+
+        Raises
+        ------
+        BadInput
+            If they have changed since.
+        """
+        path, states = self._loaded
+        if self.path == path and file_states(path) != states:
+            raise BadInput(f"the files in {path} have changed since the model was loaded; load it again")
+        return fingerprint(self.path)
+
+
+def gist(error: Exception) -> str:
+    """Return the first words of an exception that may be pages long."""
+    return shortened(re.sub(r"\{\{function_node .*?\}\}", "", str(error))) or type(error).__name__
 
 
 def _refuse_by_name(directory: pathlib.Path, nodes: Iterable[Any]) -> None:
@@ -201,23 +271,7 @@ def _refuse_by_name(directory: pathlib.Path, nodes: Iterable[Any]) -> None:
             )
 
 
-def _unused(nodes: Mapping[str, Any]) -> list[str]:
-    """Return the nodes whose values no other node uses."""
-    used = {node_of(tensor) for node in nodes.values() for tensor in node.input if not tensor.startswith("^")}
-    return [name for name in nodes if name not in used]
-
-
-def _is_optional(node: Any, spec: tf.TensorSpec) -> bool:
-    """Return whether an input is a single value with a default."""
-    return spec.shape.rank == 0 and bool(node.op == _used_parts.WITH_DEFAULT)
-
-
-def _can_be_score(spec: tf.TensorSpec) -> bool:
-    """Return whether a tensor has rows of floating point."""
-    return spec.dtype.is_floating and spec.shape.rank not in (0, 1)
-
-
-def _without_patterns(directory: pathlib.Path) -> str:
+def without_patterns(directory: pathlib.Path) -> str:
     """Return a path to a directory that TensorFlow does not take for a pattern of names, as it does ``run[1]``."""
     if not _PATTERNS.intersection(os.fspath(directory)):
         return os.fspath(directory)
@@ -230,13 +284,6 @@ def _folder_with_link(directory: str) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="attribution_")
     os.symlink(directory, os.path.join(folder.name, "model"), target_is_directory=True)
     return folder
-
-
-def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
-    """Return whether signatures map some names to concrete functions; those of other names may be cut off."""
-    return isinstance(signatures, Mapping) and all(
-        isinstance(signatures.get(name), tf.types.experimental.ConcreteFunction) for name in names
-    )
 
 
 def _signature(definition: Any, parts: Collection[int]) -> Signature:

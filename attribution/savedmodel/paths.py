@@ -9,9 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from attribution import keras_models
 from attribution.errors import BadInput, shortened
 from attribution.files import reason, refuse_address, similar_paths
+from attribution.savedmodel import keras_files
+
+
+def is_keras_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a file with an ending of Keras's formats: ``.keras``, ``.h5`` or ``.hdf5``."""
+    return pathlib.Path(path).suffix.lower() in (*keras_files.ZIP, *keras_files.HDF5) and os.path.isfile(path)
 
 
 def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -21,7 +26,7 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     ----------
     path
         That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken; or a
-        file of Keras, which is converted in the cache (``keras_models.converted``).
+        file of Keras, which is converted in the cache (``keras_files.converted``).
 
     Raises
     ------
@@ -30,35 +35,33 @@ def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise BadInput(f"the path of a SavedModel must be text, not {path!r}")
-    refuse_address(path)
     directory = pathlib.Path(path)
-    if keras_models.is_keras_file(directory):
-        return keras_models.converted(directory)
+    if is_keras_file(directory):
+        return keras_files.converted(directory)
     try:
-        if found := _newest(directory):
-            return found
+        if (directory / "saved_model.pb").is_file():
+            return directory
+        children = directory.iterdir() if directory.is_dir() else ()
+        versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
     except (OSError, ValueError) as error:
         message = reason(error) if isinstance(error, OSError) else str(error)
         raise BadInput(f"'{shortened(path)}' cannot be read: {message}; name the directory of a SavedModel") from error
+    refuse_address(path)
     if directory.is_dir():
         raise BadInput(
             f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
         )
     if directory.is_file():
-        raise BadInput(f"'{path}' is a file; a SavedModel is a directory{_way_to_export(directory)}")
+        raise BadInput(
+            f"'{path}' is a file; a SavedModel is the directory that holds saved_model.pb, as keras.Model.export or "
+            "tf.saved_model.save writes it (of a frozen graph: docs/own_models.md, under 'Frozen graphs')"
+        )
     raise BadInput(
         f"'{path}' does not exist; a directory with saved_model.pb, or a .keras or .h5 file, is needed"
         f"{similar_paths(directory)}"
     )
-
-
-def _newest(directory: pathlib.Path) -> pathlib.Path | None:
-    """Return the directory itself or that of its highest version, None if neither holds a SavedModel."""
-    if (directory / "saved_model.pb").is_file():
-        return directory
-    children = directory.iterdir() if directory.is_dir() else ()
-    versions = [child for child in children if child.name.isdecimal() and (child / "saved_model.pb").is_file()]
-    return max(versions, key=lambda child: int(child.name), default=None)
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:
@@ -67,7 +70,7 @@ def fingerprint(directory: str | os.PathLike[str]) -> str:
     Of a Keras file, that of the file.
     """
     directory = find_saved_model(directory)
-    return keras_models.content_of(directory) or content_of(directory)
+    return keras_files.content_of(directory) or content_of(directory)
 
 
 def file_states(directory: pathlib.Path) -> list[tuple[int, int, int]]:
@@ -94,15 +97,3 @@ def content_of(directory: pathlib.Path) -> str:
                     while block := file.read(1 << 18):
                         digest.update(block)
     return digest.hexdigest()
-
-
-def _way_to_export(path: pathlib.Path) -> str:
-    """Return how a file of another format becomes a SavedModel, as the end of a sentence on it."""
-    suffix = path.suffix.lower()
-    if path.name == "saved_model.pb":
-        return f": name '{path.parent}'"
-    if suffix == ".pb":
-        return "; how to write one of a frozen graph is in docs/own_models.md, under 'Frozen graphs'"
-    if suffix == ".tflite":
-        return ", and a file of TensorFlow Lite has no gradients: name the SavedModel that it was converted from"
-    return ", which keras.Model.export or tf.saved_model.save writes"

@@ -13,10 +13,10 @@ import pytest
 import tf_keras
 
 import attribution
-from attribution import keras_models
 from attribution.errors import BadInput
 from attribution.files import origin
-from attribution.keras_models import is_keras_file
+from attribution.savedmodel import keras_files
+from attribution.savedmodel.paths import is_keras_file
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 
@@ -61,7 +61,7 @@ def test_a_file_is_converted_once_for_its_content(tmp_path, monkeypatch):
     assert (again.path / "saved_model.pb").stat().st_mtime_ns == time
     other = network()
     with monkeypatch.context() as patch:  # another Keras may compute other numbers
-        patch.setattr(keras_models.importlib.metadata, "version", lambda name: f"{name} 99")
+        patch.setattr(keras_files.importlib.metadata, "version", lambda name: f"{name} 99")
         assert attribution.load_model(path).path != first.path
     other.set_weights([2 * weight for weight in other.get_weights()])
     other.save(path)
@@ -157,7 +157,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path, monkeypatch):
 
 def test_a_file_that_changes_meanwhile_is_not_stored(tmp_path, monkeypatch):
     network().save(tmp_path / "a.keras")
-    monkeypatch.setattr(keras_models, "_digest", lambda path: hashlib.sha256(str(path).encode()).hexdigest())
+    monkeypatch.setattr(keras_files, "_digest", lambda path: hashlib.sha256(str(path).encode()).hexdigest())
     with pytest.raises(BadInput, match="changed while it was read; run the command again"):
         attribution.load_model(tmp_path / "a.keras")
     assert not list((tmp_path / "cache").rglob("saved_model.pb"))

@@ -34,7 +34,7 @@ from attribution.reading import opened
 if TYPE_CHECKING:  # it imports TensorFlow
     import keras
 
-_ZIP, _HDF5 = (".keras",), (".h5", ".hdf5")
+ZIP, HDF5 = (".keras",), (".h5", ".hdf5")
 _MOST = 1 << 26  # bytes of a configuration, and of variables that are not in the file
 _CONTENT = "sha256"  # beside a conversion: that of the file
 _MODULES = ("keras", "tf_keras")
@@ -54,11 +54,6 @@ _OF_TENSORFLOW = ("TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer")
 _COMPUTING = ("__operators__.", "linalg.", "math.", "nn.")
 _ALSO_COMPUTING = {"cast", "clip_by_value", "concat", "expand_dims", "identity", "reshape", "split", "squeeze", "stack",
                    "tile", "transpose", "unstack", "where"}  # fmt: skip
-
-
-def is_keras_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a file with an ending of Keras's formats: ``.keras``, ``.h5`` or ``.hdf5``."""
-    return pathlib.Path(path).suffix.lower() in (*_ZIP, *_HDF5) and os.path.isfile(path)
 
 
 def read_file(path: str | os.PathLike[str]) -> keras.Model:
@@ -210,7 +205,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 def _described_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str, int]:
     """Return the configuration of a file's model, the version of Keras that saved it, and its weights' bytes."""
-    in_zip = pathlib.Path(path).suffix.lower() in _ZIP
+    in_zip = pathlib.Path(path).suffix.lower() in ZIP
     with opened(path, "Keras model") as file:
         text, version, size = (_of_zip if in_zip else _of_hdf5)(file)
         config = json.loads(text)
@@ -365,11 +360,6 @@ def check_live(network: Any) -> None:
             f"the Keras model '{network.name}' has its own predict_step, so that its call is not what it predicts; "
             "export the function that is to be explained"
         )
-    _check_names(network)
-
-
-def _check_names(network: Any) -> None:
-    """Refuse a dictionary of inputs whose keys are other than the inputs' names."""
     given = getattr(network, "input", None) if hasattr(network, "inputs") else None
     for key, one in given.items() if isinstance(given, dict) else ():
         if getattr(one, "name", key) != key:  # further dictionaries and lists have their inputs' names

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import _used_parts, loader, saved_model
+from attribution.savedmodel.file import SavedFile
 
 SCRIPT = pathlib.Path(__file__).with_name("keras2_models.py")
 KERAS2 = ("image", "gru", "masked_tokens", "normalized", "text", "words")
@@ -48,14 +48,14 @@ def check_scores_and_gradients(keras2, name, monkeypatch):
         inputs = inputs.astype(object)
         explain_input = next(node for node in model.graph.nodes if node.endswith("/embedding_lookup"))
     np.testing.assert_allclose(model.scores(inputs), saved["scores"], rtol=1e-5, atol=1e-6)
-    explained = model.explaining(model.feed(inputs), explain_input)
-    values, targets = explained.feed[explained.explain_input], np.arange(len(inputs)) % 3
-    gradients = explained.model.gradients(explained.feed, targets, explain_input=explained.explain_input)
+    view = model.at(explain_input)
+    feed, targets = view.feed_of(model.feed(inputs)), np.arange(len(inputs)) % 3
+    values, gradients = feed[view.input], attribution.explain("gradient", view, feed, targets)
     direction = np.random.default_rng(3).normal(size=values.shape).astype(np.float32)
 
     def scores(step):
-        moved = {**explained.feed, explained.explain_input: values + np.float32(step) * direction}
-        return explained.model.scores(moved)[np.arange(len(targets)), targets].astype(np.float64)
+        moved = {**feed, view.input: values + np.float32(step) * direction}
+        return view.scores(moved)[np.arange(len(targets)), targets].astype(np.float64)
 
     differences = (scores(1e-2) - scores(-1e-2)) / 2e-2
     along = (gradients * direction).reshape(len(values), -1).sum(axis=1)
@@ -63,7 +63,7 @@ def check_scores_and_gradients(keras2, name, monkeypatch):
 
 
 def test_slot_variables_and_training_functions_are_not_loaded(keras2):
-    loaded = saved_model.load(keras2 / "image")
+    loaded = SavedFile(keras2 / "image").load()
     assert len(loaded.variables) == 10  # the network's: 2 of each convolution, 4 of the normalization, 2 of the head
     assert not hasattr(loaded, "optimizer") and not callable(loaded)
 
@@ -86,7 +86,7 @@ def test_a_path_may_have_the_characters_of_a_pattern(name, keras2, tmp_path, mon
 
 def test_what_was_read_is_what_is_loaded(exported, tmp_path):
     directory = shutil.copytree(exported["signal"], tmp_path / "model")
-    file = loader.SavedFile(directory)
+    file = SavedFile(directory)
     (directory / "saved_model.pb").write_bytes(b"another file")
     assert file.load(["serve"]).signatures["serve"](tf.zeros((1, 20, 2)))["output_0"].shape == (1, 4)
 
@@ -149,7 +149,7 @@ def test_assets_survive_loading_and_saving(tmp_path):
     module = Chosen("")
     module.lists = [tf.saved_model.Asset(str(tmp_path / "words.txt"))]
     tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.scores)
-    loaded = saved_model.load(tmp_path / "model")
+    loaded = SavedFile(tmp_path / "model").load()
     tf.saved_model.save(loaded, str(tmp_path / "again"), signatures=loaded.signatures)
     assert (tmp_path / "again" / "assets" / "words.txt").read_text() == "yes\nno\n"
 
@@ -217,27 +217,6 @@ def test_a_table_is_not_filled_through_a_link_out_of_the_model(keras2, tmp_path)
         attribution.load_model(directory)
 
 
-def test_assets_are_the_models_own(tmp_path):
-    assets = tmp_path / "model" / "assets"
-    assets.mkdir(parents=True)
-    for path in (assets / "words", tmp_path / "model" / "other", tmp_path / "outside"):
-        path.write_text("x")
-    (assets / "inner").symlink_to("words")
-    (assets / "outer").symlink_to(tmp_path / "outside")
-    own = ["words", "inner"]
-    foreign = [
-        "outer",
-        "../other",
-        "../../outside",
-        str(assets / "words"),
-        str(tmp_path / "outside"),
-        "absent",
-        "",
-        ".",
-    ]
-    assert [name for name in [*own, *foreign] if _used_parts._is_own(name, tmp_path / "model")] == own
-
-
 @pytest.fixture
 def tf1_table(tmp_path):
     """A TensorFlow 1 file whose table is filled from an asset, and a function that edits its graph."""
@@ -303,22 +282,13 @@ def test_a_second_path_for_the_same_asset_must_be_the_models_own(absolute, tf1_t
         attribution.load_model(tf1_table(two_paths))
 
 
-def test_another_output_of_the_node_of_an_asset_is_not_the_asset(tf1_table):
-    def other_output(graph, nodes):
-        graph.asset_file_def[0].tensor_info.name = "pair:0"
-        nodes["fill"].input[1] = "pair:1"
-
-    with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
-        attribution.load_model(tf1_table(other_output))
-
-
 def test_a_signature_that_fills_a_table_reads_the_asset_and_not_the_path_in_the_graph(tf1_table, tmp_path):
     def filled_by_the_signature(graph, nodes):
         nodes["asset"].attr["value"].tensor.string_val[:] = [str(tmp_path / "secret").encode()]
         nodes["first"].input.append("^fill")
         nodes["main"].input.remove("^fill")
 
-    loaded = saved_model.load(tf1_table(filled_by_the_signature))
+    loaded = SavedFile(tf1_table(filled_by_the_signature)).load()
     scores = loaded.signatures["serving_default"](x=tf.zeros((1, 3)))["scores"]
     np.testing.assert_array_equal(scores, [[7, 7]])
 
@@ -363,20 +333,6 @@ def test_two_functions_of_one_name_are_refused(exported, tmp_path):
     path.write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match="two of its functions have one name"):
         attribution.load_model(tmp_path / "model")
-
-
-def test_a_ragged_input_is_refused_by_name(tmp_path):
-    ragged = tf.RaggedTensorSpec((None, None, 3), tf.float32, 1, tf.int64)
-
-    class Ragged(tf.Module):
-        @tf.function(input_signature=[ragged])
-        def __call__(self, x):
-            return {"scores": tf.reduce_sum(x, 1)}
-
-    module = Ragged()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
-    with pytest.raises(BadInput, match="takes the ragged or sparse tensor 'x'"):
-        attribution.load_model(tmp_path)
 
 
 def test_only_the_signature_that_takes_a_ragged_or_sparse_tensor_is_refused(tmp_path):
@@ -485,13 +441,6 @@ def _trained_on_a_data_set(v1):
     tf.add(tf.tanh(first) @ scale, second, name="scores")
 
 
-def _of_parsed_examples(v1):
-    parsed = v1.parse_example(v1.placeholder(tf.string, (None,)), {"x": v1.FixedLenFeature((3,), tf.float32)})
-    x = tf.identity(parsed["x"], name="x")
-    scale = v1.get_variable("scale", initializer=tf.constant([[1.0, -1], [2, 0], [0, 3]]))
-    tf.identity(tf.tanh(x) @ scale, name="scores")
-
-
 def test_a_signature_may_take_what_a_data_sets_iterator_gives(tmp_path):
     names = {"a": "IteratorGetNext:0", "b": "IteratorGetNext:1"}
     _write_fed(tmp_path / "model", _trained_on_a_data_set, names, "scores:0")
@@ -507,14 +456,6 @@ def test_an_iterator_that_the_signature_does_not_replace_is_refused(tmp_path):
     _write_fed(tmp_path / "model", _trained_on_a_data_set, {"a": "IteratorGetNext:0"}, "scores:0")
     with pytest.raises(BadInput, match="'IteratorGetNext'"):
         attribution.load_model(tmp_path / "model")
-
-
-def test_a_signature_may_take_what_an_example_was_parsed_to(tmp_path):
-    _write_fed(tmp_path / "model", _of_parsed_examples, {"x": "x:0"}, "scores:0")
-    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
-    model = attribution.load_model(tmp_path / "model")
-    np.testing.assert_allclose(model.scores(x), np.tanh(x) @ [[1, -1], [2, 0], [0, 3]], rtol=1e-6)
-    assert not any("Parse" in node.op for node in model.graph.nodes.values())
 
 
 def test_embeddings_whose_function_does_not_return_the_lookup_load(tmp_path):
@@ -560,20 +501,6 @@ def test_a_file_without_signature_is_refused(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path))
     with pytest.raises(BadInput, match=r"has no signature; export it with keras\.Model\.export, or with a signature"):
         attribution.load_model(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"signature": ["serve"]}, r"signature must be a name, not \['serve'\]"),
-        ({"output": 3}, "output must be a name, not 3"),
-        ({"inputs": "x:0"}, "inputs must be a list of tensors' names, such as .*, not 'x:0'"),
-        ({"inputs": ["x:0"]}, "inputs= names tensors of a TensorFlow 1 file, and '.*' is none"),
-    ],
-)
-def test_names_of_another_type_are_refused(options, message, exported):
-    with pytest.raises(BadInput, match=message):
-        attribution.load_model(exported["signal"], **options)
 
 
 def test_a_loop_that_returns_its_variables_loads(tmp_path):

@@ -1,0 +1,375 @@
+"""Make of a SavedModel one graph without variables, calls or control edges, its weights beside it.
+
+The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
+(``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone. A loaded
+function answers with scores and gradients of its inputs only. In one plain graph, layers have names, relevance can be
+passed on by any rule, and gradients can be replaced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.graph._tf_internals import without_collection
+from attribution.graph.view import (
+    MODULE,
+    GraphView,
+    Untranslatable,
+    node_of,
+    pure_subgraph,
+    set_placeholder,
+)
+from attribution.savedmodel import _gradient_support, noise, scores
+from attribution.savedmodel.file import SavedFile
+from attribution.savedmodel.signature import Target, find_target
+from attribution.savedmodel.variables import without_variables
+
+PARSING = ("ParseExample", "ParseExampleV2")  # operations from serialized examples to columns
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenGraph:
+    """One signature of a SavedModel as a pure graph, with its scores.
+
+    Attributes
+    ----------
+    graph : attribution.graph.view.GraphView
+        Nodes that the output depends on, functions inlined, constants and weights in place of variables.
+    inputs
+        Name of an input as the signature calls it, to its ``tf.TensorSpec`` (batch axis first).
+    input_nodes
+        The same names to the placeholder's node name.
+    output
+        Tensor name of the chosen output.
+    output_shape
+        Its shape as inferred, as the file says it, or as two runs show it.
+    head
+        The scores that the output gives.
+    num_classes
+        How many there are for each input.
+    position
+        Of an output with axes between batch and classes: where its scores are taken, a number for each axis.
+    aliases
+        Names of identities of a TensorFlow 1 file, whole and by their last component, to the node behind them.
+    loaded
+        The function as it was loaded, from one tensor per input to the output, where the graph's gradients are not
+        known to be the file's; else ``None``.
+    inexact
+        The operation for which they are not, as a message says it.
+    other_outputs
+        Names of the signature's other outputs.
+    held
+        What must live as long as the graph: tables that it looks things up in.
+    numbered
+        Whether the name scope of every layer ends in a number that the layer's name has not, as Keras 3 writes it.
+    compared
+        Of a translated module of JAX or PyTorch: why its gradient could not be compared with the file's; empty if it
+        is the same.
+    kept
+        Why a module is not translated; empty if there is none.
+    """
+
+    graph: GraphView
+    inputs: dict[str, tf.TensorSpec]
+    input_nodes: dict[str, str]
+    output: str
+    output_shape: tf.TensorShape
+    head: scores.Head
+    num_classes: int = 0
+    position: tuple[int, ...] = ()
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    loaded: Callable[..., Any] | None = None
+    inexact: str | None = None
+    other_outputs: tuple[str, ...] = ()
+    held: object = None
+    numbered: bool = False
+    compared: str | None = None
+    kept: str = ""
+
+    @property
+    def logits(self) -> str:
+        """Tensor of the logits; of the output where the graph has none."""
+        return self.head.logits
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """Which scores the file is known to give, the default first."""
+        if self.loaded is not None and self.head.gives_probabilities:
+            return (scores.PROBABILITIES,)  # the logits are inside the loaded function
+        if self.num_classes == 1 and self.head.activation is None and scores.LOGITS in self.head.names:
+            return (scores.LOGITS,)
+        return self.head.names
+
+    def score(self, wanted: str | None) -> str:
+        """Return the score to explain, by default the logits, else the output.
+
+        Raises
+        ------
+        BadInput
+            If the file is not known to give the wanted one.
+        """
+        names = self.score_names
+        if wanted is None:
+            return names[0]
+        if wanted in (*names, scores.OUTPUT):
+            return wanted
+        if wanted == scores.LOGITS and names == (scores.OUTPUT,):
+            return scores.OUTPUT
+        if wanted == scores.LOGITS:
+            raise BadInput(
+                f"the logits of this model cannot be explained: the gradients of {self.inexact} are known only from "
+                "input to output, and the output is probabilities; load it with score='probabilities'"
+            )
+        raise BadInput(
+            "the model's output is not known to be probabilities: it ends in no softmax, sigmoid or log-softmax; load "
+            f"it with score='{names[0]}'"
+        )
+
+    def at_position(self, position: Any) -> FrozenGraph:
+        """Return the graph with the scores at one position of its output; ``None`` where that has no positions.
+
+        Raises
+        ------
+        BadInput
+            If the output has not one score for each class there.
+        """
+        if position is not None:
+            scores.check_classes_are_last(self.graph, self.output)
+        dtype, shape = self.graph.dtype(self.output), self.output_shape
+        numbers = np.atleast_1d(np.asarray([] if position is None else position))
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise BadInput(
+                f"position must be whole numbers, one for each axis between batch and classes, not {position!r}"
+            )
+        position = tuple(numbers.tolist())
+        if not dtype.is_floating:
+            kind = "class numbers or counts" if dtype.is_integer else "values of this type"
+            raise BadInput(
+                f"the model's output is of type {dtype.name}; scores of floating point are needed, not {kind}; export "
+                "them, or choose another output with output= (--output_tensor=)"
+            )
+        if shape.rank is None:
+            raise BadInput(
+                "the file does not declare the shape of its output; give it by tf.ensure_shape in the network"
+            )
+        classes = scores.classes_of(shape, position)
+        if classes is None:
+            given = f" at position {position}" if position else ""
+            more = "; choose a number for each axis between with position=" if shape.rank > 2 else ""
+            if self.other_outputs:
+                more += f"; or choose another output with output= (--output_tensor=): {listed(self.other_outputs)}"
+            raise BadInput(
+                f"the model's output has shape {shown(shape)}; scores of shape (batch, classes) are needed{given}{more}"
+            )
+        for index, size in zip(position, shape[1:], strict=False):
+            if index < 0 or (size is not None and index >= size):
+                raise BadInput(f"position {position} is outside the model's output of shape {shown(shape)}")
+        return dataclasses.replace(self, position=position, num_classes=classes)
+
+
+def shown(shape: tf.TensorShape) -> str:
+    """Return a shape as messages say it."""
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
+
+
+@without_collection()
+def freeze(
+    directory: str | os.PathLike[str],
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    loaded: Any = None,
+    given: Any = None,
+    position: Any = None,
+    path: Any = None,
+) -> FrozenGraph:
+    """Load a SavedModel and freeze one signature, or one pair of tensors, of it.
+
+    Parameters
+    ----------
+    directory
+        Holds ``saved_model.pb``; see ``find_saved_model``.
+    signature
+        Name of the signature; by default ``serving_default``, ``serve``, or the only one.
+    inputs
+        For a TensorFlow 1 file without a fitting signature: tensor names such as ``["input_tensor:0"]``.
+    output
+        Name of one of the signature's outputs; with ``inputs``, a tensor name such as ``"dense:0"``.
+    loaded
+        What ``SavedFile.load`` gave of the path, where it is there already; its variables count as they are now.
+    given
+        Name to value of inputs that are constants from now on.
+    position
+        See ``FrozenGraph.at_position``.
+    path
+        How messages name the file; by default the directory.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
+    """
+    file = SavedFile(directory)
+    target = find_target(file, path or directory, signature, inputs, output, loaded, given)
+    names = list(target.nodes.values())
+    if _has_modules(target.function):
+        view, tensor, kept, compared = _translated(target)
+    else:
+        (view, tensor), kept, compared = _as_view(target, translated=False), "", None
+    inexact = _gradient_support.first_inexact(view, names, tensor)
+    if kept:
+        inexact = f"{inexact or MODULE}, which is not translated: {kept}"
+    has_tables = any(weight.dtype == tf.resource for weight in view.weights.values())
+    if inexact:
+        view = GraphView(view.graph_def)  # the loaded function has the weights
+    else:
+        view = scores.with_moved_logits(view, tensor)
+    return FrozenGraph(
+        graph=view,
+        inputs=target.inputs,
+        input_nodes=target.nodes,
+        output=tensor,
+        output_shape=scores.shape_of_output(view.shape(tensor), target.declared.shape),
+        head=scores.find_head(view, tensor),
+        aliases=target.aliases,
+        loaded=target.call if inexact else None,
+        inexact=inexact,
+        other_outputs=target.other_outputs,
+        numbered=_is_numbered(target.function, view.graph_def),
+        held=target.loaded if inexact or has_tables else None,
+        compared=compared,
+        kept=kept,
+    ).at_position(position)
+
+
+def _has_modules(function: Any) -> bool:
+    definition = function.graph.as_graph_def()
+    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
+    return any(node.op == MODULE for body in bodies for node in body)
+
+
+def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
+    """Return a function's graph with its modules translated, why not if they are not, and how its gradient compares.
+
+    A translation that is wrong in one operation would give plausible maps. So each is compared with the module. Where a
+    module cannot be translated, or gives something else then, it stays.
+    """
+    from attribution.savedmodel._module_check import MATCHES  # few files have a module
+
+    try:
+        view, tensor = _as_view(target, translated=True)
+        difference = _comparison(target, view, tensor)()
+        if difference in MATCHES:
+            return view, tensor, "", difference
+    except Untranslatable as error:
+        difference = f"{error} has no translation"
+    return *_as_view(target, translated=False), difference, None
+
+
+def _comparison(target: Target, view: GraphView, tensor: str) -> Callable[[], str]:
+    """Return the function that compares a graph with the file; see ``_module_check.difference``."""
+    from attribution.savedmodel import _module_check
+
+    nodes = list(target.nodes.values())
+    return functools.partial(_module_check.difference, view, nodes, tensor, target.inputs, target.call)
+
+
+def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
+    """Return a function as a pure graph, and the output's name in it.
+
+    Parameters
+    ----------
+    target
+        The function.
+    translated
+        Whether modules of JAX and PyTorch become operations of TensorFlow.
+    """
+    graph_def, weights, renamed, state = without_variables(target.function, target.constants, translated)
+    tensor = renamed.get(target.output.name, target.output.name)
+    # Control edges order reads and writes of variables, of which none are left that count.
+    pure = pure_subgraph(graph_def, [tensor], keep=target.nodes.values())
+    if any(node.op == "DecodeCSV" for node in pure.node):
+        raise BadInput(f"'{target.path}' parses CSV by DecodeCSV; export a signature that takes the columns as numbers")
+    pure = _with_columns(pure)
+
+    def gives_file_scores() -> bool:  # as of state that is changed and changed back
+        from attribution.savedmodel._module_check import OTHER_SCORES
+
+        return _comparison(target, GraphView(pure, weights), tensor)() != OTHER_SCORES
+
+    noise.check_not_random(target, pure, state, gives_file_scores)
+    _declare_ranks(pure, target)
+    return GraphView(pure, weights), tensor
+
+
+def _declare_ranks(graph_def: Any, target: Target) -> None:
+    """Give the placeholders of unknown rank the shapes that the signature knows; refuse those that nobody knows."""
+    unknown = {}
+    for name, spec in target.inputs.items():
+        if spec.shape.rank is None:
+            raise BadInput(
+                f"input '{name}' of '{target.path}' has no declared rank; export it with its shape, as in "
+                f"tf.TensorSpec((None, 8), tf.{spec.dtype.name}), or fix its value with given= (--given=)"
+            )
+        if target.placeholders[name].shape.rank is None:
+            unknown[target.placeholders[name].op.name] = spec
+    for node in graph_def.node:
+        if node.name in unknown:
+            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
+
+
+def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Return a pure graph in which each column of numbers parsed from examples is a node with its name.
+
+    Serialized examples have no gradient, so that their columns are what can be explained, and need names.
+    """
+    columns = {}
+    nodes = {node.name: node for node in graph_def.node}
+    for node in graph_def.node:
+        for name, number in _columns_of(node, nodes):
+            columns[f"{node.name}:{number}" if number else node.name] = (
+                name if name not in nodes else f"{node.name}/{name}"
+            )
+    if not columns:
+        return graph_def
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph_def)
+    for node in changed.node:
+        for position, tensor in enumerate(node.input):
+            node.input[position] = columns.get(tensor.removesuffix(":0"), tensor)
+    for tensor, name in columns.items():
+        identity = changed.node.add(name=name, op="Identity", input=[tensor])
+        identity.attr["T"].type = tf.float32.as_datatype_enum
+    return changed
+
+
+def _columns_of(node: Any, nodes: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the columns of float32 that a node parses from examples: names, and numbers of outputs."""
+    if node.op == "ParseExampleV2":
+        sparse, keys = node.attr["num_sparse"].i, nodes[node_of(node.input[3])]
+        names = tf.make_ndarray(keys.attr["value"].tensor) if keys.op == "Const" else []
+    elif node.op == "ParseExample":
+        sparse, first = node.attr["Nsparse"].i, 2 + node.attr["Nsparse"].i
+        keys = [nodes[node_of(tensor)] for tensor in node.input[first : first + node.attr["Ndense"].i]]
+        names = [tf.make_ndarray(key.attr["value"].tensor).item() for key in keys if key.op == "Const"]
+    else:
+        return []
+    found = zip(names, node.attr["Tdense"].list.type, strict=False)
+    return [(name.decode(), 3 * sparse + i) for i, (name, kind) in enumerate(found) if kind == tf.float32]
+
+
+def _is_numbered(function: Any, graph_def: tf.compat.v1.GraphDef) -> bool:
+    """Return whether name scopes are layers' names with a number added, by the layers that have variables."""
+    layers = {variable.name.split("/")[-2] for variable in function.graph.variables if "/" in variable.name}
+    scopes = {component for node in graph_def.node for component in node.name.split("/")[:-1]}
+    numbered = {match[1] for match in (re.fullmatch(r"(.+)_\d+", scope) for scope in scopes) if match}
+    return bool(layers & numbered) and not (layers - numbered) & scopes
