@@ -59,7 +59,7 @@ def test_any_benchmark_is_a_command(toy, capsys):
     assert raised.value.code in (0, None) and "Vanilla Gradient" in capsys.readouterr().out
     with pytest.raises(SystemExit) as raised:
         command(["nowhere.py:MINE"])
-    assert raised.value.code == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+    assert raised.value.code == 2 and "nowhere.py" in capsys.readouterr().err
 
 
 def test_methods_and_metrics_are_listed(capsys):
