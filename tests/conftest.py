@@ -194,7 +194,7 @@ def answered(small_network, tmp_path_factory):
     import numpy as np
 
     from clevr_xai import dataset, layout
-    from clevr_xai.answering import Answering
+    from clevr_xai.network import Answering
 
     network = Answering(small_network)
     directory = tmp_path_factory.mktemp("answered")
