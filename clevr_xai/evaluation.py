@@ -2,8 +2,8 @@
 
 The poster has relevance mass accuracy, simple questions, ground truth Single Object: mean, standard deviation and
 median for all correctly answered questions, for those with a softmax above 0.99999, and for those with a mask of more
-than 1,000 pixels. It states neither its pooling nor the baseline of its Integrated Gradients, so its one row is listed next
-to each of ours.
+than 1,000 pixels. It states neither its pooling nor the baseline of its Integrated Gradients, so its one row is listed
+next to each of ours.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class ClevrXaiEvaluation(Evaluation):
         for source, members in by_kind(measured.scores).items():
             fact = {"zero_maps": int(sum(measured.zero[member][place].sum() for member in members))}
             if not counted.any():
-                fact["reason"] = "no question belongs to the subset"
+                fact["reason"] = notes.NO_QUESTION
             if source.method in self.gaps and not source.control:
                 gap = measured.gaps[source.method][counted]
                 fact["gap"] = float(np.median(gap[np.isfinite(gap)])) if np.isfinite(gap).any() else np.nan

@@ -18,6 +18,7 @@ POSTER = {  # what its figures are of
     "metric": "mass", "questions": "simple", "ground_truth": "single_object", "pooling": HEADING["mass"],
     "subset": "all",
 }  # fmt: skip
+NO_QUESTION = "no question belongs to the subset"  # reason of a row without a value
 _PATHS = (
     "IG from black is called Integrated Gradients in the tables of other benchmarks and of the report. Where the "
     "authors' Integrated Gradients begins is not known: the poster's one row is compared with each of ours "
@@ -33,9 +34,10 @@ _CLUSTERS = "Intervals draw images again, since questions on one image belong to
 def notes(scores: Scores, seed: int) -> list[str]:
     """Return sentences on the scores; none where what they would compare was not scored."""
     rows = [row for row in scores.rows if row.get("subset") == "all" and row["value"] is not None]
-    own = dict.fromkeys(row["metric"] for row in rows if row.get("pooling"))
+    own = dict.fromkeys(row["metric"] for row in rows if row["pooling"])
     pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in own)
     return [
+        *_empty(scores.rows),
         *_zero(rows, scores.titles),
         *_completeness(rows, scores.titles),
         *(line for group in scores.groups if POSTER.items() <= group.where.items()
@@ -43,6 +45,12 @@ def notes(scores: Scores, seed: int) -> list[str]:
         *([_NETWORKS] if any(len(row.get("networks", ())) > 1 for row in rows) else []),
         f"The poster does not name its pooling; ours are {pooled}. {_CLUSTERS}" if pooled else _CLUSTERS,
     ]  # fmt: skip
+
+
+def _empty(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    empty = [row for row in rows if row.get("reason") == NO_QUESTION]
+    named = dict.fromkeys(f"{row['subset']} (ground truth {TRUTH_TITLES[row['ground_truth']]})" for row in empty)
+    return [f"Subsets to which no question belongs: {', '.join(named)}."] if named else []
 
 
 def _zero(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> list[str]:
