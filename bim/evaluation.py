@@ -22,6 +22,7 @@ from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, Save
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from attribution_benchmarks.core.scores import InputScores, Scores
+from attribution_benchmarks.core.settings import ALL
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.classifiers import classifier_at, load_classifier
@@ -305,6 +306,8 @@ class BimEvaluation(Evaluation):
             found.append(self.patches(made_here=False).summary())
         if "rmcs" in self.run.metrics and self._any_bundled():
             found.append(_CHOSEN_BY_SCORE)
+        if self.settings.num_imgs != ALL:
+            found.append("--num_imgs=all scores every image of the sets; docs/results.md has ten pairs of networks.")
         return found
 
     def data_fingerprints(self) -> dict[str, str]:

@@ -330,11 +330,10 @@ class Scores:
         check_output(os.fspath(path))
         suffix = pathlib.Path(path).suffix
         if suffix == ".parquet":
-            frame = self.frame
-            atomic_write(path, lambda file: frame.to_parquet(file))
+            atomic_write(path, self.frame.to_parquet)
             return
         content = {
-            ".json": self._json,
+            ".json": lambda: self._json(),
             ".csv": lambda: tables.to_csv(self.rows),
             ".md": lambda: f"{self.markdown}\n```json\n{tables.json_of(self.manifest, indent=1)}\n```\n",
             ".txt": lambda: self.text,

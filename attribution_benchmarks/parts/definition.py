@@ -142,7 +142,9 @@ class Evaluation(ExampleEvaluation):
         yield notes
 
     def _mean_scores(self, scores: Scores) -> Scores:
-        known = {(row["method"], row["metric"]): row["value"] for row in scores.rows}
+        known = {
+            (row["method"], row["metric"]): np.nan if row["value"] is None else row["value"] for row in scores.rows
+        }
         rows, body = [], []
         for source in scores.sources:
             if source.method and source.control:
