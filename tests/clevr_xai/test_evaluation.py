@@ -1,7 +1,5 @@
 """A run: its numbers are those of single maps, right answers alone cost passes, and stored scores cost none."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -210,14 +208,6 @@ def test_a_metric_of_all_benchmarks_looks_at_the_first_ground_truth_asked_for(
         np.testing.assert_allclose(shared.values["gradient"], mass.values["gradient"], rtol=1e-8)
 
 
-def test_a_metric_that_is_not_of_controls_is_not_asked_of_them(evaluation_of, network, data, tmp_path):
-    metric = of_maps("inside", inside)
-    metric = dataclasses.replace(metric, measure=dataclasses.replace(metric.measure, of_controls=False))
-    few = {"names": ("gradient",), "controls": ("uniform",), "metrics": (metric,)}
-    (group,) = evaluation_of(network, data, tmp_path, **few).groups()
-    assert list(group.values) == ["gradient"] and np.isfinite(group.values["gradient"]).all()
-
-
 def test_the_number_that_is_right_is_that_of_all_batches_and_a_subset_need_not_begin_at_0(evaluation_of, network, data):
     assert f"{RIGHT} of 12 simple questions right" in evaluation_of(network, data).describe_models()[0]
     some = evaluation_of(network, data, rows=(7, 3, 5)).without({"simple": [5]})
@@ -257,6 +247,9 @@ def test_saved_maps_score_as_they_would_in_memory(evaluation_of, data, tmp_path,
     rows = {row["method"]: row for row in find(scores_of(evaluation), pooling="max-norm", metric="rank", subset="all")}
     left_out = int(treatment == "drop")
     assert (rows["lime"]["n"], rows["lime"]["undefined"], rows["lime"]["zero_maps"]) == (7 - left_out, left_out, 1)
+    write_json(tmp_path / "predictions.json", [])
+    with pytest.raises(BadInput, match="none of the 9 questions is answered correctly; there is nothing to score"):
+        _ = evaluation_of(None, data, None, (), range(9), **files).measured
 
 
 # Rows and tables, from numbers made up.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import Batch
 from clevr_xai import metrics
 from clevr_xai.metrics import (
     ACCURACIES,
@@ -263,15 +263,3 @@ def test_the_gap_of_a_path_in_closed_form():
     twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, batch, scores)
     np.testing.assert_allclose(twice[:2], 1, rtol=1e-6)
     assert (path_gap("integrated_gradients", "median").function(images * weights, batch, scores)[:2] > 0.01).all()
-
-
-def test_the_gap_is_of_integrated_gradients_as_asked_alone():
-    measure = path_gap("integrated_gradients", 0.0)
-    assert measure.applies_to(MapSource("integrated_gradients"))
-    for other in (
-        MapSource("gradient"),
-        MapSource("integrated_gradients_gray"),
-        MapSource("integrated_gradients", "wrong_class"),
-        MapSource(control="uniform"),
-    ):
-        assert not measure.applies_to(other)
