@@ -315,7 +315,7 @@ class ClevrXaiEvaluation(Evaluation):
         place = counted, truth_place, list(METRICS).index(metric), POOLINGS.index(pooling)
         facts = {}
         for source, members in by_kind(measured.scores).items():
-            fact = {"zero_maps": int(sum(measured.zero[member][place].sum() for member in members))}
+            fact: dict[str, Any] = {"zero_maps": int(sum(measured.zero[member][place].sum() for member in members))}
             if not counted.any():
                 fact["reason"] = notes.NO_QUESTION
             if source.method in self.gaps and not source.control:
@@ -420,7 +420,7 @@ def _questions(count: int) -> str:
     return f"{count:,} question{'s' if count != 1 else ''}"
 
 
-def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) -> Sequence[int]:
+def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) -> Sequence[int] | np.ndarray:
     """Return the rows of the questions to score; in a worker all, since its tasks name theirs."""
     if run.in_worker:
         return range(len(dataset))

@@ -46,7 +46,13 @@ class Questions:
         Row -> (ground truths,) size of its masks, of the questions that ``batches`` has read.
     """
 
-    def __init__(self, dataset: Dataset, rows: Sequence[int], network: Answering | None = None, ground_truth: str = ""):
+    def __init__(
+        self,
+        dataset: Dataset,
+        rows: Sequence[int] | np.ndarray,
+        network: Answering | None = None,
+        ground_truth: str = "",
+    ):
         self.dataset, self.rows, self.network = dataset, np.asarray(rows, np.int64), network
         self.truths = tuple(dict.fromkeys([ground_truth or dataset.ground_truths[0], *dataset.ground_truths]))
         self.indices = [dataset.questions[row]["question_index"] for row in self.rows]
@@ -81,7 +87,7 @@ class Questions:
             truth={"row": batch.rows, "file": files, "question": batch.questions, "answer": batch.answers},
         )
 
-    def take(self, rows: Sequence[int]) -> Questions:
+    def take(self, rows: Sequence[int] | np.ndarray) -> Questions:
         """Return other questions of the same data set, for the same network."""
         other = Questions(self.dataset, rows, self.network, self.truths[0])
         other.mask_pixels = self.mask_pixels
