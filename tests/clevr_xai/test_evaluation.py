@@ -397,7 +397,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own(made_up):
 def test_what_the_numbers_say(made_up):
     text = " ".join(scores_of(made_up()).text.split())
     for name in methods.BASELINES:
-        assert f"over 11 methods, with {methods.title(name)}" in text
+        assert f"over 11 methods, with {methods.TITLES[name]}" in text
     assert "f(image) - f(baseline) by this share of it (median): IG from black 2 %, IG from gray 2 %" in text
     assert "No better than an edge detector, which uses no network, in mass accuracy: Deconvnet, Grad-CAM." in text
     assert "nine tenths of its mass accuracy under the control 'wrong class': Grad-CAM." in text
