@@ -12,6 +12,7 @@ from attribution.errors import BadInput, listed
 from attribution.files import cache_directory
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.published import read_figures
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.metrics.registry import select_metrics
 from clevr_xai import masks, methods
@@ -133,6 +134,7 @@ def _where(questions: str, pooling: str = "") -> dict[str, str]:
 BENCHMARK = _ClevrXai(
     name="clevr_xai",
     title="CLEVR-XAI",
+    paper=read_figures(pathlib.Path(__file__).with_name("paper.json")),
     report=ReportText.load(pathlib.Path(__file__).with_name("report.toml")),
     metrics=tuple(ACCURACIES.values()),
     controls=tuple(methods.CONTROLS.values()),

@@ -1,13 +1,21 @@
-"""CLEVR-XAI's network and questions: explained, measured and laid out."""
+"""CLEVR-XAI's network and questions: explained and measured.
+
+The poster has relevance mass accuracy, simple questions, ground truth Single Object: mean, standard deviation and
+median for all correctly answered questions, for those with a softmax above 0.99999, and for those with a mask of more
+than 1,000 pixels. It states neither its pooling nor the baseline of its Integrated Gradients, so its one row is listed
+next to each of ours.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import logging
 import pathlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,43 +23,107 @@ import numpy as np
 from attribution.errors import BadInput, listed, print_line
 from attribution.methods import third_party
 from attribution.reading import read_text
-from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
-from attribution_benchmarks.core.evaluation import Run, Section, TableEvaluation
-from attribution_benchmarks.core.evaluator import ShardedRun
+from attribution_benchmarks.core.evaluation import Evaluation, Run, undefined_notes
+from attribution_benchmarks.core.evaluator import Evaluator, Inputs, Numbers
 from attribution_benchmarks.core.explainer import Explainer, MapsDirectory, SavedMaps, saved_methods, with_all_maps
+from attribution_benchmarks.core.metric import UNIFORM
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
-from attribution_benchmarks.core.scores import InputScores
-from clevr_xai import _commentary, answering, methods, table
-from clevr_xai._commentary import Covariates, Shares
-from clevr_xai.answering import Answering, Measured, Questions, draw_rows, live_network, rows_until_right
+from attribution_benchmarks.core.scores import InputScores, Scores
+from clevr_xai import methods, notes, questions
 from clevr_xai.data import Dataset, wording
-from clevr_xai.metrics import ACCURACIES, HEADING, pool
+from clevr_xai.metrics import (
+    ACCURACIES,
+    CONFIDENCE,
+    DIGITS,
+    HEADING,
+    MASK_PIXELS,
+    METRICS,
+    POOLINGS,
+    TRUTH_TITLES,
+    path_gap,
+    pool,
+    relevance_accuracy,
+    subset_members,
+)
+from clevr_xai.network import Answering, live_network
+from clevr_xai.questions import Questions, draw_rows, rows_until_right
 from clevr_xai.settings import DRAWN, Settings
 
 MODELS = default_model("clevr_xai")
-_CLUSTERS = "Intervals draw images again, since questions on one image belong together."
 
 
 @dataclasses.dataclass(frozen=True)
-class _Results:
-    """Numbers of the questions, the shares of their masks, and correlations with their properties."""
+class Measured:
+    """Numbers of n questions.
 
-    measured: Measured
-    shares: Sequence[Shares]
-    covariates: Sequence[Covariates]
+    Attributes
+    ----------
+    right
+        (n,) bool, whether the answer was right; only these questions were explained.
+    confidence
+        (n,) softmax of the answer; None for precomputed maps.
+    pixels
+        Ground truth -> (n,) size of the mask, 0 where the question has none.
+    scores
+        Source of maps -> (n, ground truths, metrics, poolings) float64; NaN where undefined and where the answer was
+        wrong. A pooled map that is zero everywhere has no accuracy. It counts as the uniform map, whose mass and whose
+        expected rank accuracy are the mask's share of the image, or is NaN with ``--degenerate_maps=drop``.
+    zero
+        Source -> such maps, bool of the same shape.
+    gaps
+        Method of Integrated Gradients -> (n,) share by which the sum of its map misses the difference of the scores.
+    shared
+        Metric of all benchmarks -> source -> (n, width) float64, NaN likewise.
+    fingerprint
+        SHA-256 of the questions, answers, images and masks.
+    """
+
+    right: np.ndarray
+    confidence: np.ndarray | None
+    pixels: dict[str, np.ndarray]
+    scores: dict[MapSource, np.ndarray]
+    zero: dict[MapSource, np.ndarray]
+    gaps: dict[str, np.ndarray]
+    shared: dict[str, dict[MapSource, np.ndarray]]
+    fingerprint: str
 
 
-class ClevrXaiEvaluation(TableEvaluation):
-    """A network, or none with ``precomputed_maps``, and questions."""
+class ClevrXaiEvaluation(Evaluation):
+    """A network, or none with ``precomputed_maps``, and questions.
+
+    Attributes
+    ----------
+    questions
+        Those of the run.
+    accuracies, shared, gaps
+        What is measured: both accuracies under all poolings, metrics of all benchmarks by name, against the first
+        ground truth, and the completeness error by method of Integrated Gradients.
+    """
 
     settings: Settings
 
     def __init__(self, run: Run, models: Mapping[str, Any], questions: Questions):
         super().__init__(run, models)
         self.questions = questions
+        # Precomputed maps are scored again each time, so there is no store to keep small.
+        self.accuracies = relevance_accuracy(questions.dataset.ground_truths, DIGITS if questions.network else None)
+        self.shared = {  # under a name that says which mask they look at, so that no other mask's numbers are found
+            name: dataclasses.replace(
+                metric.measure,
+                name=f"{metric.measure.name} {questions.truths[0]}",
+                degenerate_maps=self.settings.degenerate_maps,
+            )
+            for name, metric in run.shared_metrics.items()
+        }
+        self.gaps = {
+            name: path_gap(name, parameters["baseline"])
+            for name, (_, parameters) in run.methods.items()
+            if name in methods.BASELINES
+        }
 
     @classmethod
     def load(cls, run: Run) -> ClevrXaiEvaluation:
@@ -92,18 +164,34 @@ class ClevrXaiEvaluation(TableEvaluation):
             for name in self.models
         ]
 
-    def sharded_runs(self) -> list[list[ShardedRun]]:
+    def measurements(self) -> list[list[Evaluator]]:
         """Return one run through the questions, whose name is their kind."""
-        settings = self.settings
-        predictions = answering.read_predictions(settings.precomputed_maps) if settings.precomputed_maps else None
-        return [
-            [
-                answering.sharded_run(
-                    self.questions, self.explainer_of_questions(), predictions, self.run.shared_metrics, self.run.store,
-                    settings.batch_size, self._maps_directory(), settings.degenerate_maps,
-                )
-            ]
-        ]  # fmt: skip
+        settings, asked = self.settings, self.questions
+        dataset, network = asked.dataset, asked.network
+        answers = asked.predicted() if network else None
+        if settings.precomputed_maps and (given := questions.read_predictions(settings.precomputed_maps)) is not None:
+            answers = asked.given(given)
+        evaluator = Evaluator(
+            self.explainer_of_questions(),
+            [self.accuracies, *self.shared.values(), *self.gaps.values()],
+            {
+                "benchmark": "clevr_xai",
+                "model": network.model.fingerprint if network else "",
+                "questions": dataset.kind,
+                "ground_truths": list(dataset.ground_truths),
+            },
+            [Questions],
+            self.run.store,
+            answers,
+            self.directory_of_maps(),
+            Inputs(
+                dataset.kind,
+                asked.rows.tolist(),
+                settings.batch_size,
+                lambda rows, size: asked.take(rows).batches(size),
+            ),
+        )
+        return [[evaluator]]
 
     def explainer_of_questions(self) -> Explainer | SavedMaps:
         """Return what makes the maps, or reads them."""
@@ -117,7 +205,8 @@ class ClevrXaiEvaluation(TableEvaluation):
         controlled = {each.name: settings.control_methods or _affordable(each, self.run.methods) for each in chosen}
         return self.explainer(questions.network.model, chosen, controlled)
 
-    def _maps_directory(self) -> MapsDirectory | None:
+    def directory_of_maps(self) -> MapsDirectory | None:
+        """Return where maps are saved, whole or pooled; None without ``save_maps``."""
         if not self.settings.save_maps:
             return None
         pooling = self.settings.maps_pooling
@@ -137,42 +226,163 @@ class ClevrXaiEvaluation(TableEvaluation):
         left = questions.take(np.setdiff1d(questions.rows, failed[questions.dataset.kind]))
         return ClevrXaiEvaluation(self.run, self.models, left)
 
-    def evaluate(self) -> _Results:
-        """Explain and measure; save the explained answers next to saved maps."""
-        questions, settings, shared = self.questions, self.settings, self.run.shared_metrics
-        dataset, truths = questions.dataset, settings.truths
-        ((sharded_run,),) = self.sharded_runs()
-        results = self.computed(sharded_run, "question", "questions")
-        found = answering.collect(questions, results, shared, settings.degenerate_maps)
-        if not found.right.any():
-            raise BadInput(f"none of the {len(found.rows)} questions is answered correctly; there is nothing to score")
+    @functools.cached_property
+    def measured(self) -> Measured:
+        """The numbers of the questions; the explained answers are saved next to saved maps."""
+        ((evaluator,),) = self.measurements()
+        numbers = self.computed(evaluator, "question", "questions")
+        if not numbers.counted.any():
+            raise BadInput(
+                f"none of the {len(numbers.names)} questions is answered correctly; there is nothing to score"
+            )
+        asked, settings = self.questions, self.settings
         if settings.save_maps:
-            explained = zip(found.indices[found.right], found.rows[found.right], strict=True)
-            answering.save_predictions(settings.save_maps, [(index, dataset.answers[row]) for index, row in explained])
-        if found.confidence is None and "confident" in settings.subset:
+            explained = zip(np.array(asked.indices), asked.rows, numbers.counted, strict=True)
+            answers = ((index, asked.dataset.answers[row]) for index, row, right in explained if right)
+            questions.save_predictions(settings.save_maps, answers)
+        if not asked.network and "confident" in settings.subset:
             print_line("precomputed maps have no confidence, so the subset 'confident' is skipped", file=sys.stderr)
-        return _Results(
-            found,
-            _commentary.mask_shares(found, dataset, truths),
-            _commentary.correlations(found, dataset, truths[0], self._own_metrics()),
+        return self._collected(numbers)
+
+    def _collected(self, numbers: Numbers) -> Measured:
+        asked, right = self.questions, numbers.counted
+        sizes = np.array([asked.mask_pixels[row] for row in asked.rows])
+        counts = (sizes > 0) & right[:, None]
+        scores, zero = {}, {}
+        for source in numbers.sources:
+            found = numbers.of(source, self.accuracies)
+            found = found.reshape(*sizes.shape, len(METRICS), len(POOLINGS))
+            zero[source] = np.isnan(found) & counts[:, :, None, None]
+            uniform = (sizes / asked.dataset.size**2)[:, :, None, None]
+            treated = zero[source] & (self.settings.degenerate_maps == UNIFORM)
+            scores[source] = np.where(treated, uniform, found)
+        return Measured(
+            right,
+            np.array([sure for _, sure in numbers.predictions], np.float64) if asked.network else None,
+            dict(zip(asked.dataset.ground_truths, sizes.T, strict=True)),
+            scores,
+            zero,
+            {name: numbers.of(MapSource(name), gap)[:, 0] for name, gap in self.gaps.items()},
+            {
+                name: {source: numbers.of(source, measure) for source in numbers.sources if measure.applies_to(source)}
+                for name, measure in self.shared.items()
+            },
+            hashlib.sha256("\n".join(numbers.names).encode()).hexdigest(),
         )
 
-    def input_scores(self, results: _Results) -> list[InputScores]:
-        """Return each question's value by each metric and ground truth."""
-        return table.input_scores(results.measured, self.settings.truths, self._own_metrics())
+    def groups(self) -> Iterator[InputScores]:
+        """Yield the accuracies of each ground truth and subset under all poolings, then the metrics of all benchmarks.
 
-    def rows(self, results: _Results, scores: Sequence[InputScores]) -> list[dict[str, Any]]:
-        """Return the rows of the benchmark's own metrics, for all poolings, then those of all benchmarks."""
-        measured, settings = results.measured, self.settings
-        rows = table.long_rows(measured, settings.truths, self._own_metrics(), settings.subset, *settings.bounds)
-        return rows + table.shared_rows(measured, settings.truths[0], self.run.shared_metrics)
+        A table shows both accuracies, each under the pooling of its heading, and others where they are asked for.
+        """
+        own, settings = [name for name in ACCURACIES if name in self.run.metrics], self.settings
+        for truth in settings.truths if own else ():
+            for subset in settings.subset:
+                if self._counted(truth, subset) is None:
+                    continue
+                for metric in own:
+                    yield self._accuracy(metric, truth, subset, HEADING[metric], self._title(own, truth, subset))
+                further = [(metric, pooling) for metric in own for pooling in POOLINGS if pooling != HEADING[metric]]
+                shown = settings.poolings if subset == "all" else ()
+                for metric, pooling in sorted(further, key=lambda one: one[1] not in shown):
+                    title = f"{ACCURACIES[metric].title}, ground truth {TRUTH_TITLES[truth]}: means by pooling"
+                    yield self._accuracy(metric, truth, subset, pooling, title if pooling in shown else None)
+        for name in self.shared:
+            yield self._shared_metric(name)
 
-    def heading(self, results: _Results) -> list[str]:
+    def _counted(self, truth: str, subset: str = "all") -> np.ndarray | None:
+        """Return which questions belong to a subset, (n,) bool; None for confident ones without a network."""
+        measured = self.measured
+        return subset_members(subset, measured.right, measured.pixels[truth], measured.confidence, self.settings.bounds)
+
+    def _title(self, metrics: Sequence[str], truth: str, subset: str) -> str | None:
+        """Return the title of a table; None for a subset without a question, unless it comes first."""
+        count = int(self._counted(truth, subset).sum())
+        if not count and subset != self.settings.subset[0]:
+            return None
+        pooled = " and ".join(f"{ACCURACIES[name].title.lower()} (pooling {HEADING[name]})" for name in metrics)
+        title = {
+            "all": "all questions",
+            "confident": f"softmax > {self.settings.confidence:g}",
+            "large_mask": f"mask > {self.settings.min_mask_pixels:,} px",
+        }[subset]
+        return f"{pooled[0].upper()}{pooled[1:]}, ground truth {TRUTH_TITLES[truth]}, {title}: {_questions(count)}"
+
+    def _accuracy(self, metric: str, truth: str, subset: str, pooling: str, table: str | None) -> InputScores:
+        """Return the values of the questions of a subset by one accuracy under one pooling."""
+        measured, counted, is_heading = self.measured, self._counted(truth, subset), pooling == HEADING[metric]
+        truth_place = self.questions.dataset.ground_truths.index(truth)
+        place = counted, truth_place, list(METRICS).index(metric), POOLINGS.index(pooling)
+        facts = {}
+        for source, members in by_kind(measured.scores).items():
+            fact: dict[str, Any] = {"zero_maps": int(sum(measured.zero[member][place].sum() for member in members))}
+            if not counted.any():
+                fact["reason"] = notes.NO_QUESTION
+            if source.method in self.gaps and not source.control:
+                gap = measured.gaps[source.method][counted]
+                fact["gap"] = float(np.median(gap[np.isfinite(gap)])) if np.isfinite(gap).any() else np.nan
+            facts |= {member.name: fact for member in members}
+        return self._group(
+            {"metric": metric, "ground_truth": truth, "pooling": pooling, "subset": subset},
+            counted,
+            {source: found[place] for source, found in measured.scores.items()},
+            facts,
+            table=table,
+            column=metric if is_heading else pooling,
+            kept=is_heading and subset == "all",
+            brief=not is_heading,
+        )
+
+    def _shared_metric(self, name: str) -> InputScores:
+        """Return the values of all questions by a metric of all benchmarks."""
+        truth, metric, found = self.settings.truths[0], self.run.metrics[name], self.measured.shared[name]
+        counted = self._counted(truth)
+        return self._group(
+            {"metric": name, "ground_truth": truth, "pooling": "", "subset": "all"},
+            counted,
+            {source: values[counted, 0] for source, values in found.items()},
+            {},
+            table=f"{metric.title}; {metric.better} is better; ground truth {TRUTH_TITLES[truth]}: "
+            f"{_questions(int(counted.sum()))}",
+            curves={
+                source.name: values[counted, 1:]
+                for source, values in found.items()
+                if metric.curve and not (source.method and source.control)
+            },
+        )
+
+    def _group(
+        self,
+        where: Mapping[str, str],
+        counted: np.ndarray,
+        values: Mapping[MapSource, np.ndarray],
+        facts: Mapping[str, Mapping[str, Any]],
+        **further: Any,
+    ) -> InputScores:
+        asked, measured = self.questions, self.measured
+        missing = measured.right & (measured.pixels[where["ground_truth"]] == 0)
+        of_all = {"answered_wrongly": int((~measured.right).sum()), "without_mask": int(missing.sum())}
+        return InputScores(
+            {**where, "questions": asked.dataset.kind},
+            [str(index) for index, used in zip(asked.indices, counted, strict=True) if used],
+            {source.name: column for source, column in values.items()},
+            [asked.dataset.questions[row]["image_filename"] for row in asked.rows[counted]],
+            sources=list(values),
+            facts={source.name: {**of_all, **facts.get(source.name, {})} for source in values},
+            **further,
+        )
+
+    def published(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the poster's figures; none for a subset that has other bounds than the poster's."""
+        as_published = row["subset"] == "all" or self.settings.bounds == (CONFIDENCE, MASK_PIXELS)
+        return super().published(row) if as_published else {}
+
+    def heading(self) -> list[str]:
         """Return how many questions were sampled, and how many of them count."""
-        measured, confidence = results.measured, self.settings.confidence
-        total, correct = len(measured.rows), int(measured.right.sum())
+        measured, confidence, dataset = self.measured, self.settings.confidence, self.questions.dataset
+        total, correct = len(measured.right), int(measured.right.sum())
         model = next(iter(self.models), "saved maps")
-        lines = [f"CLEVR-XAI, {measured.kind} questions: {total:,} of {len(self.questions.dataset):,} drawn, {model}"]
+        lines = [f"CLEVR-XAI, {dataset.kind} questions: {total:,} of {len(dataset):,} drawn, {model}"]
         if measured.confidence is not None or correct < total:
             lines.append(
                 f"{correct:,} answered correctly ({100 * correct / total:.1f} %) and counted, {total - correct:,} "
@@ -191,53 +401,26 @@ class ClevrXaiEvaluation(TableEvaluation):
                 lines.append(f"{missing:,} of them have no mask '{truth}' and do not count there")
         return lines
 
-    def table(self, results: _Results, rows: Sequence[Mapping[str, Any]], markdown: bool) -> str:
-        """Return the tables of metrics, mask shares and correlations."""
-        settings = self.settings
-        return (
-            table.text(rows, settings.poolings, settings.bounds, markdown, self.run.shared_metrics)
-            + _commentary.shares_text(results.shares, markdown)
-            + _commentary.correlations_text(results.covariates, markdown)
-        )
+    def notes(self, scores: Scores) -> list[str]:
+        """Compare the scores with the poster's, and say what the controls change."""
+        return [*undefined_notes(scores.groups), *notes.notes(scores, self.settings.seed)]
 
-    def titles(self, results: Sequence[_Results]) -> dict[str, str]:
-        """Return the titles of methods and controls by name."""
-        return self.run.benchmark.row_titles(results[0].measured.sources)
-
-    def notes(self, results: _Results, scores: Sequence[InputScores], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Compare the scores with the poster's, and explain those of the edge detector."""
-        notes = _commentary.findings(results.measured, rows)
-        pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in self._own_metrics())
-        notes.append(f"The poster does not name its pooling; ours are {pooled}. {_CLUSTERS}" if pooled else _CLUSTERS)
-        return notes + _commentary.edges_explained(results.shares)
-
-    def data_fingerprints(self, results: Sequence[_Results]) -> dict[str, str]:
+    def data_fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of the questions by their kind."""
-        return {self.questions.dataset.kind: results[0].measured.fingerprint}
+        return {self.questions.dataset.kind: self.measured.fingerprint}
 
-    def write_figures(self, section: Section, directory: str, formats: Sequence[str]) -> None:
+    def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
         """Write maps of some questions, box plots, and questions for a report."""
-        from clevr_xai import _pictures
+        from clevr_xai import pictures
 
-        measured, truths, count = section.results[0].measured, self.settings.truths, self.settings.num_pictures
-        questions, explainer, store = self.questions, self.explainer_of_questions(), self.run.store
-
-        def maps(rows: Sequence[int]) -> dict[str, np.ndarray]:
-            return {name: one / 255 for name, one in _pictures.maps_of(questions, rows, explainer, store).items()}
-
-        picked = _pictures.example_rows(section.input_scores, measured, truths[0])
-        for path in _pictures.write_pictures(
-            directory, measured, questions.dataset, maps, truths, self._own_metrics(), count, formats,
-            picked if len(picked) >= count else None,
-        ):  # fmt: skip
-            print_line(f"picture: {path}", file=sys.stderr)
-        _pictures.save_examples(directory, questions, measured, explainer, section.input_scores, truths[0], store)
-
-    def _own_metrics(self) -> list[str]:
-        return [name for name in self.run.metrics if name in ACCURACIES]
+        pictures.write(self, scores, directory, formats)
 
 
-def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) -> Sequence[int]:
+def _questions(count: int) -> str:
+    return f"{count:,} question{'s' if count != 1 else ''}"
+
+
+def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) -> Sequence[int] | np.ndarray:
     """Return the rows of the questions to score; in a worker all, since its tasks name theirs."""
     if run.in_worker:
         return range(len(dataset))
@@ -249,7 +432,7 @@ def _sample(run: Run, settings: Settings, dataset: Dataset, network: Answering) 
 def _questions_with_maps(run: Run, settings: Settings) -> Questions:
     """Return those of the sampled questions that have a precomputed map of every method."""
     folders = saved_methods(settings.precomputed_maps, run.names)
-    dataset = Dataset(settings.questions, settings.data_dir, answering.side(folders))
+    dataset = Dataset(settings.questions, settings.data_dir, questions.side(folders))
     rows = draw_rows(len(dataset), settings.num_questions or DRAWN, settings.seed)
     available = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)
     if not any(available):

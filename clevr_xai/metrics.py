@@ -2,7 +2,7 @@
 
 Arras, Osman and Samek, Information Fusion 81 (2022). P is a pooled map, non-negative, M the ground-truth mask
 of K pixels. Undefined cases, in which the authors' script stops, give NaN here: a map whose total
-is zero and a mask without pixels. Whoever averages the values says how many there were (``summary``).
+is zero and a mask without pixels.
 
 A pooling turns C relevances a pixel into one non-negative number. With R the relevances of one pixel and
 R+ = max(R, 0):
@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,6 @@ from attribution.methods.gradients import path_start
 from attribution.methods.method import Residuals
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric
-
-if TYPE_CHECKING:
-    from clevr_xai.answering import Measured
 
 
 class _Relevance:
@@ -126,6 +123,13 @@ def pool(maps: npt.ArrayLike, poolings: Iterable[str] | None = None) -> dict[str
 POOLINGS = tuple(_FORMULAS)  # by name
 HEADING = {"mass": "l2-norm,sq", "rank": "max-norm"}  # the pooling of a metric's table, as reproductions have it
 DIGITS = 9  # of a stored number; tables show two
+TRUTH_TITLES = {
+    "single_object": "Single Object",
+    "all_objects": "All Objects",
+    "unique": "Unique",
+    "unique_firstnonempty": "Unique First-non-empty",
+    "union": "Union",
+}
 SUBSETS = ("all", "confident", "large_mask")  # the poster's, of the correctly answered questions
 CONFIDENCE = 0.99999
 MASK_PIXELS = 1000
@@ -183,9 +187,6 @@ def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike) -> np.nd
 
 METRICS: Mapping[str, Callable] = MappingProxyType({"mass": relevance_mass_accuracy, "rank": relevance_rank_accuracy})
 
-# Where a metric's scores are among all, in the pooling of its table: its place, and the pooling's.
-PLACES = {metric: (place, POOLINGS.index(HEADING[metric])) for place, metric in enumerate(METRICS)}
-
 _PAPER = "Arras, Osman and Samek, Information Fusion 81, 2022"
 ACCURACIES = {  # the same metrics, as a benchmark describes them
     metric.name: metric
@@ -210,35 +211,6 @@ ACCURACIES = {  # the same metrics, as a benchmark describes them
         ),
     )
 }
-
-
-class Summary(NamedTuple):
-    """Statistics of one value a question: ``n`` defined and ``undefined`` ones, and figures of the defined.
-
-    ``std`` is the population's, ``p20`` and ``p80`` are the 20th and 80th percentile. All are NaN where ``n`` is 0.
-    """
-
-    n: int
-    undefined: int
-    mean: float
-    std: float
-    min: float
-    max: float
-    median: float
-    p20: float
-    p80: float
-
-
-def summary(values: npt.ArrayLike) -> Summary:
-    """Return the statistics of (N,) values; NaN are counted and left out of the figures."""
-    values = np.asarray(values, np.float64)
-    defined = values[~np.isnan(values)]
-    undefined = len(values) - len(defined)
-    if not len(defined):
-        return Summary(0, undefined, *[float("nan")] * 7)
-    low, median, high = np.percentile(defined, [20, 50, 80])
-    figures = (defined.mean(), defined.std(), defined.min(), defined.max(), median, low, high)
-    return Summary(len(defined), undefined, *map(float, figures))
 
 
 def _by_blocks(pooled, mask, score) -> np.ndarray:
@@ -359,38 +331,28 @@ def path_gap(method: str, baseline: Any) -> PerSampleMetric:
 
 
 def subset_members(
-    measured: Measured, subset: str, ground_truth: str, confidence: float, pixels: int
+    subset: str,
+    right: np.ndarray,
+    pixels: np.ndarray,
+    confidence: np.ndarray | None,
+    bounds: tuple[float, int] = (CONFIDENCE, MASK_PIXELS),
 ) -> np.ndarray | None:
-    """Return which questions belong to a subset.
+    """Return which questions belong to a subset, (n,) bool; None for "confident" without confidence.
 
     Parameters
     ----------
-    measured
-        Numbers of n questions.
     subset
         One of ``SUBSETS``.
-    ground_truth
-        Whose mask counts, and must exist.
-    confidence
-        Bound of the softmax, exclusive.
+    right
+        (n,) bool, whether the answer was right.
     pixels
-        Bound of the mask's size, exclusive.
-
-    Returns
-    -------
-    (n,) bool
-        None for "confident" where no network was asked.
+        (n,) size of the mask; questions without one do not count.
+    confidence
+        (n,) softmax of the answer; None where no network was asked.
+    bounds
+        Of the softmax and of the mask's size, exclusive.
     """
-    counted = measured.right & (measured.pixels[ground_truth] > 0)
+    counted = right & (pixels > 0)
     if subset == "confident":
-        return None if measured.confidence is None else counted & (measured.confidence > confidence)
-    return counted & (measured.pixels[ground_truth] > pixels) if subset == "large_mask" else counted
-
-
-def subset_title(subset: str, confidence: float, pixels: int) -> str:
-    """Return what a subset is called above its table."""
-    return {
-        "all": "all questions",
-        "confident": f"softmax > {confidence:g}",
-        "large_mask": f"mask > {pixels:,} px",
-    }[subset]
+        return None if confidence is None else counted & (confidence > bounds[0])
+    return counted & (pixels > bounds[1]) if subset == "large_mask" else counted

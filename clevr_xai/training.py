@@ -37,9 +37,9 @@ from attribution.reading import inside, opened, read_picture
 from attribution_benchmarks.beam.workers import available_cores, processes
 from attribution_benchmarks.core.tables import markdown_table
 from clevr_xai import layout, masks, relation_network, vocabulary
-from clevr_xai.answering import variable_name
 from clevr_xai.generation import questions
 from clevr_xai.generation.scenes import PIXELS_AT
+from clevr_xai.network import variable_name
 from clevr_xai.programs import node_type
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, FIRST_WORD, QUESTION_WORDS, answer_text
 

@@ -194,8 +194,8 @@ def answered(small_network, tmp_path_factory):
     import numpy as np
 
     from clevr_xai import layout
-    from clevr_xai.answering import Answering
     from clevr_xai.data import EMBEDDED, KINDS, Dataset
+    from clevr_xai.network import Answering
 
     network = Answering(small_network)
     directory = tmp_path_factory.mktemp("answered")

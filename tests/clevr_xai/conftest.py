@@ -5,9 +5,16 @@ import shutil
 
 import pytest
 
-from clevr_xai import answering, layout
+from attribution_benchmarks.core.evaluation import prepare
+from attribution_benchmarks.core.store import ScoreStore
+from clevr_xai import layout, methods
 from clevr_xai.data import EMBEDDED, KINDS, Dataset
+from clevr_xai.definition import BENCHMARK
+from clevr_xai.evaluation import ClevrXaiEvaluation
 from clevr_xai.generation import questions
+from clevr_xai.network import Answering
+from clevr_xai.questions import Questions
+from clevr_xai.settings import Settings
 
 
 @pytest.fixture(scope="session")
@@ -42,13 +49,29 @@ def scene_of(embedded_scenes):
 
 @pytest.fixture(scope="module")
 def network(small_network):
-    return answering.Answering(small_network)
+    return Answering(small_network)
 
 
 @pytest.fixture(scope="module")
 def data(answered):
     """The questions that the small network answers, of its image size."""
     return Dataset("simple", answered, size=64)
+
+
+@pytest.fixture(scope="session")
+def evaluation_of():
+    """Return a maker of evaluations of questions, by default all twelve with five methods and all controls."""
+    names = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
+
+    def made(network, data, directory=None, names=names, rows=tuple(range(12)), metrics=("mass", "rank"), **given):
+        few = {"questions": data.kind, "controls": tuple(methods.CONTROLS), "control_methods": tuple(names)[:2],
+               "batch_size": 5, "steps": 3, "samples": 2, "random_networks": 2}  # fmt: skip
+        settings = Settings(**{**few, **given})
+        run = prepare(BENCHMARK, names, settings, metrics=metrics, store=ScoreStore(directory))
+        asked = Questions(data, rows, network, settings.truths[0])
+        return ClevrXaiEvaluation(run, {"small": network.model} if network else {}, asked)
+
+    return made
 
 
 @pytest.fixture

@@ -1,24 +1,18 @@
-"""Controls: maps that know no network, and what is asked in place of the right thing."""
+"""Settings of the methods; controls: maps that know no network, and what is asked in place of the right thing."""
 
 import numpy as np
+import pytest
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from clevr_xai import methods
-from clevr_xai.answering import Questions
 from clevr_xai.data import Dataset
-from clevr_xai.metrics import METRICS
+from clevr_xai.questions import Questions
 
 
 def batch(count=3, seeds=("a", "b", "c")):
     images = np.random.default_rng(0).random((count, 12, 10, 3), dtype=np.float32)
     return Batch({"image": images}, list(seeds)[:count], explained="image")
-
-
-def test_the_uniform_map_scores_the_masks_share_of_the_image():
-    mask = np.random.default_rng(1).random((3, 12, 10)) < 0.3
-    found = methods.CONTROLS["uniform"].maps(batch(), 0)
-    for metric in METRICS.values():
-        np.testing.assert_allclose(metric(found, mask), mask.mean(axis=(1, 2)), rtol=1e-12)
 
 
 def test_the_random_map_is_each_questions_own():
@@ -87,3 +81,28 @@ def test_the_controls_of_a_run_stand_in_the_order_of_the_tables(network, data):
     other.questions = [dict(first, question="What color is the ball?"), *rest]
     (changed,) = methods.asked_of(other, network, ["permuted_question"])
     assert changed.depends_on != chosen[1].depends_on  # what was stored of other questions is not found again
+
+
+def test_settings_of_the_methods():
+    chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, noise=0.1, batch_norm="fold", layer="conv3")
+    parameters = {name: method.parameters(overrides) for name, (method, overrides) in chosen.items()}
+    assert list(chosen) == list(methods.TITLES)
+    assert {name: parameters[name]["baseline"] for name in methods.BASELINES} == methods.BASELINES
+    assert {parameters[name]["points"] for name in methods.BASELINES} == {8}
+    assert parameters["smoothgrad"]["samples"] == parameters["vargrad"]["samples"] == 9
+    assert parameters["vargrad"]["noise"] == 0.1 and parameters["grad_cam"]["layer"] == "conv3"
+    assert parameters["lrp_clevr_xai"]["batch_norm"] == parameters["excitation_backprop"]["batch_norm"] == "fold"
+    defaults = methods.settings(["vargrad", "integrated_gradients", "grad_cam"])
+    assert defaults["vargrad"][1] == {"samples": 300, "noise": 0.05}
+    assert defaults["integrated_gradients"][1] == {"points": 301, "baseline": 0.0} and defaults["grad_cam"][1] == {}
+    (refined,) = methods.settings(["integrated_gradients_gray"], tolerance=0.02).values()
+    assert refined[0].name == "integrated_gradients"
+    assert refined[1] == {"points": 301, "baseline": 0.5, "tolerance": 0.02}
+    with pytest.raises(BadInput, match="needs a live Keras network of one input"):
+        methods.settings(["tf_keras_vis.gradient"])
+    with pytest.raises(BadInput, match="no method 'lrp'; did you mean"):
+        methods.settings(["lrp"])
+    with pytest.raises(BadInput, match="no batch_norm 'drop'; choose one of 'pass', 'fold'"):
+        methods.settings([], batch_norm="drop")
+    with pytest.raises(BadInput, match="no method 'integrated_gradients_white'"):
+        methods.settings(["integrated_gradients_white"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.batch import Batch
 from clevr_xai import metrics
 from clevr_xai.metrics import (
     ACCURACIES,
@@ -22,7 +22,7 @@ from clevr_xai.metrics import (
     relevance_mass_accuracy,
     relevance_rank_accuracy,
     score_maps,
-    summary,
+    subset_members,
 )
 
 GENERATOR = np.random.default_rng(6)
@@ -120,14 +120,15 @@ def test_a_map_of_nothing_and_an_empty_mask_are_undefined():
     assert METRICS["mass"](pooled[:0], mask[:0]).shape == (0,)
 
 
-def test_the_summary_counts_what_is_undefined():
-    found = summary([0.0, np.nan, 1.0, 0.5, np.nan, 0.25, 0.75])
-    assert (found.n, found.undefined) == (5, 2)
-    assert found.mean == found.median == 0.5 and (found.min, found.max) == (0, 1)
-    np.testing.assert_allclose(found.std, np.sqrt(0.125))
-    np.testing.assert_allclose((found.p20, found.p80), (0.2, 0.8))
-    nothing = summary([np.nan])
-    assert (nothing.n, nothing.undefined) == (0, 1) and np.isnan(nothing.mean) and np.isnan(nothing.p80)
+def test_who_belongs_to_which_subset():
+    right = np.arange(12) < 10
+    pixels, confidence = np.array([0, *range(500, 1600, 100)]), np.linspace(0.99998, 1, 12)
+    assert subset_members("all", right, pixels, None).tolist() == [False] + [True] * 9 + [False] * 2
+    sure = subset_members("confident", right, pixels, confidence, (confidence[3], 1000))
+    assert np.flatnonzero(sure).tolist() == [4, 5, 6, 7, 8, 9]  # a softmax of the bound is not above it
+    assert subset_members("confident", right, pixels, None) is None
+    large = subset_members("large_mask", right, pixels, confidence)
+    assert np.flatnonzero(large).tolist() == [7, 8, 9]  # 1,000 pixels are not more than 1,000
 
 
 @pytest.mark.parametrize(
@@ -262,15 +263,3 @@ def test_the_gap_of_a_path_in_closed_form():
     twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, batch, scores)
     np.testing.assert_allclose(twice[:2], 1, rtol=1e-6)
     assert (path_gap("integrated_gradients", "median").function(images * weights, batch, scores)[:2] > 0.01).all()
-
-
-def test_the_gap_is_of_integrated_gradients_as_asked_alone():
-    measure = path_gap("integrated_gradients", 0.0)
-    assert measure.applies_to(MapSource("integrated_gradients"))
-    for other in (
-        MapSource("gradient"),
-        MapSource("integrated_gradients_gray"),
-        MapSource("integrated_gradients", "wrong_class"),
-        MapSource(control="uniform"),
-    ):
-        assert not measure.applies_to(other)

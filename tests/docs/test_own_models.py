@@ -111,7 +111,7 @@ def test_a_function_of_jax():
 
 def test_a_network_for_clevr_xai():
     run("class WithWords")
-    from clevr_xai.answering import Answering
+    from clevr_xai.network import Answering
 
     network = Answering("my_relation_network")
     assert (network.words, network.answers, network.size) == (["is", "it", "red"], ["no", "yes"], 128)
