@@ -26,7 +26,7 @@ from attribution.errors import print_line
 from attribution.files import check_directory
 from attribution_benchmarks.core import keras_export
 from attribution_benchmarks.parts import objects
-from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
+from attribution_benchmarks.parts.classes import CLASSES, PARTS, allowed
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output_dir", "saved_models/parts", "folder of the networks", flag_values=FLAGS)
@@ -82,8 +82,8 @@ class Scenes:
 
     def targets(self, rows: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Return equal probabilities of all classes that the present parts allow, (N, classes) float32."""
-        allowed = DRAWN.allowed(self.variants[rows], present)
-        return (allowed / allowed.sum(axis=1, keepdims=True)).astype(np.float32)
+        possible = allowed(self.variants[rows], present)
+        return (possible / possible.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def train(network, scenes: Scenes, seed: int) -> None:

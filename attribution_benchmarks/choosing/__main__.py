@@ -93,8 +93,8 @@ def main(flag_values: flags.FlagValues) -> None:
             feature_names=found_inputs.features, output_dir=directory,
             batch_size=flag_values.batch_size, seed=flag_values.seed, progress=bars,
         )  # fmt: skip
-    found.draw(directory / "maps.png", found_inputs.preprocessing, words, names)
     print_text(f"{found}\n")
+    found.draw(directory / "maps.png", found_inputs.preprocessing, words, names)
 
 
 def _check_flags(flag_values: flags.FlagValues) -> None:

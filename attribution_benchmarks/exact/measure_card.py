@@ -7,6 +7,7 @@ exact in single precision: what differs is not rounding.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import functools
@@ -44,14 +45,9 @@ _FINE = 100 / np.pi  # parts of the largest value of a map; no simple fraction o
 _Make = Callable[[np.ndarray], np.ndarray]  # (N, positions...) -> (N, positions...)
 
 
-def _rows(values: np.ndarray, each: np.ndarray) -> np.ndarray:
-    """Return numbers of rows, (N,), to broadcast over (N, positions...)."""
-    return each.reshape((-1,) + (1,) * (values.ndim - 1))
-
-
 def _levelled(exact: np.ndarray) -> np.ndarray:
     """Return exact maps divided by their largest magnitude and rounded to ``_LEVELS`` levels of each sign."""
-    largest = _rows(exact, np.abs(flat(exact)).max(axis=1))
+    largest = np.abs(exact).max(axis=tuple(range(1, exact.ndim)), keepdims=True)
     return np.asarray(np.round(ratio(exact, np.broadcast_to(largest, exact.shape), 0.0) * _LEVELS) / _LEVELS)
 
 
@@ -177,22 +173,16 @@ class _Truth(dict):
 def trial_networks() -> tuple[KnownNetwork, ...]:
     """Return the networks of trials; their SavedModels declare deletions, on which they are right by construction."""
     found = {network.name: network for network in known_networks(_INPUTS) if network.name in NETWORKS}
-    declared: dict[str, Any] = {}
+    folder, declared = tempfile.mkdtemp(), {}
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for network in found.values():
         path = str(network.model.path)
         if path not in declared:
-            copy = pathlib.Path(_folder().name) / str(len(declared))
-            shutil.copytree(path, copy)
+            copy = pathlib.Path(shutil.copytree(path, pathlib.Path(folder, str(len(declared)))))
             parts = (4, 4) if network.group == "images" else (network.batch.pictures.shape[1],)
             Deletions(parts, 0.0).save(find_saved_model(copy))
             declared[path] = attribution.load_model(copy)
-    models = {name: declared[str(network.model.path)] for name, network in found.items()}
-    return tuple(dataclasses.replace(found[name], model=models[name]) for name in NETWORKS)
-
-
-@functools.cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory()  # removed when Python ends
+    return tuple(dataclasses.replace(found[name], model=declared[str(found[name].model.path)]) for name in NETWORKS)
 
 
 def measure_card(metric: Metric) -> Card:
@@ -294,8 +284,8 @@ def _faults(trial: Trial) -> Iterator[tuple[str, str]]:
     yield "same_seed_same_numbers", "" if same else "a second call gave other numbers; seed them by batch.seeds alone"
     changed = [name for name, array in given.items() if not np.array_equal(array, before[name])]
     yield "writes_nothing", f"it changes {listed(changed)}, which other metrics read: copy first" if changed else ""
-    text = shortened(printed.getvalue(), 100)
-    yield "prints_nothing", f"it prints {text!r}, which would end up between the results" if text else ""
+    text = printed.getvalue()
+    yield "prints_nothing", f"it prints {shortened(text, 100)!r}, between the results" if text else ""
     maps, reverse = trial.maps(_random), list(range(len(maps)))[::-1]
     found = [(rows, trial.of(_random, maps[rows], batch.take(rows))) for rows in (*([row] for row in reverse), reverse)]
     alone = all(np.allclose(each, values[rows], rtol=1e-4, atol=1e-6, equal_nan=True) for rows, each in found)

@@ -22,7 +22,7 @@ from attribution_benchmarks.core.batch import Batch, originals
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, mask_of
 from attribution_benchmarks.metrics import localisation
 from attribution_benchmarks.metrics.imputation import Scores, changed_scores, check_probabilities, probabilities
-from attribution_benchmarks.metrics.map_values import evidence, flat, pearson, spearman
+from attribution_benchmarks.metrics.map_values import evidence, flat, pearson
 
 _FOLDER = pathlib.Path(__file__).with_name("presets")
 
@@ -106,17 +106,17 @@ def _highest_in_mask(values: np.ndarray, mask: np.ndarray, k: int | None = None)
     return np.where(mask.any(axis=1), hits / counts, np.nan)
 
 
-def _gini(values: np.ndarray, epsilon: float = 0.0, total_epsilon: float = 0.0) -> np.ndarray:
-    """Return the Gini index with something added to each value or to the sum, as the divisor."""
+def _gini(values: np.ndarray, epsilon: float) -> np.ndarray:
+    """Return the Gini index with something added to each value."""
     ranked, count = np.sort(values + epsilon, axis=1), values.shape[1]
-    ranked = ranked / (ranked.sum(axis=1, keepdims=True) + total_epsilon)
-    divisor = count * ranked.sum(axis=1) + total_epsilon
+    ranked = ranked / ranked.sum(axis=1, keepdims=True)
+    divisor = count * ranked.sum(axis=1)
     return np.asarray(2 * (ranked * np.arange(1, count + 1)).sum(axis=1) / divisor - (count + 1) / count)
 
 
-def _entropy(values: np.ndarray, epsilon: float, total_epsilon: float = 0.0) -> np.ndarray:
-    """Return the entropy in nats, with something added to the shares in the logarithm and to the sum."""
-    shares = values / (values.sum(axis=1, keepdims=True) + total_epsilon)
+def _entropy(values: np.ndarray, epsilon: float) -> np.ndarray:
+    """Return the entropy in nats, with something added to the shares in the logarithm."""
+    shares = values / values.sum(axis=1, keepdims=True)
     return -np.asarray((shares * np.log(shares + epsilon)).sum(axis=1))
 
 
@@ -132,19 +132,18 @@ def _things(batch: Batch, apart: bool) -> np.ndarray:
 
 
 def _target_scores(
-    batch: Batch, scores: Scores, gone: Callable[[int], Iterable[np.ndarray]], apart: bool, baseline: float | str = 0.0
+    batch: Batch, scores: Scores, gone: Callable[[int], Iterable[np.ndarray]], apart: bool
 ) -> np.ndarray:
-    """Return the target's score without each set of things, (N, sets) float64.
+    """Return the target's score where each set of things has the input's minimum, (N, sets) float64.
 
-    ``gone(row)`` are the sets of an input, (things,) bool. A removed number is ``baseline``, or the input's "minimum".
+    ``gone(row)`` are the sets of an input, (things,) bool.
     """
     things, channels = _things(batch, apart), batch.pictures.shape[-1] if batch.pictures.ndim > 2 else 1
 
     def changes() -> Iterable[tuple[int, np.ndarray]]:
         for row, whole in enumerate(things):
-            empty = whole.min() if baseline == "minimum" else baseline
             for one in gone(row):
-                changed = np.where(one[:, np.newaxis], empty, whole)
+                changed = np.where(one[:, np.newaxis], whole.min(), whole)
                 changed = changed.reshape(channels, -1).T if apart else changed
                 yield row, changed.reshape(batch.pictures.shape[1:])
 
@@ -162,17 +161,8 @@ def _removed_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> np.
     """Return the mean score while each number of the input is replaced by its minimum, the most important first."""
     places = np.argsort(np.argsort(-_of_numbers(values, batch), axis=1), axis=1)
     counts = range(1, places.shape[1] + 1)
-    found = _target_scores(batch, scores, lambda row: (places[row] < n for n in counts), True, "minimum")
+    found = _target_scores(batch, scores, lambda row: (places[row] < n for n in counts), True)
     return np.asarray(found.mean(axis=1))
-
-
-def _by_steps(values: np.ndarray, batch: Batch, scores: Scores, *, steps: int, insertion: bool = False) -> np.ndarray:
-    """Return the mean of the trapezoids of a curve of ``steps`` steps, while positions become 0 or return from 0."""
-    _refuse_channels_of_signals(batch)
-    places = np.argsort(np.argsort(values.astype(np.float32), axis=1)[:, ::-1], axis=1)
-    counts = np.linspace(0, values.shape[1], steps + 1, dtype=np.int32)
-    curve = _target_scores(batch, scores, lambda row: ((places[row] < n) ^ insertion for n in counts), False)
-    return np.asarray((curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2)
 
 
 def _by_patches(values: np.ndarray, batch: Batch, scores: Scores, *, patch: int) -> np.ndarray:
@@ -185,16 +175,14 @@ def _by_patches(values: np.ndarray, batch: Batch, scores: Scores, *, patch: int)
     cells = (along[0][:, np.newaxis] * (along[1].max() + 1) + along[1]).reshape(-1)
     sums = np.stack([np.bincount(cells, one) for one in values])
     places = np.argsort(np.argsort(-sums, axis=1), axis=1)[:, cells]
-    found = _target_scores(
-        batch, scores, lambda row: (places[row] <= n for n in range(sums.shape[1])), False, "minimum"
-    )
+    found = _target_scores(batch, scores, lambda row: (places[row] <= n for n in range(sums.shape[1])), False)
     return np.asarray(found.mean(axis=1))
 
 
 def _correlated_one_by_one(values: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return Pearson's correlation of the map at each number with the drop when it gets the input's minimum."""
     sets = np.eye(_things(batch, True).shape[1], dtype=bool)
-    drops = _drops(batch, scores, lambda row: iter(sets), "minimum", True)
+    drops = _drops(batch, scores, lambda row: iter(sets))
     return pearson(_of_numbers(values, batch), drops)
 
 
@@ -208,39 +196,13 @@ def _correlated_subsets(values: np.ndarray, batch: Batch, scores: Scores, *, siz
         generator = batching.generator(0, key, "subsets of numbers")
         for one in sets[row]:
             one[generator.choice(len(one), size, replace=False)] = True
-    drops = _drops(batch, scores, lambda row: sets[row], "minimum", True)
+    drops = _drops(batch, scores, lambda row: sets[row])
     return pearson(np.einsum("nsp,np->ns", sets, values), drops)
 
 
-def _ranked_cells(
-    values: np.ndarray, batch: Batch, scores: Scores, *, cells: int, share: float, samples: int
-) -> np.ndarray:
-    """Return Spearman's correlation of a map's sums over random cells of a grid with the drops when they are 0.
-
-    Each cell is removed with the probability ``share``. Vectors have no grid. 0 where either is constant.
-    """
-    _refuse_channels_of_signals(batch)
-    spatial = batch.pictures.shape[1:-1] or None
-    along = [((np.arange(size) + 0.5) * cells / size).astype(int) for size in spatial or ()]
-    sets = np.zeros((len(values), samples, values.shape[1]), bool)
-    for row, key in enumerate(batch.seeds):
-        size = (samples, *((cells,) * len(spatial) if spatial else values.shape[1:]))
-        drawn = batching.generator(0, key, "cells").random(size) <= share
-        sets[row] = (drawn[np.ix_(np.arange(samples), *along)] if spatial else drawn).reshape(samples, -1)
-    drops = _drops(batch, scores, lambda row: sets[row], 0.0, False)
-    return spearman(np.einsum("nsp,np->ns", sets, values), drops)
-
-
-def _refuse_channels_of_signals(batch: Batch) -> None:
-    if batch.pictures.ndim == 3 and batch.pictures.shape[-1] > 1:
-        raise BadInput("signals of several channels: Xplique takes each of their numbers for a position")
-
-
-def _drops(
-    batch: Batch, scores: Scores, gone: Callable[[int], Iterable[np.ndarray]], baseline: float | str, apart: bool
-) -> np.ndarray:
+def _drops(batch: Batch, scores: Scores, gone: Callable[[int], Iterable[np.ndarray]]) -> np.ndarray:
     whole, targets = originals(batch, scores)
-    changed = _target_scores(batch, scores, gone, apart, baseline)
+    changed = _target_scores(batch, scores, gone, True)
     return np.asarray(np.take_along_axis(whole, targets[:, np.newaxis], axis=1) - changed)
 
 
@@ -257,10 +219,8 @@ _OF_VALUES: dict[str, Callable[..., np.ndarray]] = {
     "effective_complexity": _count_above,
 }
 _OF_SCORES: dict[str, Callable[..., np.ndarray]] = {
-    "deletion": lambda *case, **given: (_by_steps if given else _removed_one_by_one)(*case, **given),
-    "insertion": functools.partial(_by_steps, insertion=True),
+    "deletion": _removed_one_by_one,
     "selectivity": _by_patches,
     "faithfulness_estimate": _correlated_one_by_one,
     "faithfulness_correlation": _correlated_subsets,
-    "mu_fidelity": _ranked_cells,
 }

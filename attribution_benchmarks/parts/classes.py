@@ -6,10 +6,8 @@ jointly like an exclusive or, any two parts of a prototype identify it, or all f
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -42,66 +40,38 @@ CLASSES: dict[str, tuple[tuple[int, ...], ...]] = {  # name -> its combinations,
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassTable:
-    """Which combinations of variants belong to which classes.
+_COMBINATIONS = np.array([one for each in CLASSES.values() for one in each])  # of variants, (M, 5)
+_LABELS = np.repeat(np.arange(len(CLASSES)), [len(each) for each in CLASSES.values()])  # class of each, (M,)
 
-    Attributes
-    ----------
-    combinations
-        (M, 5) int, the variants of the parts.
-    labels
-        (M,) int, the number of each combination's class.
+
+def allowed(variants: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Return which classes the present parts, (N, 5) bool, of objects, (N, 5) int, allow, (N, classes) bool."""
+    agrees = (~present[:, np.newaxis] | (variants[:, np.newaxis] == _COMBINATIONS)).all(axis=2)
+    return np.stack([agrees[:, _LABELS == number].any(axis=1) for number in np.unique(_LABELS)], axis=1)
+
+
+def sufficient_sets(variants: np.ndarray) -> np.ndarray:
+    """Return which sets of parts are minimal sufficient ones of objects, (N, 32) bool in order of ``coalitions``.
+
+    A sufficient set leaves one class. It is minimal if no proper subset is sufficient.
     """
+    sets = coalitions(len(PARTS))
+    one_left = [allowed(variants, np.broadcast_to(each, variants.shape)).sum(axis=1) == 1 for each in sets]
+    return minimal(np.stack(one_left, axis=1))
 
-    combinations: np.ndarray
-    labels: np.ndarray
 
-    def allowed(self, variants: np.ndarray, present: np.ndarray) -> np.ndarray:
-        """Return which classes the present parts, (N, 5) bool, of objects, (N, 5) int, allow, (N, classes) bool."""
-        agrees = (~present[:, np.newaxis] | (variants[:, np.newaxis] == self.combinations)).all(axis=2)
-        return np.stack([agrees[:, self.labels == number].any(axis=1) for number in np.unique(self.labels)], axis=1)
+def shared_pair(variants: np.ndarray, label: int) -> tuple[list[int], np.ndarray]:
+    """Return two other classes that share two parts each with an object, without overlap, and these parts, (2, 5).
 
-    def sufficient_sets(self, variants: np.ndarray) -> np.ndarray:
-        """Return which sets of parts are minimal sufficient ones of objects, (N, 32) bool in order of ``coalitions``.
-
-        A sufficient set leaves one class. It is minimal if no proper subset is sufficient.
-        """
-        sets = coalitions(len(PARTS))
-        one_left = [self.allowed(variants, np.broadcast_to(each, variants.shape)).sum(axis=1) == 1 for each in sets]
-        return minimal(np.stack(one_left, axis=1))
-
-    def shared_pair(self, variants: np.ndarray, label: int) -> tuple[list[int], np.ndarray]:
-        """Return two other classes that share two parts each with an object, without overlap, and these parts, (2, 5).
-
-        Classes with one combination count only. Without such classes both are -1.
-        """
-        shared = self.combinations == variants
-        single = np.bincount(self.labels)[self.labels] == 1
-        candidates = np.flatnonzero(single & (self.labels != label) & (shared.sum(axis=1) == 2))
-        for pair in itertools.combinations(candidates, 2):
-            if not shared[list(pair)].all(axis=0).any():
-                return self.labels[list(pair)].tolist(), shared[list(pair)]
-        return [-1, -1], np.zeros((2, len(PARTS)), bool)
-
-    def truth(self, variants: np.ndarray, labels: np.ndarray, regions: np.ndarray, there: np.ndarray) -> dict[str, Any]:
-        """Return what the metrics need to know of images.
-
-        Parameters
-        ----------
-        variants, labels
-            (N, 5) and (N,) int, of the objects.
-        regions
-            (N, 5 + background objects, H, W) bool, the pixels of each part and background object.
-        there
-            (N, background objects) bool, which background objects an image has.
-        """
-        pairs = [self.shared_pair(one, int(label)) for one, label in zip(variants, labels, strict=True)]
-        pair, pair_parts = (np.array(each) for each in zip(*pairs, strict=True))
-        return {
-            "regions": regions, "there": there, "sufficient": self.sufficient_sets(variants), "pair": pair,
-            "pair_parts": pair_parts,
-        }  # fmt: skip
+    Classes with one combination count only. Without such classes both are -1.
+    """
+    shared = _COMBINATIONS == variants
+    single = np.bincount(_LABELS)[_LABELS] == 1
+    candidates = np.flatnonzero(single & (_LABELS != label) & (shared.sum(axis=1) == 2))
+    for pair in itertools.combinations(candidates, 2):
+        if not shared[list(pair)].all(axis=0).any():
+            return _LABELS[list(pair)].tolist(), shared[list(pair)]
+    return [-1, -1], np.zeros((2, len(PARTS)), bool)
 
 
 def minimal(sufficient: np.ndarray) -> np.ndarray:
@@ -109,9 +79,3 @@ def minimal(sufficient: np.ndarray) -> np.ndarray:
     numbers = np.arange(sufficient.shape[1])
     smaller = ((numbers[:, np.newaxis] & numbers) == numbers) & (numbers[:, np.newaxis] != numbers)
     return sufficient & ~(sufficient[:, np.newaxis] & smaller).any(axis=2)
-
-
-DRAWN = ClassTable(
-    np.array([one for each in CLASSES.values() for one in each]),
-    np.repeat(np.arange(len(CLASSES)), [len(each) for each in CLASSES.values()]),
-)

@@ -34,7 +34,7 @@ from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.scores import InputScores, Scores, kind_of
 from attribution_benchmarks.core.settings import ExampleSettings, inherited
 from attribution_benchmarks.parts import objects
-from attribution_benchmarks.parts.classes import CLASSES, DRAWN, PARTS
+from attribution_benchmarks.parts.classes import CLASSES, PARTS, shared_pair, sufficient_sets
 from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_over_inputs, mean_scores, tuned
 from attribution_benchmarks.parts.truth import exact_values, findings, scores_of_interventions
 
@@ -61,6 +61,7 @@ def examples(count: int, seed: int) -> Examples:
     background = masks[:, : objects.BACKGROUND_OBJECTS]
     regions = np.concatenate([np.stack([layers[part] for part in PARTS], axis=1), background], axis=1)
     variants, labels = (np.stack([getattr(one, name) for one in drawings]) for name in ("variants", "label"))
+    pairs = [shared_pair(one, int(label)) for one, label in zip(variants, labels, strict=True)]
     whole = np.ones((1, len(objects.LAYERS)), bool)
     return Examples(
         np.concatenate([objects.images_of(one, whole) for one in drawings]),
@@ -70,7 +71,13 @@ def examples(count: int, seed: int) -> Examples:
             "background objects": np.asarray(background.any(axis=1)),
         },
         targets=labels,
-        truth=DRAWN.truth(variants, labels, regions, np.asarray(background.any(axis=(2, 3)))),
+        truth={
+            "regions": regions,
+            "there": np.asarray(background.any(axis=(2, 3))),
+            "sufficient": sufficient_sets(variants),
+            "pair": np.array([pair for pair, _ in pairs]),
+            "pair_parts": np.array([parts for _, parts in pairs]),
+        },
         names=[f"{tuple(CLASSES)[one.label]}-{number:03d}" for number, one in enumerate(drawings)],
     )
 

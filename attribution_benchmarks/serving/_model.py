@@ -110,6 +110,8 @@ class ServedModel:
         self._signature = SCORES if self.sheet is not None else self._score_signature(signature)
         specs = self.signatures[self._signature]
         self.inputs = dict(specs.inputs)
+        if fixed := [name for name, spec in self.inputs.items() if spec.shape and spec.shape[0] is not None]:
+            raise BadInput(f"{self.path} takes a fixed number of rows of '{fixed[0]}'; export it with any number")
         self._output = self._score_output(specs)
         self.options = {"score": score, "signature": self._signature}  # as of ``attribution.model.model.Model``
         self.counts = collections.Counter()
@@ -171,14 +173,14 @@ class ServedModel:
         return checked_feed(inputs, expected, self.path)
 
     def batch_size(self, wanted: int) -> int:
-        """Return the rows per request: the given number, or that of the signature."""
+        """Return the rows per request, the given number."""
         if int(wanted) < 1:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
-        return self._fixed_batch() or int(wanted)
+        return int(wanted)
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one request each (``attribution.model.batching.chunks``)."""
-        return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
+        return batching.chunks(total, self.batch_size(batch_size))
 
     def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the scores of all classes, ``(N, num_classes)`` float32."""
@@ -328,13 +330,7 @@ class ServedModel:
             return None
         rows = self.client.predict(self.name, SHEET, {"rows": np.zeros(1, np.int32)}, ["sheet"])["sheet"]
         try:
-            sheet = _parse_sheet(rows[0])
-            promised = [SCORES, *(EXPLAIN + label for label in sheet.methods)]
-            missing = [name for name in promised if name not in self.signatures]
-            if missing or sheet.wrt not in self.signatures[SCORES].inputs:
-                what = f"signature '{missing[0]}'" if missing else f"input '{sheet.wrt}'"
-                raise ServerError("INVALID_REPLY", f"the description of the explanations names a missing {what}")
-            return sheet
+            return _parse_sheet(rows[0])
         except ServerError as error:
             raise error.about(self.path) from error
 
@@ -363,15 +359,11 @@ class ServedModel:
         """Return a few fixed inputs: standard normal numbers, or zeros for integers."""
         generator, feed = np.random.default_rng(0), {}
         for name, spec in self.inputs.items():
-            shape = (self._fixed_batch() or 4, *(size or 8 for size in (spec.shape or (None,))[1:]))
+            shape = (4, *(size or 8 for size in (spec.shape or (None,))[1:]))
             feed[name] = (
                 generator.standard_normal(shape).astype(spec.dtype) if spec.is_float else np.zeros(shape, spec.dtype)
             )
         return feed
-
-    def _fixed_batch(self) -> int | None:
-        fixed = [spec.shape[0] for spec in self.inputs.values() if spec.shape and spec.shape[0] is not None]
-        return fixed[0] if fixed else None
 
 
 def as_served(method: str | Method) -> Method:

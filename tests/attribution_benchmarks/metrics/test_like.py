@@ -1,6 +1,6 @@
-"""Metrics as other libraries define them equal the values of the libraries, called as their users call them.
+"""Metrics as Quantus defines them equal its values, called as its users call it.
 
-Neither library is in the test extra, because they require another OpenCV and TensorFlow; .ci/run installs both.
+It is not in the test extra, because it requires another OpenCV; .ci/run installs it.
 """
 
 import warnings
@@ -86,25 +86,8 @@ def of_quantus(call, maps, batch, network):
     return np.array(found)
 
 
-def of_xplique(call, maps, batch, network):
-    """Return Xplique's values of the inputs one by one, with its defaults."""
-    import tensorflow as tf
-
-    metric, scores, found = getattr(pytest.importorskip("xplique.metrics"), call), scores_of(network), []
-    for row, one in enumerate(maps.astype(np.float32)):
-        if call in ("Complexity", "Sparseness"):  # its __call__ wraps a single map in a dataset of batches
-            found.append(float(np.mean(metric().detailed_evaluate(tf.constant(one[np.newaxis])))))
-            continue
-        tf.random.set_seed(row)
-        target = np.eye(3, dtype=np.float32)[batch.targets[[row]]]
-        model = lambda inputs: tf.constant(scores(np.asarray(inputs)), tf.float32)  # noqa: E731
-        found.append(float(metric(model, batch.pictures[[row]], target)(one[np.newaxis])))
-    return np.array(found)
-
-
 def of_library(name, maps, batch, network):
-    call = PRESETS[name].call.partition("(")[0]
-    return {"quantus": of_quantus, "xplique": of_xplique}[name.partition("@")[2]](call, maps, batch, network)
+    return of_quantus(PRESETS[name].call.partition("(")[0], maps, batch, network)
 
 
 EXACT = [name for name, preset in PRESETS.items() if preset.status == "exact"]
@@ -113,14 +96,10 @@ EXACT = [name for name, preset in PRESETS.items() if preset.status == "exact"]
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", EXACT)
 def test_the_value_is_the_librarys(name, shape):
-    pytest.importorskip("quantus" if name.endswith("@quantus") else "xplique")
+    pytest.importorskip("quantus")
     shape = (40, 30, 1) if "top_k" in name else SHAPES[shape]
     batch, network = batch_of(shape), network_of(shape)
     maps = maps_of(batch)
-    if len(shape) == 2 and shape[1] > 1 and name in ("deletion@xplique", "insertion@xplique"):
-        with pytest.raises(BadInput, match="each of their numbers for a position"):
-            value(name, maps, batch, network)
-        return
     expected = of_library(name, maps, batch, network)
     np.testing.assert_allclose(value(name, maps, batch, network), expected, rtol=1e-5, atol=1e-5)
 
@@ -131,12 +110,9 @@ def test_inputs_that_a_library_refuses_are_refused():
         value("top_k_intersection@quantus", maps_of(batch), batch, network_of((7, 9, 3)))
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"), [("mu_fidelity@xplique", (10, 10, 1)), ("mu_fidelity@xplique", (13, 1)),
-                        ("faithfulness_correlation@quantus", (16, 15, 2))],
-)  # fmt: skip
-def test_random_values_are_the_librarys_in_distribution(name, shape):
-    pytest.importorskip("quantus" if name.endswith("@quantus") else "xplique")
+def test_random_values_are_the_librarys_in_distribution():
+    pytest.importorskip("quantus")
+    name, shape = "faithfulness_correlation@quantus", (16, 15, 2)
     once, network = batch_of(shape), network_of(shape)
     batch = Batch(
         np.repeat(once.pictures[:1], 12, 0), list("abcdefghijkl"), np.zeros(12, int),
@@ -166,8 +142,8 @@ def test_every_preset_names_a_metric_of_this_project():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sparseness@captum", "no library 'captum'; 'sparseness' exists as 'sparseness@quantus', 'sparseness@xplique'"),
-        ("focus@xplique", "Xplique 2.0.2 has no 'focus'"),
+        ("sparseness@captum", "no library 'captum'; 'sparseness' exists as 'sparseness@quantus'"),
+        ("focus@quantus", "Quantus 0.6.0 has no 'focus'"),
     ],
 )
 def test_an_unknown_library_or_metric_is_named(name, message):

@@ -164,16 +164,11 @@ def test_descriptions_of_explanations_that_cannot_be_used(server, client, explai
     assert "\n" not in str(refused.value)
 
 
-def test_a_model_with_a_fixed_batch(server, client, inputs, weights):
-    def answer(arrays):
-        assert len(arrays["x"]) == 4
-        return {"scores": (arrays["x"].reshape(-1, 6) @ weights).astype(np.float32)}
-
+def test_a_model_with_a_fixed_batch_is_refused(server, client):
     specs = Signature({"x": TensorSpec(FLOAT, (4, 2, 3))}, {"scores": TensorSpec(FLOAT, (4, 3))})
-    server.models["fixed"] = {1: {"serving_default": ServedSignature(specs, answer)}}
-    model = serving.ServedModel(client, "fixed")
-    assert model.num_classes == 3
-    np.testing.assert_allclose(model.scores(inputs), inputs.reshape(-1, 6) @ weights, rtol=1e-6)
+    server.models["fixed"] = {1: {"serving_default": ServedSignature(specs, None)}}
+    with pytest.raises(BadInput, match="takes a fixed number of rows of 'x'"):
+        serving.ServedModel(client, "fixed")
 
 
 def test_rest_needs_neither_tensorflow_nor_grpc(server):
