@@ -7,7 +7,7 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,8 +110,6 @@ class BimEvaluation(Evaluation):
     ----------
     run
         What is asked.
-    dropped
-        Stems of images that do not count.
 
     Attributes
     ----------
@@ -133,7 +131,7 @@ class BimEvaluation(Evaluation):
 
     settings: Settings
 
-    def __init__(self, run: Run, dropped: Collection[str] = ()):
+    def __init__(self, run: Run):
         settings: Any = run.settings
         super().__init__(run, {})
         self.own_models = settings.own_models(run.metrics)
@@ -143,7 +141,6 @@ class BimEvaluation(Evaluation):
         self.shared = {name: metric for name, metric in run.metrics.items() if name not in METRICS}
         self.upstream = settings.compat == "upstream"
         self.sets: dict[str, BimSet] = {}
-        self._dropped = frozenset(dropped)
         self.models = {name: self._loaded(name) for name, _ in self._members()}
         for _, set_name in self._members(made=False):
             self.images(set_name)
@@ -279,12 +276,6 @@ class BimEvaluation(Evaluation):
         model_name, _, set_name = name.partition("-")
         return self.member_run(model_name, set_name)
 
-    def without(self, failed: Mapping[str, Sequence[int]]) -> BimEvaluation:
-        """Return the evaluation without images of all sets, member's name -> rows of its set."""
-        names = {name: self.images(name.partition("-")[2]).names for name in failed}
-        stems = {os.path.splitext(names[name][row])[0] for name, rows in failed.items() for row in rows}
-        return BimEvaluation(self.run, self._dropped | stems)
-
     def describe_models(self) -> list[str]:
         """Return each model's number of correct predictions on images of its sets."""
         return [self._fit(*pair) for pair in self._members(made=False)]
@@ -368,10 +359,8 @@ class BimEvaluation(Evaluation):
             yield dataclasses.replace(group, where=where, table=groups[0].table, column=f"i={number}", brief=True)
 
     def drawn(self, set_name: str) -> list[int]:
-        """Return the rows of a set that this run samples, without dropped images."""
-        names = self.images(set_name).names
-        rows = scores.sample_rows(len(names), self.settings.num_imgs, self.settings.seed)
-        return [row for row in rows if os.path.splitext(names[row])[0] not in self._dropped]
+        """Return the rows of a set that this run samples."""
+        return scores.sample_rows(len(self.images(set_name).names), self.settings.num_imgs, self.settings.seed)
 
     def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
         """Return the sampled rows of one set whose images the other set has too, and their rows there."""

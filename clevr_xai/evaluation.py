@@ -220,12 +220,6 @@ class ClevrXaiEvaluation(Evaluation):
             settings=parameters, pooling=pooling,
         )  # fmt: skip
 
-    def without(self, failed: Mapping[str, Sequence[Any]]) -> ClevrXaiEvaluation:
-        """Return the evaluation without some questions."""
-        questions = self.questions
-        left = questions.take(np.setdiff1d(questions.rows, failed[questions.dataset.kind]))
-        return ClevrXaiEvaluation(self.run, self.models, left)
-
     @functools.cached_property
     def measured(self) -> Measured:
         """The numbers of the questions; the explained answers are saved next to saved maps."""

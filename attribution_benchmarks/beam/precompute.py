@@ -22,20 +22,18 @@ class Precompute:
     directory: str  # shards go into a subdirectory that is named by the plan's fingerprint
     workers: int = 1
     block_size: int = 0
-    allow_failures: int = 0
     options: tuple[str, ...] = ()  # Beam's
 
-    def __call__(self, works: Sequence[Work]) -> dict[str, list]:
+    def __call__(self, works: Sequence[Work]) -> None:
         """Plan, compute the blocks without a shard, and save all results to the works.
 
-        Returns work's name -> items of its failed blocks; empty if none failed. Raises ``BadInput`` if more blocks
-        failed than allowed, or a worker died. Shards remain, so that another run resumes.
+        Raises ``BadInput`` if a block failed, or a worker died. Shards remain, so that another run resumes.
         """
         fingerprint = work.plan_fingerprint(self.factory.name, works, self.block_size)
         directory = os.path.join(self.directory, fingerprint)
         tasks = list(work.plan_tasks(works, self.block_size))
         if not tasks:
-            return {}
+            return
         if missing := _tasks_without_shard(directory, tasks):
             from attribution_benchmarks.beam import pipeline
 
@@ -49,15 +47,11 @@ class Precompute:
             first, last, count = task.items[0], task.items[-1], len(task.items)
             words = f"inputs {first!s:.60} to {last!s:.60} ({count}): {reason}"
             print_line(f"block {task.place} of {task.work} failed: {words}", file=sys.stderr)
-        if len(failed) > self.allow_failures:
+        if failed:
             raise BadInput(
-                f"{len(failed)} of {len(tasks)} blocks failed, and --allow_failures={self.allow_failures}; computed "
-                "results remain, and the same command tries these blocks again"
+                f"{len(failed)} of {len(tasks)} blocks failed; computed results remain, and the same command tries "
+                "these blocks again"
             )
-        dropped: dict[str, list] = {}
-        for task, _ in failed:
-            dropped.setdefault(task.work, []).extend(task.items)
-        return dropped
 
 
 def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, str]]:

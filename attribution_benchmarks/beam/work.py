@@ -39,7 +39,6 @@ class Computed:
 
     names: Sequence[str]  # of its inputs, as in ``MissingWork``
     results: Results  # series -> input -> record, in the order in which a single process would have written them
-    passes: int = 0  # number of forward and backward passes of a model
 
 
 class Work(Protocol):

@@ -12,7 +12,7 @@ from attribution_benchmarks.beam.precompute import Precompute
 from attribution_benchmarks.beam.work import WorkFactory, import_beam
 
 _PRECOMPUTED = ("precomputed_maps", "server")  # flags of commands that load no model
-_HOW_RUN = ("workers", "block_size", "blocks_dir", "allow_failures", "runner_options")
+_HOW_RUN = ("workers", "block_size", "blocks_dir", "runner_options")
 _LOCAL, _BEAM = "local", "beam"
 
 
@@ -37,10 +37,6 @@ def define_precompute_flags(flag_values: flags.FlagValues) -> None:
         "below --scores_dir or the cache if empty", flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
-    flags.DEFINE_integer(
-        "allow_failures", 0, "number of blocks that may fail; their inputs are dropped from the tables",
-        lower_bound=0, flag_values=flag_values,
-    )  # fmt: skip
 
 
 def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
@@ -76,6 +72,5 @@ def precompute_from_flags(flag_values: flags.FlagValues, factory: WorkFactory, s
     if not directory:
         directory = os.path.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
     return Precompute(
-        factory, directory, flag_values.workers, flag_values.block_size, flag_values.allow_failures,
-        tuple(flag_values.runner_options),
+        factory, directory, flag_values.workers, flag_values.block_size, tuple(flag_values.runner_options)
     )  # fmt: skip

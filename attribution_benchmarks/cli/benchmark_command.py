@@ -103,8 +103,8 @@ def _evaluated(
             groups = list(evaluation.measurements())
             for one in itertools.chain(*groups):
                 one.check_methods()
-            for inputs in filter(None, map(precompute, groups)):
-                evaluation = evaluation.without(inputs)
+            for group in groups:
+                precompute(group)
         return evaluation, evaluated(evaluation, show)
     except Inapplicable as error:
         left = evaluation.run.without(error.refused)

@@ -318,14 +318,6 @@ class Evaluation(abc.ABC):
         """Return one of ``measurements`` by name, for a worker."""
         return next(one for group in self.measurements() for one in group if one.name == name)
 
-    def without(self, failed: Mapping[str, Sequence[Any]]) -> Evaluation:
-        """Return the evaluation without inputs that workers could not compute, name of an evaluator -> its items.
-
-        Raises ``BadInput`` if it needs all.
-        """
-        title = self.run.benchmark.title
-        raise BadInput(f"{title} needs all of its inputs; what is computed is kept, so run the command again")
-
     def write_figures(self, scores: Scores, directory: str, formats: Sequence[str]) -> None:
         """Write figures and examples, of a benchmark with ``figures``, after ``groups``."""
         raise BadInput(f"{self.run.benchmark.title} writes no figures")
@@ -436,10 +428,6 @@ class ExampleEvaluation(Evaluation):
             maps_directory=self.maps_directory(models={name: each.fingerprint for name, each in self.models.items()}),
             inputs=Inputs(name, rows, self.settings.batch_size, lambda some, size: data.batches(size, some)),
         )
-
-    def without(self, failed: Mapping[str, Sequence[Any]]) -> ExampleEvaluation:
-        """Return the evaluation without some examples."""
-        return type(self)(self.run, self.models, self.data.without(failed[self.run.benchmark.name]))
 
     @functools.cached_property
     def numbers(self) -> Numbers:

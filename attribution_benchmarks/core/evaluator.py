@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import functools
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,16 +162,13 @@ class Evaluator:
         series = [*([self.predictions] if self.predictions is not None else []), *self._series.values()]
         return {one.name: one for one in series}
 
-    def with_store(self, store: ScoreStore, batch_size: int | None = None) -> Evaluator:
-        """Return the same evaluator with another store, and with another batch size of the explainer if given."""
+    def with_store(self, store: ScoreStore) -> Evaluator:
+        """Return the same evaluator with another store."""
         other = copy.copy(self)
         other.store = store
         other._series = {place: store.series(**series.key) for place, series in self._series.items()}
         if self.predictions is not None:
             other.predictions = store.series(**self.predictions.key)
-        if batch_size is not None:
-            other.explainer = copy.copy(self.explainer)
-            other.explainer.batch_size = batch_size
         return other
 
     def is_complete(self, part: LazyBatch) -> bool:
@@ -321,42 +318,28 @@ class Evaluator:
                 held[series_name] = [[place, series[names[place]] if predicted else None] for place in places]
         return work.MissingWork(names, held)
 
-    def compute(self, items: Sequence[Any], held: Mapping[str, Any], halvings: int = 0) -> work.Computed:
-        """Explain and measure what is not held, in batches halved ``halvings`` times."""
-        rows = max(1, self.rows >> halvings)
-        evaluator = self.with_store(ScoreStore(None), rows if halvings else None)
-        before = self._append_held(evaluator, items, held, rows) if held else {}
-        names = []
-
-        def batches() -> Iterator[LazyBatch]:
-            for part in self.inputs.batches(items, rows):
-                names.extend(part.names)
-                yield part
-
-        passes = _passes(evaluator)
-        evaluator.run(batches())
+    def compute(self, items: Sequence[Any], held: Mapping[str, Any]) -> work.Computed:
+        """Explain and measure what is not held."""
+        parts = list(self.inputs.batches(items, self.rows))
+        names = [name for part in parts for name in part.names]
+        evaluator = self.with_store(ScoreStore(None))
+        before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
+        series = evaluator.series_by_name()
+        for name, records in before.items():
+            series[name].append(records)
+        evaluator.run(parts)
         self._check_saved()
         found = {}
-        for series_name, series in evaluator.series_by_name().items():
+        for series_name, one in series.items():
             known = before.get(series_name, ())
-            if records := {name: series[name] for name in series if name not in known}:
+            if records := {name: one[name] for name in one if name not in known}:
                 found[series_name] = records
-        return work.Computed(names, found, _passes(evaluator) - passes)
+        return work.Computed(names, found)
 
     def _check_saved(self) -> None:
         """Raise ``BadInput`` if custom code is not to be stored, since blocks are files."""
         if self.unsaved:
             raise BadInput(f"{self.unsaved}, and blocks are stored; omit --runner=beam")
-
-    def _append_held(
-        self, evaluator: Evaluator, items: Sequence[Any], held: Mapping[str, Any], rows: int
-    ) -> dict[str, dict[str, Any]]:
-        """Write the held numbers into an evaluator's store and return them, name of a series -> input -> record."""
-        names = [name for part in self.inputs.batches(items, rows) for name in part.names]
-        before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
-        for name, records in before.items():
-            evaluator.series_by_name()[name].append(records)
-        return before
 
     def save(self, results: work.Results) -> None:
         """Write the numbers of a block into the evaluator's store."""
@@ -400,12 +383,6 @@ class Numbers:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise _damaged(self.evaluator.store) from error
         return numbers
-
-
-def _passes(evaluator: Evaluator) -> int:
-    """Return the number of forward and backward passes that the evaluator's model has done."""
-    counts: dict[str, int] = getattr(getattr(evaluator.explainer, "model", None), "counts", {})
-    return counts.get("forward_passes", 0) + counts.get("backward_passes", 0)
 
 
 def _damaged(store: ScoreStore) -> BadInput:

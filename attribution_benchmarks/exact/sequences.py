@@ -262,10 +262,6 @@ class _Evaluation(ExampleEvaluation):
         rows = [row for row, each in enumerate(self.data.names) if each.startswith(f"{name}-")]
         return self.run_of_network(name, model, rows, methods)
 
-    def without(self, failed: Mapping[str, Sequence[Any]]) -> _Evaluation:
-        """Return the evaluation without some sequences of some networks."""
-        return type(self)(self.run, self.models, self.data.without(row for rows in failed.values() for row in rows))
-
     @functools.cached_property
     def numbers(self) -> Numbers:
         """What was explained and measured, network by network."""

@@ -11,7 +11,6 @@ from PIL import Image
 
 import attribution
 from attribution import cli
-from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.evaluation import evaluated
 from attribution_benchmarks.core.scores import Scores, summarised
@@ -242,31 +241,3 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
     alone = scored("alone", "gradient,smoothgrad")
     assert scored("blocks", "gradient,smoothgrad", "--runner=beam", "--block_size=4") == alone
     assert list((tmp_path / "blocks" / "blocks").rglob("manifest.json"))
-
-
-def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
-    pytest.importorskip("apache_beam")
-    from attribution_benchmarks.core.evaluator import Evaluator
-
-    compute, failing = Evaluator.compute, []
-
-    def compute_or_fail(self, items, held, halvings=0):
-        if self.name == "scene-scene" and not failing:
-            failing.extend(items)
-        if self.name == "scene-scene" and failing == items:
-            raise BadInput("no such image")
-        return compute(self, items, held, halvings)
-
-    monkeypatch.setattr(Evaluator, "compute", compute_or_fail)
-    arguments = ["metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--methods=gradient",
-                 "--metrics=MCS", "--batch_size=2", f"--scores_dir={tmp_path / 'scores'}", "--num_imgs=12",
-                 "--compat=upstream", f"--output={tmp_path / 'of.json'}", "--runner=beam",
-                 "--block_size=2"]  # fmt: skip
-    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
-    assert f"failed: inputs {failing[0]} to {failing[1]} (2): no such image" in capsys.readouterr().err
-    arguments.append("--allow_failures=1")
-    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
-    assert "10 images drawn" in capsys.readouterr().out
-    (group,) = Scores.load(tmp_path / "of.json").groups
-    names = data.load_set(labelled, "obj").names
-    assert group.inputs and not {names[row] for row in failing} & set(group.inputs)
