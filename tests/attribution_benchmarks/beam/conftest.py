@@ -58,7 +58,7 @@ class Squares:
             kind: {n: value for n, value in found.items() if n not in held.get(kind, ())}
             for kind, found in results.items()
         }
-        return Computed([f"n{item}" for item in items], results, passes=len(items))
+        return Computed([f"n{item}" for item in items], results)
 
     def save(self, results):
         for kind, records in results.items():
@@ -86,15 +86,13 @@ class Factory:
 
 def main(flag_values):
     work = Squares(flag_values.count, ScoreStore(flag_values.scores_dir or None))
-    failed = {}
     if check_precompute_flags(flag_values):
-        failed = precompute_from_flags(flag_values, Factory(flag_values.count), flag_values.scores_dir)([work])
+        precompute_from_flags(flag_values, Factory(flag_values.count), flag_values.scores_dir)([work])
     for start in range(0, flag_values.count, 2):
-        items = [item for item in work.items[start : start + 2] if item not in failed.get("squares", ())]
-        missing = work.missing(items)
-        if missing and items:
+        items = work.items[start : start + 2]
+        if missing := work.missing(items):
             work.save(work.compute(items, missing.held).results)
-    print(sum(record for record in work.series["square"].records(work.series["square"])), failed)
+    print(sum(record for record in work.series["square"].records(work.series["square"])))
 
 
 if __name__ == "__main__":
