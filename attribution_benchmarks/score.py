@@ -6,6 +6,9 @@
 
 Scores are stored in the cache, so that a second call is fast. The report compares with all other methods; a benchmark's
 own command, such as attribution-benchmarks svea, has all of its settings.
+
+Cost: a method's passes (docs/methods.md) on a few thousand small inputs; a method of one gradient takes about three
+CPU minutes on the five benchmarks of the report.
 """
 
 from __future__ import annotations

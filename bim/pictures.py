@@ -10,7 +10,7 @@ import itertools
 import os
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
 from bim.members import PAIRS, SHARED_MEMBER, Member, member_key
 from bim.scores import METRICS, place_mask, two_dimensional
-
-if TYPE_CHECKING:
-    from bim.evaluation import BimEvaluation
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
@@ -46,7 +43,7 @@ _REPORT_EXAMPLES = 4  # of a metric
 
 @no_mathtext
 def write_pictures(
-    directory: str, evaluation: BimEvaluation, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
+    directory: str, evaluation: Any, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
     """Write figures for the metrics of a run and return the files, as ``mcs_scores.png`` and ``mcs_examples.png``.
 
@@ -66,7 +63,7 @@ def write_pictures(
     return written
 
 
-def example_maps(metric: str, evaluation: BimEvaluation, places=None):
+def example_maps(metric: str, evaluation: Any, places=None):
     """Explain a few images of a metric's two members.
 
     ``places`` are among the images that both sets have; evenly spread when None. Returns the images, (2, n, H, W, 3)
@@ -88,7 +85,7 @@ def example_maps(metric: str, evaluation: BimEvaluation, places=None):
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, masks, predicted
 
 
-def _examples(metric: str, evaluation: BimEvaluation, titles, places=None):
+def _examples(metric: str, evaluation: Any, titles, places=None):
     """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
     images, maps, masks, predicted = example_maps(metric, evaluation, places)
     names, count = list(maps), images.shape[1]
@@ -194,7 +191,7 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
-def save_report_examples(directory: str, evaluation: BimEvaluation, scores: Sequence[InputScores]) -> str:
+def save_report_examples(directory: str, evaluation: Any, scores: Sequence[InputScores]) -> str:
     """Write the images that tell the methods apart under each metric, and return the file."""
     groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
     examples, pictures = [], []
@@ -214,13 +211,13 @@ def save_report_examples(directory: str, evaluation: BimEvaluation, scores: Sequ
     return report_examples.save(directory, examples, pictures)
 
 
-def _chosen(metric: str, evaluation: BimEvaluation, group: InputScores) -> list[int]:
+def _chosen(metric: str, evaluation: Any, group: InputScores) -> list[int]:
     """Return places among the images that count under a metric."""
     less = [described.name for described in METRICS.values() if described.better == "less"]
     return report_examples.choose([group], less, evaluation.method_names, _REPORT_EXAMPLES)
 
 
-def example_places(evaluation: BimEvaluation, scores: Sequence[InputScores], count: int) -> dict[str, list[int]]:
+def example_places(evaluation: Any, scores: Sequence[InputScores], count: int) -> dict[str, list[int]]:
     """Return metric -> ``count`` of the images in a report, as places among the images that both sets have."""
     groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
     found = {}
@@ -233,7 +230,7 @@ def example_places(evaluation: BimEvaluation, scores: Sequence[InputScores], cou
 
 
 def _example_members(
-    metric: str, evaluation: BimEvaluation, places: Sequence[int]
+    metric: str, evaluation: Any, places: Sequence[int]
 ) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
@@ -259,7 +256,7 @@ def _example_members(
 
 
 def _examples_of(
-    metric: str, evaluation: BimEvaluation, group: InputScores
+    metric: str, evaluation: Any, group: InputScores
 ) -> tuple[list[report_examples.Example], report_examples.InputPictures]:
     counted = _rows(group, range(len(evaluation.drawn(PAIRS[metric][0][1]))))
     picked = _chosen(metric, evaluation, group)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attribution_benchmarks.core.scores import InputScores, Scores
-    from svea.evaluation import SveaEvaluation
 
 _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
@@ -48,7 +47,7 @@ _PICTURE = report_examples.MapPicture("picture", _map_bytes, width=LENGTH, of_co
 _EXAMPLES = 10  # test signals for a report
 
 
-def write(evaluation: SveaEvaluation, scores: Scores, directory: str, formats: Sequence[str]) -> None:
+def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str]) -> None:
     """Write the figures of the first network and ``inputs.npz``."""
     data, network = evaluation.data, evaluation.scored[0]
     maps = _maps_of(evaluation, network, _example_rows(data, network), _WHOLE)
@@ -58,7 +57,7 @@ def write(evaluation: SveaEvaluation, scores: Scores, directory: str, formats: S
 
 
 def _maps_of(
-    evaluation: SveaEvaluation, network: NetworkScores, rows: Sequence[int], measure: PerSampleMetric
+    evaluation: Any, network: NetworkScores, rows: Sequence[int], measure: PerSampleMetric
 ) -> dict[str, dict[int, np.ndarray]]:
     """Return method -> test signal -> (40,) map; stored maps are not computed again."""
     model = next(iter(evaluation.models.values()))
@@ -71,7 +70,7 @@ def _maps_of(
 
 
 def _save_examples(
-    evaluation: SveaEvaluation, network: NetworkScores, groups: Sequence[InputScores], directory: str
+    evaluation: Any, network: NetworkScores, groups: Sequence[InputScores], directory: str
 ) -> None:
     """Write the test signals that distinguish the methods best: signal, true template, and the maps of all methods."""
     data, probabilities = evaluation.data, network.probabilities

@@ -17,9 +17,9 @@ from typing import Any
 
 from attribution.errors import BadInput
 from attribution.tensorflow_log import quiet_tensorflow
-from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.work import Job, Results, Task, Work, digest_of, import_beam
 from attribution_benchmarks.beam.workers import processes
+from attribution_benchmarks.core import work
+from attribution_benchmarks.core.work import Job, Results, Task, Work, digest_of, import_beam
 
 beam = import_beam()
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs

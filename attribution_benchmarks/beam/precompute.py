@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from attribution.errors import BadInput, print_line, printable
 from attribution.files import make_directory, remove_stale
-from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory
+from attribution_benchmarks.core import work
+from attribution_benchmarks.core.work import Job, Task, Work, WorkFactory
 
 
 @dataclasses.dataclass(frozen=True)

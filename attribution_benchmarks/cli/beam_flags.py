@@ -9,7 +9,7 @@ from absl import flags
 from attribution.errors import BadInput
 from attribution.files import cache_directory, check_directory
 from attribution_benchmarks.beam.precompute import Precompute
-from attribution_benchmarks.beam.work import WorkFactory, import_beam
+from attribution_benchmarks.core.work import WorkFactory, import_beam
 
 _PRECOMPUTED = ("precomputed_maps", "server")  # flags of commands that load no model
 _HOW_RUN = ("workers", "block_size", "blocks_dir", "runner_options")

@@ -16,7 +16,6 @@ from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, RunSettings
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.core.evaluation import Evaluation, Run
     from attribution_benchmarks.core.examples import Examples
 
 ORACLE = "bound"  # knows the truth; nothing that a method should beat
@@ -201,7 +200,7 @@ class Benchmark:
     command
         Module of its command; empty for ``attribution-benchmarks NAME``.
     evaluation
-        Loads the networks and inputs of a ``core.evaluation.Run``; None for a benchmark with ``examples``.
+        Returns the ``core.evaluation.Evaluation`` of a ``Run``; None for a benchmark with ``examples``.
     figures
         Whether its evaluation writes figures.
     examples
@@ -239,7 +238,7 @@ class Benchmark:
     method_families: Mapping[str, str] = dataclasses.field(default_factory=dict)
     settings: type[RunSettings] = ExampleSettings
     command: str = ""
-    evaluation: Callable[[Run], Evaluation] | None = None
+    evaluation: Callable[[Any], Any] | None = None
     figures: bool = False
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""

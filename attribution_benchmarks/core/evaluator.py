@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.beam import work
-from attribution_benchmarks.core import manifest
+from attribution_benchmarks.core import manifest, work
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.fingerprint import Code, definition_of
 from attribution_benchmarks.core.metric import PerSampleMetric
@@ -59,7 +58,7 @@ class PredictionFilter:
 
 
 class Evaluator:
-    """Explains and measures the inputs of a benchmark on one model; implements ``beam.work.Work``, work in blocks.
+    """Explains and measures the inputs of a benchmark on one model; implements ``core.work.Work``, work in blocks.
 
     A block holds whole batches, so its numbers equal those of a run in one process.
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from attribution.files import CACHE_VARIABLE
 from attribution.savedmodel.op_allowlist import is_trusted, trusted
-from attribution_benchmarks.beam.work import Work
 from attribution_benchmarks.core.evaluation import Run, load, prepare
 from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.core.work import Work
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationFactory:
-    """A ``beam.work.WorkFactory`` of the evaluators of an evaluation; methods and metrics are those with a name."""
+    """A ``core.work.WorkFactory`` of the evaluators of an evaluation; methods and metrics are those with a name."""
 
     place: str
     values: tuple[tuple[str, Any], ...]  # of the settings, whose class a worker may be unable to import

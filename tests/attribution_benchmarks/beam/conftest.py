@@ -23,7 +23,7 @@ from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.cli.beam_flags import check_precompute_flags
 from attribution_benchmarks.cli.beam_flags import precompute_from_flags
 from attribution_benchmarks.cli.beam_flags import define_precompute_flags
-from attribution_benchmarks.beam.work import Computed, MissingWork
+from attribution_benchmarks.core.work import Computed, MissingWork
 
 FLAGS = flags.FlagValues()
 define_precompute_flags(FLAGS)

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.beam import work
-from attribution_benchmarks.beam.work import DamagedShard, Task
+from attribution_benchmarks.core import work
+from attribution_benchmarks.core.work import DamagedShard, Task
 
 TASK = Task(3, "work", "key", [1, 2], "names", {})
 SHARD = {"b": {"z": "1.5 2", "a": [1, 0.1]}, "a": {"é": None}}

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.beam.work import BATCHES, MissingWork, _block_size_of, plan_fingerprint, plan_tasks
+from attribution_benchmarks.core.work import BATCHES, MissingWork, _block_size_of, plan_fingerprint, plan_tasks
 
 
 @dataclasses.dataclass
