@@ -229,9 +229,7 @@ def example_places(evaluation: Any, scores: Sequence[InputScores], count: int) -
     return found
 
 
-def _example_members(
-    metric: str, evaluation: Any, places: Sequence[int]
-) -> list[tuple[Member, list[int], dict]]:
+def _example_members(metric: str, evaluation: Any, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
     ``places`` are among the images that both sets have.

@@ -69,9 +69,7 @@ def _maps_of(
     return {name: dict(zip(rows, found.of(MapSource(name), measure), strict=True)) for name in network.methods}
 
 
-def _save_examples(
-    evaluation: Any, network: NetworkScores, groups: Sequence[InputScores], directory: str
-) -> None:
+def _save_examples(evaluation: Any, network: NetworkScores, groups: Sequence[InputScores], directory: str) -> None:
     """Write the test signals that distinguish the methods best: signal, true template, and the maps of all methods."""
     data, probabilities = evaluation.data, network.probabilities
     metrics = tuple(group.where["metric"] for group in groups)

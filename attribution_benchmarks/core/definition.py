@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from attribution.methods.registry import title_of
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.places import SHARED_METRICS
 from attribution_benchmarks.core.report_text import ReportText
 from attribution_benchmarks.core.settings import ExampleSettings, RunSettings
 
@@ -170,9 +172,13 @@ def metrics_named(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, 
     wanted = dict.fromkeys(names)
     if wanted and wanted.keys() <= own.keys():
         return {name: own[name] for name in wanted}
-    from attribution_benchmarks.metrics.registry import select_metrics
+    found: dict[str, Metric] = _shared_metrics().select_metrics(wanted, own)
+    return found
 
-    return select_metrics(wanted, own)
+
+def _shared_metrics() -> Any:
+    """Return the module of the metrics of all benchmarks, which are written with what is defined here."""
+    return importlib.import_module(SHARED_METRICS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,9 +259,7 @@ class Benchmark:
 
     def about_metric(self, name: str) -> str:
         """Return how to read a metric; empty for one that nothing is known of."""
-        from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-
-        known = {**METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
+        known = {**_shared_metrics().METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
         return known[name].about if name in known else self.report.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:

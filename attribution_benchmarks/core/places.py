@@ -1,4 +1,4 @@
-"""Where the benchmarks are defined: the only place that lists them."""
+"""Where benchmarks and shared metrics are defined: the only place that lists the former."""
 
 from __future__ import annotations
 
@@ -17,3 +17,4 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "parts": "attribution_benchmarks.parts.definition:BENCHMARK",
     }
 )
+SHARED_METRICS = "attribution_benchmarks.metrics.registry"
