@@ -16,7 +16,7 @@ from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmar
 from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
-from attribution_benchmarks.report import gallery, matrix, presets, publish, sections, significance, summary
+from attribution_benchmarks.report import matrix, presets, publish, significance, summary
 from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
@@ -226,12 +226,11 @@ def test_one_or_two_networks_have_a_mark_from_60_inputs_on():
         "networks on a method can pass (✓)"
     )
     assert of_networks(0.2, 10, inputs=12).makes_marks()
-    assert gallery.sentences("m0", tests, names)[0] == f"{said}."
-    (question,) = [
-        text for text in summary.undecided(built, matrix.agreement(built), tests, (), names) if "beat" in text
-    ]
+    assert summary.of_method("m0", tests, names)[0] == f"{said}."
+    (question,) = [text for text in summary.undecided(matrix.agreement(built), tests, names) if "beat" in text]
     assert question == "Which methods beat the baselines on Mine M: that takes 60 independent inputs."
-    assert "59 independent inputs are too few to claim" in str(sections.cell_details(built, tests, names)["m0"])
+    told = " ".join(summary.of_score("m0", built.columns[0], built, one, names))
+    assert "59 independent inputs are too few to claim" in told
 
 
 def test_the_inputs_of_the_method_itself_count():
@@ -310,7 +309,7 @@ def test_method_without_a_comparison_that_others_have_is_not_praised(built, grou
     group = groups["svea"][0]
     more = replace(group, values={**group.values, "best/wrong_class": 0.1 * group.values["best"]})
     tests = significance.compare_columns(built, {"svea": [more]})["svea roe_test"]
-    assert tests.mark("best") == "✓" and tests.wrong_class("best").share == pytest.approx(0.1)
+    assert tests.mark("best") == "✓" and tests.strongest("best", "wrong_class").share == pytest.approx(0.1)
     assert tests.not_compared("good") == ["wrong_class"] and tests.mark("good") == "n/a"
     assert tests.mark("bad") == ""  # it fails another baseline
 
@@ -415,10 +414,8 @@ def test_the_share_of_the_headroom_is_0_at_the_best_baseline_and_1_at_the_oracle
         assert shares == pytest.approx({"mine": 0.5, "edges": 0, "random": -1, "truth": 1, "still": 1.25})
         (row,) = [row for row in publish.long_rows(built) if row["method"] == "mine"]
         assert row["headroom_share"] == pytest.approx(0.5)
-        assert (
-            "50 % of the way from the best baseline to the truth as a map"
-            in sections.cell_details(built, {}, Names({}, []))["mine"][0]
-        )
+        told = " ".join(summary.of_score("mine", column, built, None, Names({})))
+        assert "50 % of the way from the best baseline to the truth as a map" in told
         without = replace(column, excluded={})
         assert np.isnan(matrix.build([{"benchmark": "b", "rows": rows}], [without]).headroom_share("mine", without))
 
@@ -462,3 +459,93 @@ def test_names_in_the_csv_of_pairs_stay_text(name, judged):
     cell = rows[0][header.index("first")]
     assert cell.isprintable() and cell.removeprefix("'") == printable(name) and not cell.startswith(("=", "@"))
     assert rows[0][header.index("p_value")] == ""
+
+
+def with_controls(groups, under):
+    """Add the scores of methods' own maps under control conditions: ``under(name, values)`` -> name -> values."""
+    found = {}
+    for benchmark, members in groups.items():
+        found[benchmark] = []
+        for group in members:
+            added = {}
+            for name, column in group.values.items():
+                added |= under(name, np.asarray(column))
+            found[benchmark].append(InputScores(group.where, group.inputs, {**group.values, **added}, group.clusters))
+    return found
+
+
+def with_wrong_class(groups, **kept):
+    """Give methods a map for another class that keeps a share of each input's score, about."""
+    noise = np.random.default_rng(0).normal(1, 0.01, 200)
+    return with_controls(
+        groups, lambda name, column: {f"{name}/wrong_class": kept[name] * column * noise[: len(column)]}
+        if name in kept else {},
+    )  # fmt: skip
+
+
+def test_no_method_that_keeps_its_score_for_another_class_passes(documents, groups, columns):
+    """SVEA's ROE test alone, where the scores are positive: 0.98 of the best's score is for a wrong class, too."""
+    built = matrix.build(documents[:1], columns[:1])
+    named = Names({"best": "The Best", "wrong_class": "wrong class"}, [])
+
+    def said(**kept):
+        judged = significance.compare_columns(built, with_wrong_class(groups, **kept))
+        told = summary.headline(built, judged, named, [])[0], summary.advice(built, judged, named)
+        return *told, summary.of_method("best", judged, named)
+
+    every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
+    text, _, sentences = said(best=0.5, **every)
+    assert text == "The Best and good beat every baseline (✓) on the one metric"
+    assert sentences[0] == "Beats every baseline (✓) on the one metric." and len(sentences) == 2
+    text, advice, sentences = said(best=0.98, **every)
+    assert text == "good beats every baseline (✓) on the one metric"
+    assert sentences[0].endswith("not on SVEA ROE test % (“wrong class”).")
+    assert sentences[1] == "Keeps 98 % of its score for a wrong class on SVEA ROE test %."
+    assert advice[-1].startswith("The Best, twin and bad keep 90 to 98 % of their score for a wrong class on")
+    text, advice, _ = said(best=0.98, **{**every, "good": 0.97})
+    assert text == "No method beats every baseline (✓) on any metric"
+    first, closest = advice
+    assert first == "None of these methods beats every baseline (✓) on any metric."
+    assert closest.startswith(
+        "The closest is twin on SVEA ROE test %: “wrong class” reaches 90 % of its score (95 % inter"
+    )
+
+
+def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(documents, groups, columns):
+    """Of a Drop of 10 that is 40 for another class a quarter is kept."""
+    lifted = copy.deepcopy(documents[:1])
+    for row in lifted[0]["rows"]:
+        row["value"] = 10.0 if row["metric"] == "drop" else row["value"]
+    built = matrix.build(lifted, columns[1:2])
+    (group,) = [one for one in groups["svea"] if one.where["metric"] == "drop"]
+    near = 10.0 + np.random.default_rng(0).normal(0, 0.1, len(group.inputs))
+    flat = dict.fromkeys(group.values, near)
+    group = InputScores(group.where, group.inputs, {**flat, "best/wrong_class": 4 * near[::-1]})
+    (tests,) = significance.compare_columns(built, {"svea": [group]}).values()
+    wrong = tests.strongest("best", "wrong_class")
+    assert wrong.share == pytest.approx(0.25) and wrong.claim < 0.001
+    assert tests.strongest("good", "wrong_class") is None
+
+
+def test_several_random_networks_are_one_kind(built, groups):
+    shifts = {"best": (-0.7, -0.71, -0.72), "bad": (-0.1, 1, 2)}
+    noise = np.random.default_rng(0).normal(0, 0.01, 200)
+
+    def under(name, column):
+        numbered = enumerate(shifts.get(name, ()), start=1)
+        return {f"{name}/random_weights#{number}": column + shift + noise[: len(column)] for number, shift in numbered}
+
+    judged = significance.compare_columns(built, with_controls(groups, under))
+    roe = judged["svea roe_test"]
+    assert [one.kind for one in roe.against("best")] == ["random", "random_weights"]
+    assert roe.mark("best") == "✓" and roe.mark("bad") == "" and roe.mark("good") == "n/a"
+    assert roe.not_compared("good") == ["random_weights"]
+    named = Names({"random_weights": "random nets"}, [])
+    of_best, of_bad, of_good = (
+        " | ".join(summary.of_score(name, roe.column, built, roe, named)) for name in ("best", "bad", "good")
+    )
+    assert "“random nets”: reaches " in of_best and "beats every baseline: each reaches at most 80 %" in of_best
+    assert "“random nets”: reaches " in of_bad and "not beaten by the margin" in of_bad
+    assert "not compared with its map under “random nets”: too expensive" in of_good
+    of_random, of_map = roe.strongest("best", "random_weights"), roe.strongest("best")
+    assert of_random is roe.against("best")[1] and of_map is roe.against("best")[0]
