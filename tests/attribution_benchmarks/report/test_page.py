@@ -175,7 +175,7 @@ def test_the_matrix_counts_the_metrics_that_headline_and_card_count(documents, g
     data = report(changed(results, documents, scores), titles=TITLES)
     built, judged, page = data.matrix, data.tests, render_pages(data)["index.html"]
     body = page[page.index('id="matrix-table"') :]
-    found = re.findall(r'<th scope="row">([^<]+)</th>\n<td class="plain" data-value="(\d*)">(.*?)</td>', body)
+    found = re.findall(r'<th scope="row">([^<]+)</th>\n<td data-value="(\d*)">(.*?)</td>', body)
     cells = {name: (value, re.sub("<.*?>", "", text)) for name, value, text in found}
     assert cells == {
         "The Best": ("", "–"),
