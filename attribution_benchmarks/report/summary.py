@@ -166,7 +166,8 @@ class Choice(NamedTuple):
     column: Column
     best: Sequence[str]  # several where they tie
     like: Sequence[str]  # methods that do not differ significantly from the first of the best
-    tested: str  # why ``like`` is not known; empty where it is
+    untested: str  # why ``like`` is not known; empty where it is
+    beaten: bool  # whether no method is as good as a control
     caveat: str  # what speaks against the best
 
 
@@ -179,14 +180,15 @@ def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> l
             continue
         first = matrix.ranks[ranked[0], column.key]
         best = [name for name in ranked if matrix.ranks[name, column.key] == first]
-        few = "" if of_column and of_column.has_power() else "not tested: too few inputs" if of_column else "not tested"
-        like = [] if few or not of_column else [one for one in of_column.tied_with_best() if one not in best]
-        caveats = {} if few or not of_column else {one: _caveat(one, of_column, names) for one in best}
-        said = dict.fromkeys(filter(None, caveats.values()))
+        tested = of_column is not None and of_column.has_power()
+        untested = "" if tested else "not tested: too few inputs" if of_column else "not tested"
+        like = [name for name in of_column.tied_with_best() if name not in best] if of_column and tested else []
+        caveats = dict.fromkeys(_caveat(name, of_column, names) for name in best) if of_column and tested else {}
+        caveat = "; ".join(filter(None, caveats))
         if baseline := matrix.baseline_on_top(column):
             why = "has the trivial maximum" if baseline in column.excluded else "uses no network and scores higher"
-            said = {f"“{names(baseline)}” {why} ({cell_score(matrix.cells[baseline, column.key], column)})": None}
-        found.append(Choice(column, best, like, few, "; ".join(said)))
+            caveat = f"“{names(baseline)}” {why} ({cell_score(matrix.cells[baseline, column.key], column)})"
+        found.append(Choice(column, best, like, untested, baseline is not None, caveat))
     return found
 
 

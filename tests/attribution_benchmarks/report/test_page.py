@@ -159,7 +159,7 @@ def test_methods_that_tie_are_all_named(documents, groups, columns, tied, few):
     for judged in ({}, significance.compare_columns(built, scores)):
         line = summary.choices(built, judged, Names(TITLES))[0]
         assert sorted(line.best) == sorted(["best", *tied]) and not {*line.best} & {*line.like}
-        assert bool(line.tested) == (few or not judged)
+        assert bool(line.untested) == (few or not judged)
 
 
 def test_the_matrix_counts_the_metrics_that_headline_and_card_count(documents, groups, report, results):
@@ -228,7 +228,7 @@ def few_inputs(documents, groups, columns, n):
 
 def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, groups, columns):
     built, judged = few_inputs(documents, groups, columns, 6)
-    assert {line.tested for line in summary.choices(built, judged, Names({}))} == {"not tested: too few inputs"}
+    assert {line.untested for line in summary.choices(built, judged, Names({}))} == {"not tested: too few inputs"}
     first, *_ = summary.undecided(matrix.agreement(built), judged, Names({}))
     assert first.startswith("SVEA ROE test % and SVEA Drop %: fewer than 10 independent inputs")
     found = summary.against_baselines(judged, Names({}))
@@ -285,10 +285,10 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     built = matrix.build(lifted, chosen)
     judged = significance.compare_columns(built, groups)
     first, _ = summary.choices(built, judged, Names(TITLES))
-    assert first.caveat == f"“Random map” {why} ({best + lead:.1f})"
+    assert first.beaten and first.caveat == f"“Random map” {why} ({best + lead:.1f})"
     rows["random"]["value"] = best - 0.01
     first, _ = summary.choices(matrix.build(lifted, chosen), judged, Names(TITLES))
-    assert "higher" not in first.caveat and "maximum" not in first.caveat
+    assert not first.beaten and "higher" not in first.caveat and "maximum" not in first.caveat
 
 
 def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(report, results, definitions):
