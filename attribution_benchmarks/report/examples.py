@@ -12,8 +12,8 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.definition import Column
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import images
+from attribution_benchmarks.report.matrix import group_of
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.report.significance import group_of
 
 _QUALITY, _OF_PICTURES = 70, 88  # of WebP
 _SHEET = 8  # maps side by side

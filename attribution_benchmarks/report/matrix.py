@@ -89,10 +89,6 @@ class Matrix:
         row = self.cells.get((name, column.key))
         return missing if row is None else (1 if column.higher_is_better else -1) * row["value"]
 
-    def rank_counts(self) -> dict[str, int]:
-        """Return column key -> number of ranked methods."""
-        return {column.key: sum(key == column.key for _, key in self.ranks) for column in self.columns}
-
     def groups(self) -> list[str]:
         """Return the printed names of the benchmarks."""
         return list(dict.fromkeys(column.group for column in self.columns))
@@ -133,6 +129,12 @@ def comparable_columns(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if column.comparable] or list(columns)
 
 
+def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> InputScores | None:
+    """Return the input scores of a column; None if there are none, or several."""
+    found = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
+    return found[0] if len(found) == 1 else None
+
+
 def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> Matrix:
     """Return a matrix whose scores are means over inputs and networks, where input scores of several are known.
 
@@ -140,9 +142,10 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
     """
     cells, blanks = dict(built.cells), dict(built.blanks)
     for column in built.columns:
-        groups = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-        values = {name: groups[0].by_network(name) for name in groups[0].values} if len(groups) == 1 else {}
-        values = {name: one for name, one in values.items() if (name, column.key) in cells and one.shape[1] > 1}
+        if (group := group_of(column, scores)) is None:
+            continue
+        values = {name: group.by_network(name) for name in group.values if (name, column.key) in cells}
+        values = {name: one for name, one in values.items() if one.shape[1] > 1}
         counts = {name: int(np.isfinite(one).any(axis=0).sum()) for name, one in values.items()}
         for name, one in values.items():
             place, most = (name, column.key), max(counts.values())
@@ -150,7 +153,7 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
                 blanks[place] = f"has a value for {counts[name]} of {most} networks alone"
                 del cells[place]
             else:
-                cells[place] = {**cells[place], **_mean_over_networks(one, groups[0], column)}
+                cells[place] = {**cells[place], **_mean_over_networks(one, group, column)}
     return dataclasses.replace(built, cells=cells, blanks=blanks, ranks=_ranks(built.columns, built.methods, cells))
 
 

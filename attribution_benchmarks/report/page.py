@@ -72,7 +72,7 @@ def _said(data: ReportData) -> dict[str, Any]:
     matrix, tests, names = data.matrix, data.tests, data.names
     reasons = {one.title: one.report.beside_paper for one in data.definitions if one.report.beside_paper}
     found: dict[str, Any] = {
-        "facts": summary.sizes(matrix), "headline": ("Preliminary results", ""), "advice": [], "choices": [],
+        "scope": summary.scope(matrix), "headline": ("Preliminary results", ""), "advice": [], "choices": [],
         "undecided": [], "papers": list(summary.papers(matrix, reasons)),
         "against_baselines": summary.against_baselines(tests, names),
     }  # fmt: skip

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report.matrix import Column, Matrix
+from attribution_benchmarks.report.matrix import Column, Matrix, group_of
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import (
     LEVEL,
@@ -244,10 +244,10 @@ def compare_columns(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]])
 
 def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> ColumnTests:
     methods = [name for name in matrix.ranked(column) if name in group.values]
-    independent = independent_baselines(column, matrix, group)
+    independent = [name for name in matrix.controls if name in group.values and name not in column.excluded]
     every = {name: group.by_network(name) for name in (*methods, *independent)}
     values = {name: every[name] for name in methods}
-    baselines = _baselines(column, matrix, group, methods)
+    baselines = _baselines(column, every, methods, independent, group)
     networks = next(iter(values.values())).shape[1] if values else 0
     pairs = compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters)
     return ColumnTests(
@@ -262,12 +262,11 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> Colum
     )
 
 
-def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequence[str]) -> list[Baseline]:
+def _baselines(
+    column: Column, every: Mapping[str, Array], methods: Sequence[str], independent: Sequence[str], group: InputScores
+) -> list[Baseline]:
     """Return each method's comparison with each baseline of a column."""
-    independent = independent_baselines(column, matrix, group)
-    values = {name: group.by_network(name) for name in (*methods, *independent)}
-    pairs = [(method, name) for method in methods for name in independent]
-    found = []
+    values, pairs, found = dict(every), list(itertools.product(methods, independent)), []
     for method in methods:
         for kind, members in _conditions(method, group).items():
             name, stacked = f"{method}/{kind}", np.stack([group.by_network(member) for member in members], axis=-1)
@@ -379,14 +378,3 @@ def _rank_ranges(methods: Sequence[str], pairs: Sequence[PairComparison], column
 def kind_of(control: str) -> str:
     """Return a control's name without its number, "random_weights" for "random_weights#2"."""
     return control.partition(MEMBER)[0]
-
-
-def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> InputScores | None:
-    """Return the input scores of a column; None if there are none, or several."""
-    found = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-    return found[0] if len(found) == 1 else None
-
-
-def independent_baselines(column: Column, matrix: Matrix, group: InputScores) -> list[str]:
-    """Return the model-independent baselines that methods of a column are compared with."""
-    return [name for name in matrix.controls if name in group.values and name not in column.excluded]

@@ -49,7 +49,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     if not matrix.methods:
         return "Nothing has been scored", ""
     if custom:
-        return _about(custom[0], matrix, tests, names)
+        return _about(custom[0], matrix, tests, names), ""
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
     if few := no_verdict(tests.values()):
@@ -98,45 +98,21 @@ def describe_record(record: BaselineRecord, plural: bool = False) -> str:
     return f"{verb} every baseline ({PASSES}) on {where}"
 
 
-def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> tuple[str, str]:
-    """Return on how many metrics a method passes, and its best and worst rank."""
-    record = baseline_record(name, tests.values())
-    ends = _extreme_columns(name, matrix)
-    if not ends:
-        return f"{names(name)} fits none of the benchmarks", ""
-    counts = matrix.rank_counts()
-    ranks = [f"{rank(matrix.ranks[name, one.key])} of {counts[one.key]} on {one.label}" for one in ends]
-    text = f"Best rank: {'; worst: '.join(ranks)}."
-    if not any(one.has_power() for one in tests.values() if name in one.tested):
-        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
-    if few := no_verdict(one for one in tests.values() if name in one.tested):
-        return f"{names(name)}: {few[0].lower()}{few[1:]}", text
-    return f"{names(name)} {describe_record(record)}", text
-
-
-def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
-    """Return the columns of a method's best and worst relative rank; fewer if it has fewer than two ranks."""
-    counts = matrix.rank_counts()
-    ranked = [column for column in matrix.columns if (name, column.key) in matrix.ranks]
-    ranked.sort(key=lambda column: matrix.ranks[name, column.key] / counts[column.key])
-    return ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
+def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> str:
+    """Return on how many metrics a method passes."""
+    tested = [one for one in tests.values() if name in one.tested]
+    if not any(name == scored for scored, _ in matrix.cells):
+        return f"{names(name)} fits none of the benchmarks"
+    if not any(one.has_power() for one in tested):
+        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines"
+    if few := no_verdict(tested):
+        return f"{names(name)}: {few[0].lower()}{few[1:]}"
+    return f"{names(name)} {describe_record(baseline_record(name, tested))}"
 
 
 def _methods(methods: Sequence[str], names: Names) -> str:
     """Return "a, b and c", or the number of methods if there are more than three."""
     return f"{len(methods)} methods" if len(methods) > 3 else enumeration(map(names, methods))
-
-
-def sizes(matrix: Matrix) -> list[tuple[str, str]]:
-    """Return the size of the run: numbers, each with what it counts."""
-    inputs = [row["n"] for row in matrix.cells.values()]
-    least, most = (f"{end(inputs):,}" if inputs else "" for end in (min, max))
-    counts = {
-        "method": len(matrix.methods), "control": len(matrix.controls), "metric": len(matrix.columns),
-        "benchmark": len(matrix.groups()),
-    }  # fmt: skip
-    found = [(str(count), noun if count == 1 else f"{noun}s") for noun, count in counts.items()]
-    return [*found, (least if least == most else f"{least}–{most}", "inputs per score")]
 
 
 def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
