@@ -48,10 +48,13 @@ class Fake(Benchmark):
     def select_metrics(self, names):
         return {}
 
+    def with_model(self, settings, path):
+        return dataclasses.replace(settings, layer=path)
+
     def check(self, settings, metrics, names):
-        if settings.model == "unfit":
+        if settings.layer == "unfit":
             raise BadInput("the model takes images")
-        if settings.model == "picky" and "one" in names:
+        if settings.layer == "picky" and "one" in names:
             error = BadInput("it needs another slope")
             error.refused = {"one": "it needs another slope"}
             raise error
