@@ -90,9 +90,9 @@ def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, 
     def y(value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - scale.place(value) / 100)
 
-    known = [row for row in line if known(row["low"]) and known(row["high"])]
-    upper = [f"{x(row[along]):.1f},{y(row['high']):.1f}" for row in known]
-    lower = [f"{x(row[along]):.1f},{y(row['low']):.1f}" for row in reversed(known)]
+    banded = [row for row in line if known(row["low"]) and known(row["high"])]
+    upper = [f"{x(row[along]):.1f},{y(row['high']):.1f}" for row in banded]
+    lower = [f"{x(row[along]):.1f},{y(row['low']):.1f}" for row in reversed(banded)]
     points = " ".join(f"{x(row[along]):.1f},{y(row['value']):.1f}" for row in line)
     ends = dict.fromkeys((places[0], places[-1]))
     parts = [f'<svg class="trend {kind}" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-hidden="true" focusable="false">']
