@@ -4,7 +4,6 @@ import json
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 import attribution
 from attribution import cli
@@ -57,13 +56,6 @@ def test_benchmarks_accept_the_tasks_of_the_presets(quick):
             assert "x" in str(benchmark.with_model(task.settings, "x"))
         assert not task.pictures or benchmark.figures
         assert len(set(task.methods)) == len(task.methods)
-
-
-def test_further_networks_of_a_definition_are_scored_as_many_as_wanted():
-    benchmark = registry.benchmark_named("xai_tris")
-    found = presets.tasks_of(benchmark, "xai_tris", quick=True, seed=0, networks=20)
-    assert len({str(task.settings.model) for task in found}) == len(found) == 20
-    assert len(presets.tasks_of(benchmark, "xai_tris", quick=True, seed=0, networks=3)) == 3
 
 
 @pytest.mark.parametrize("exhaustive", [True, False])
@@ -200,42 +192,6 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
     assert {path: path.read_bytes() for path in before} == before
 
 
-READING = """
-import json, pathlib
-import numpy as np
-def shifted(queries):
-    shift = json.loads(pathlib.Path(__file__).with_name("shift.json").read_text())
-    return np.roll(abs(queries.input_gradient()), shift, axis=2)
-"""
-
-
-def test_a_method_that_reads_a_file_is_scored_anew_by_every_report(toy, tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(READING)
-    own, values = f"{tmp_path}/mine.py:shifted", []
-    for shift in (0, 2):
-        (tmp_path / "shift.json").write_text(str(shift))
-        assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={tmp_path / 'report'}", f"--methods={own}") == 0
-        rows = json.loads((tmp_path / "report" / "tables" / "toy.json").read_text())["rows"]
-        values += [row["value"] for row in rows if (row["method"], row["metric"]) == (own, "mass")]
-    assert values == [1.0, 0.0]
-
-
-def test_a_benchmark_with_a_command_of_its_own_is_reported(toy, tmp_path, monkeypatch):
-    (tmp_path / "own.py").write_text(
-        "import dataclasses\nfrom attribution.plugins import loaded_object\n"
-        "from attribution_benchmarks.core.definition import Benchmark\n"
-        f"TOY = loaded_object({f'{toy}:TOY'!r}, Benchmark, 'benchmark')\n"
-        "OWN = dataclasses.replace(TOY, name='own', command='own_command')\n"
-    )
-    (tmp_path / "own_command.py").write_text(
-        "from attribution_benchmarks.cli.benchmark_command import Command\n"
-        "from own import OWN\nFLAGS = Command(OWN).flags\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert run(f"--benchmarks={tmp_path}/own.py:OWN", "--quick", f"--output_dir={tmp_path / 'report'}") == 0
-    assert (tmp_path / "report" / "tables" / "own.json").exists()
-
-
 def test_quick_tables_come_first_with_a_page_after_each_and_a_stopped_run_ends_with_the_same_bytes(
     toy, tmp_path, monkeypatch, capsys
 ):
@@ -281,31 +237,6 @@ def test_a_network_that_fits_no_benchmark_is_named_and_the_code_is_2(report, toy
     page = (report / "index.html").read_text()
     assert instead in page and "fits none of these benchmarks" in page and "With your own network" not in page
     assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == ["network"]
-
-
-def test_a_method_that_does_not_fit_the_users_network_is_left_out_and_the_network_scored(report, toy, tmp_path):
-    class Network(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
-        def serve(self, picture):
-            score = tf.nn.gelu(tf.reduce_sum(picture, axis=[1, 2, 3])) / 2
-            return {"logits": tf.stack([score, -score], axis=1)}
-
-    network = Network()
-    tf.saved_model.save(network, str(tmp_path / "gelu"), signatures=network.serve)
-    (tmp_path / "own.py").write_text(
-        "from attribution.errors import BadInput\n"
-        "def of_linear(queries):\n"
-        "    found = queries.input_gradient()\n"
-        "    if {*abs(found).ravel()} - {0, 1}:\n"
-        "        raise BadInput('it needs slopes of 1')\n"
-        "    return found\n"
-    )
-    given = [f"--model={tmp_path / 'gelu'}", f"--methods={tmp_path / 'own.py'}:of_linear"]
-    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", *given) == 0
-    page = (report / "index.html").read_text()
-    assert "With your own network" in page and "of_linear under Toy does not fit: it needs slopes of 1" in page
-    manifest = json.loads((report / "manifest.json").read_text())
-    assert list(manifest["tables"]["toy"]["models"]) == [str(tmp_path / "gelu")]
 
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):

@@ -13,11 +13,10 @@ import time
 
 import pytest
 
-from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.report import tasks
-from attribution_benchmarks.report.tasks import Tasks, only_run
+from attribution_benchmarks.report.tasks import Tasks
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BENCHMARK = """
@@ -239,13 +238,6 @@ def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
     for free, units, jobs in ((None, 6, 6), (64 << 30, 6, 6), (64 << 30, 20, 8), (7 << 30, 6, 3), (1 << 20, 6, 1)):
         monkeypatch.setattr(tasks, "available_memory", lambda free=free: free)
         assert tasks.default_jobs(units) == jobs
-
-
-def test_two_runs_in_one_directory_are_refused(tmp_path):
-    with only_run(tmp_path), pytest.raises(BadInput, match="another run uses"), only_run(tmp_path):
-        pass
-    with only_run(tmp_path):
-        pass
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
