@@ -327,7 +327,8 @@ class Tasks:
             self._move(task)
             result = read(self._directory, task)
         if not task.network:
-            print_text(f"{task.title}\n{task.note}\n\n{result.printed or result.failed}\n\n", flush=True)
+            with tqdm.external_write_mode():  # takes the bar away meanwhile
+                print_text(f"{task.title}\n{task.note}\n\n{result.printed or result.failed}\n\n", flush=True)
         self._results[name] = result
         return True
 
