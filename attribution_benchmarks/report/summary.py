@@ -58,7 +58,8 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     first = _most_passes(records)
     if not first:
         return f"No method beats every baseline ({PASSES}) on any metric", ""
-    text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
+    who = f"{len(first)} methods" if len(first) > 3 else enumeration(map(names, first))
+    text = f"{who} {describe_record(records[first[0]], len(first) > 1)}"
     if open_ := sum(not one.makes_marks() for one in tests.values()):
         return text, f"{count_of(open_, 'further metric')}: too few networks or inputs for a verdict."
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
@@ -108,11 +109,6 @@ def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: N
     if few := no_verdict(tested):
         return f"{names(name)}: {few[0].lower()}{few[1:]}"
     return f"{names(name)} {describe_record(baseline_record(name, tested))}"
-
-
-def _methods(methods: Sequence[str], names: Names) -> str:
-    """Return "a, b and c", or the number of methods if there are more than three."""
-    return f"{len(methods)} methods" if len(methods) > 3 else enumeration(map(names, methods))
 
 
 def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
@@ -281,7 +277,9 @@ def _recommend(
         for one, name in itertools.product(tested, names_of)
         if one.column.metric == _FAITHFULNESS and name in one.ranks
     ]
-    found = {"Rank by in-domain deletion": ranks, "Cost of an input": _costs(names_of, names)}
+    methods = {name: known_method(name) for name in names_of}
+    costs = [f"{names(name)} {method.card.cost}" for name, method in methods.items() if method and method.card]
+    found = {"Rank by in-domain deletion": ranks, "Cost of an input": costs}
     return [f"{text}.", *(f"{what}: {'; '.join(texts)}." for what, texts in found.items() if texts)]
 
 
@@ -289,12 +287,6 @@ def _range(tests: ColumnTests, name: str) -> str:
     """Return the range of a method's rank."""
     low, high = tests.ranks[name]
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
-
-
-def _costs(names_of: Sequence[str], names: Names) -> list[str]:
-    """Return what an input costs by each of the registered methods."""
-    methods = {name: known_method(name) for name in names_of}
-    return [f"{names(name)} {method.card.cost}" for name, method in methods.items() if method and method.card]
 
 
 def _class_blind(records: Mapping[str, BaselineRecord], names: Names) -> list[str]:
@@ -429,7 +421,7 @@ def of_method(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list
 
 
 def of_score(name: str, column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names) -> Iterator[str]:
-    """Yield what a score and its tests say: interval, rank, paper, and baselines."""
+    """Yield what a score and its tests say: interval, rank, and baselines."""
     row = matrix.cells.get((name, column.key))
     if row is None:
         yield f"No score: {matrix.blanks[name, column.key]}"
@@ -437,9 +429,6 @@ def of_score(name: str, column: Column, matrix: Matrix, tests: ColumnTests | Non
     yield f"{cell_score(row, column)}, 95 % interval {cell_interval(row, column)}, over {row['n']:,} inputs"
     if math.isfinite(share := matrix.headroom_share(name, column)):
         yield f"{100 * share:.0f} % of the way from the best baseline to the truth as a map"
-    if row.get("paper") is not None:
-        inside = row["low"] <= row["paper"] <= row["high"]
-        yield f"the paper has {row['paper']:g}, {'inside' if inside else 'outside'} our interval"
     if tests is None or name not in tests.tested:
         yield "not tested: the scores of single inputs are not known"
         return
