@@ -120,13 +120,13 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             tuple(name for name in PRINTED if name not in COSTLY)[: 4 if quick else None],
             f"{contrast_images} images under ten networks, without {costly}, whose 625 gradients an image would take "
             "longer than all else.",
-            input_scores=False, shared=False, metrics=("RMCS",), more_metrics=False, own_model=False,
+            shared=False, metrics=("RMCS",), more_metrics=False, own_model=False,
             random_networks=False, cost=8 + 12 * share,
         ),
         ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", TcavSettings(num_random=counterparts, seed=seed),
             note=f"The concept “dog” against {counterparts} random counterparts.", place="bim.tcav:TCAV",
-            input_scores=False, scores=False, pictures=False, shared=False, more_metrics=False, own_model=False,
+            scores=False, pictures=False, shared=False, more_metrics=False, own_model=False,
             random_networks=False, cost=10 + 15 * share,
         ),
     ]  # fmt: skip

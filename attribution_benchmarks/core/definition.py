@@ -102,8 +102,8 @@ class ReportTask:
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
     trial
         Settings by which a single method is tried; ``settings`` where None.
-    input_scores, scores, pictures
-        Whether there are scores of inputs, a store, pictures.
+    scores, pictures
+        Whether there are a store, pictures.
     shared
         Whether the cheap methods of the other benchmarks' papers are scored, too.
     metrics
@@ -136,7 +136,6 @@ class ReportTask:
     note: str = ""
     place: str = ""
     trial: RunSettings | None = None
-    input_scores: bool = True
     scores: bool = True
     pictures: bool = True
     shared: bool = True

@@ -217,11 +217,10 @@ def save(directory: str | os.PathLike[str], shown: Sequence[Example], pictures: 
     return path
 
 
-def load(path: str | os.PathLike[str]) -> tuple[list[Example], list[InputPictures]]:
-    """Read what ``save`` wrote; raise ``BadInput`` if the file is damaged."""
+def load(path: str | os.PathLike[str]) -> list[Example]:
+    """Read the examples that ``save`` wrote; raise ``BadInput`` if the file is damaged."""
     try:
         with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
-            index = json.loads(str(arrays["index"]))
 
             def array(name: str | None) -> Any:
                 return None if name is None else arrays[name]
@@ -233,10 +232,7 @@ def load(path: str | os.PathLike[str]) -> tuple[list[Example], list[InputPicture
 
             return [
                 Example(one["input"], tuple(one["metrics"]), one["title"], tuple(map(view, one["views"])))
-                for one in index["shown"]
-            ], [
-                InputPictures(tuple(one["metrics"]), tuple(one["inputs"]), array(one["pictures"]))
-                for one in index["pictures"]
+                for one in json.loads(str(arrays["index"]))["shown"]
             ]
     except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, BadZipFile, zlib.error) as error:
         raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error

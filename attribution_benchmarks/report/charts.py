@@ -1,4 +1,4 @@
-"""SVG charts: a bar with interval per table row, which sorts and scrolls with the table, and small line charts."""
+"""Scales of charts, and small line charts as SVG; the bars of tables are drawn by their template."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.report_text import Trend
-from attribution_benchmarks.report.formatting import Names, number
+from attribution_benchmarks.core.scores import ALONG, curve_name
+from attribution_benchmarks.report.formatting import known, number
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 220, 120, 30, 8, 22  # of a line chart
 
@@ -31,7 +33,7 @@ def scale_of(rows: Sequence[Mapping], percent: bool) -> Scale:
 
     ``rows`` have ``value`` and optionally ``low``, ``high``, ``paper``. With ``percent`` the scale ends at 100 %.
     """
-    numbers = [row[key] for row in rows for key in ("value", "low", "high", "paper") if _known(row.get(key))]
+    numbers = [row[key] for row in rows for key in ("value", "low", "high", "paper") if known(row.get(key))]
     low, high = min([0.0, *numbers]), max([0.0, *numbers])
     if percent:
         return Scale(-100.0 if low < 0 else 0.0, 100.0)
@@ -41,82 +43,42 @@ def scale_of(rows: Sequence[Mapping], percent: bool) -> Scale:
     return Scale(math.floor(low / step + 1e-9) * step, high if high > low else low + step)
 
 
-def bar(row: Mapping, scale: Scale, reference: float | None = None) -> str:
-    """Return one bar as an SVG without text, hidden from screen readers, because the table has the same numbers.
+class Curve(NamedTuple):
+    """A curve with its interval."""
 
-    ``row`` has ``value``, ``low`` and ``high`` (a line over the bar), ``paper`` (a diamond), ``kind`` (CSS class).
-    ``reference`` is the value of a dashed line, such as the strongest control.
-    """
-    zero, end = scale.place(0.0), scale.place(row["value"])
-    parts = [
-        f'<rect class="{row["kind"]}" x="{min(zero, end):.2f}%" y="4" width="{abs(end - zero):.2f}%" height="12"/>'
-    ]
-    if scale.low < 0:
-        parts.append(f'<line class="zero" x1="{zero:.2f}%" x2="{zero:.2f}%" y1="0" y2="20"/>')
-    if reference is not None:
-        at = scale.place(reference)
-        parts.append(f'<line class="reference" x1="{at:.2f}%" x2="{at:.2f}%" y1="0" y2="20"/>')
-    parts += _interval(row, scale)
-    if _known(row.get("paper")):
-        # A nested svg without a width moves the diamond by a percentage and keeps its shape.
-        at = scale.place(row["paper"])
-        parts.append(f'<svg x="{at:.2f}%" overflow="visible"><path class="paper" d="M0 5 5 10 0 15 -5 10Z"/></svg>')
-    return _wide(parts)
+    series: str  # method, or another value of the trend's key
+    control: bool
+    svg: str
+    text: str  # its points, for readers who cannot see them
 
 
-def difference(row: Mapping, scale: Scale) -> str:
-    """Return a line of a forest plot as an SVG: a point with its interval, and a line at zero.
-
-    ``row`` has ``value``, ``low``, ``high``; and ``kind``, the CSS class of the point. See ``bar``.
-    """
-    zero, at = scale.place(0.0), scale.place(row["value"])
-    point = f'<svg x="{at:.2f}%" overflow="visible"><circle class="{row["kind"]}" cy="10" r="4.5"/></svg>'
-    return _wide(
-        [f'<line class="zero" x1="{zero:.2f}%" x2="{zero:.2f}%" y1="0" y2="20"/>', *_interval(row, scale), point]
-    )
-
-
-def _interval(row: Mapping, scale: Scale) -> list[str]:
-    if not (_known(row.get("low")) and _known(row.get("high"))):
-        return []
-    low, high = scale.place(row["low"]), scale.place(row["high"])
-    ends = [f'<line class="interval" x1="{at:.2f}%" x2="{at:.2f}%" y1="7" y2="13"/>' for at in (low, high)]
-    return [f'<line class="interval" x1="{low:.2f}%" x2="{high:.2f}%" y1="10" y2="10"/>', *ends]
-
-
-def _wide(parts: Sequence[str]) -> str:
-    return f'<svg class="bar" width="100%" height="20" aria-hidden="true" focusable="false">{"".join(parts)}</svg>'
-
-
-def line_charts(trend: Trend, rows: Sequence[Mapping], names: Names) -> dict | None:
-    """Return one chart for each curve of a trend, all with one scale; None if no row of a document is of it."""
+def curves(trend: Trend, rows: Sequence[Mapping]) -> list[Curve]:
+    """Return the curves of a trend, all with one scale, controls last; none if no row of a document is of it."""
     rows = [row for row in rows if row["metric"] == trend.metric and row.get("value") is not None]
-    if not rows:
-        return None
     places = list(dict.fromkeys(row[trend.along] for row in rows))
     scale = scale_of(rows, percent=False)
-    curves: dict[str, list[Mapping]] = {}
+    of_series: dict[str, list[Mapping]] = {}
     for row in rows:
-        curves.setdefault(row[trend.series], []).append(row)
-    ordered = sorted(curves.items(), key=lambda item: item[1][0]["kind"] == "control")
-    return {
-        "title": trend.title,
-        "about": trend.about,
-        "along": trend.along_title,
-        "panels": [
-            {
-                "title": names(name) if trend.series == "method" else name,
-                "control": line[0]["kind"] == "control",
-                "own": names.is_custom(name),
-                "svg": _panel(line, trend.along, places, scale, line[0]["kind"]),
-                "text": "; ".join(
-                    f"{row[trend.along]}: {number(row['value'])} ({number(row['low'])} to {number(row['high'])})"
-                    for row in line
-                ),
-            }
-            for name, line in ordered
-        ],
-    }
+        of_series.setdefault(row[trend.series], []).append(row)
+    found = []
+    for series, line in of_series.items():
+        kind = line[0]["kind"]
+        points = [
+            f"{row[trend.along]}: {number(row['value'])} ({number(row['low'])} to {number(row['high'])})"
+            for row in line
+        ]
+        found.append(
+            Curve(series, kind == "control", _panel(line, trend.along, places, scale, kind), "; ".join(points))
+        )
+    return sorted(found, key=lambda one: one.control)
+
+
+def curve_trend(metric: Metric, title: str) -> Trend:
+    """Return the trend of a metric's curves in a table."""
+    return Trend(
+        curve_name(metric), f"{metric.title}: curves ({title})",
+        f"{metric.about} The score is the area below the curve.", ALONG, "the share of positions removed",
+    )  # fmt: skip
 
 
 def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, kind: str) -> str:
@@ -128,9 +90,9 @@ def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, 
     def y(value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - scale.place(value) / 100)
 
-    known = [row for row in line if _known(row["low"]) and _known(row["high"])]
-    upper = [f"{x(row[along]):.1f},{y(row['high']):.1f}" for row in known]
-    lower = [f"{x(row[along]):.1f},{y(row['low']):.1f}" for row in reversed(known)]
+    banded = [row for row in line if known(row["low"]) and known(row["high"])]
+    upper = [f"{x(row[along]):.1f},{y(row['high']):.1f}" for row in banded]
+    lower = [f"{x(row[along]):.1f},{y(row['low']):.1f}" for row in reversed(banded)]
     points = " ".join(f"{x(row[along]):.1f},{y(row['value']):.1f}" for row in line)
     ends = dict.fromkeys((places[0], places[-1]))
     parts = [f'<svg class="trend {kind}" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-hidden="true" focusable="false">']
@@ -148,7 +110,3 @@ def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, 
 def _escaped(place: Any) -> str:
     """Return a label with markup escaped."""
     return str(place).replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _known(value) -> bool:
-    return value is not None and math.isfinite(value)

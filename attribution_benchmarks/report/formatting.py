@@ -32,14 +32,6 @@ class Names:
         """Return whether a method is the user's."""
         return name in self.custom
 
-    def family(self, name: str) -> str:
-        """Return a method's family; its name if it has none."""
-        return self.families.get(name, name)
-
-    def path(self, name: str) -> str:
-        """Return ``shown_path`` of a custom method; empty for a built-in one."""
-        return shown_path(name) if name in self.custom else ""
-
 
 def shown_path(path: str) -> str:
     """Return a path as given; of an absolute one only the name, so that a shared page reveals no directory."""
@@ -52,17 +44,14 @@ def score(value: float | None, column: Column) -> str:
     return number(value, 1 if column.percent else 3)
 
 
+def known(value: float | None) -> bool:
+    """Return whether a number is there and finite."""
+    return value is not None and math.isfinite(value)
+
+
 def anchor(column: Column) -> str:
     """Return the anchor of a column's table."""
     return column.key.replace(" ", "-").replace("_", "-")
-
-
-def signed(value: float, column: Column) -> str:
-    """Return a difference of scores with its sign, a rounded zero as 0; a dash if it is not finite."""
-    text = score(abs(value), column)
-    if text == "–":
-        return text
-    return "0" if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 
 def cell_score(row: Mapping | None, column: Column) -> str:

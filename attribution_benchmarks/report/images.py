@@ -1,4 +1,4 @@
-"""Images inside the page: maps over pictures, outlines of masks, signals as SVG, everything else as WebP data URLs."""
+"""Images inside the page, as WebP data URLs, and the outlines of masks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import io
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,25 +16,6 @@ from attribution_benchmarks.core.report_text import PictureText
 RAMP = ("#03051a", "#2b1c45", "#5b1e5a", "#921c5b", "#c8244f", "#ea4a3e", "#f4875f", "#f6b48f", "#faebdd")
 _EFFORT = 2  # of WebP, 0 to 6: 2 % larger than by the default 4, in half of the time
 _WIDEST = 1600  # pixels; the page shows at most half as many, and dense screens have two per CSS pixel
-_ZERO = 127  # of signed maps, see ``core.report_examples.MapPicture``
-
-
-def coloured(map_bytes: np.ndarray) -> np.ndarray:
-    """Return the colours of a uint8 map, (H, W, 3) float64 in [0, 255]."""
-    stops = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in RAMP], float)
-    places = np.linspace(0, 255, len(stops))
-    return np.stack([np.interp(map_bytes, places, stops[:, channel]) for channel in range(3)], axis=-1)
-
-
-def overlay(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85) -> np.ndarray:
-    """Return a picture in grey blended with the colours of a uint8 map, (H, W, 3) uint8."""
-    from PIL import Image
-
-    height, width = picture.shape[:2]
-    fitted = np.asarray(Image.fromarray(map_bytes).resize((width, height), Image.Resampling.BILINEAR))
-    grey = np.repeat(picture.mean(axis=2, keepdims=True), 3, axis=2) * 0.75 + 40
-    share = strength * np.sqrt(fitted[..., None] / 255.0)
-    return np.clip(grey * (1 - share) + coloured(fitted) * share, 0, 255).astype(np.uint8)
 
 
 def outline(mask: np.ndarray) -> str:
@@ -68,31 +49,6 @@ def sheet(pictures: Sequence[np.ndarray] | np.ndarray, columns: int = 8) -> np.n
     grid = np.concatenate([stacked, blank]).reshape(lines, columns, *stacked.shape[1:])
     height, width = stacked.shape[1:3]
     return np.swapaxes(grid, 1, 2).reshape(lines * height, columns * width, *stacked.shape[3:])
-
-
-def _polyline(values: np.ndarray, top: float, height: float) -> str:
-    """Return numbers as points of an SVG polyline, one unit apart, between ``top`` and ``top + height``."""
-    values = np.asarray(values, float)
-    low, span = values.min(), np.ptp(values) or 1.0
-    return " ".join(f"{place}.5,{top + height * (1 - (value - low) / span):.1f}" for place, value in enumerate(values))
-
-
-def signal_svg(signal: Any, truth: Any, map_bytes: np.ndarray | None) -> str:
-    """Return a signal above its map as SVG, 60 units high; the truth is a band."""
-    count = len(signal)
-    parts = [f'<svg class="signal" viewBox="0 0 {count} 60" preserveAspectRatio="none" aria-hidden="true">']
-    if truth is not None:
-        parts += [f'<rect class="true" x="{place}" y="0" width="1" height="60"/>' for place in np.flatnonzero(truth)]
-    parts.append(f'<polyline class="wave" points="{_polyline(signal, 3, 30)}"/>')
-    if map_bytes is not None:
-        bars = (np.asarray(map_bytes, float) - _ZERO) / (255 - _ZERO)
-        for place, value in enumerate(bars):
-            if abs(value) > 0.01:
-                sign = "plus" if value > 0 else "minus"
-                top = 50 - 10 * max(value, 0)
-                parts.append(f'<rect class="{sign}" x="{place + 0.1:.1f}" y="{top:.1f}" width=".8" '
-                             f'height="{10 * abs(value):.1f}"/>')  # fmt: skip
-    return "".join([*parts, "</svg>"])
 
 
 class Picture(NamedTuple):

@@ -38,8 +38,6 @@ class Matrix:
     # (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
     ranks: Mapping[tuple[str, str], float]
     blanks: Mapping[tuple[str, str], str]  # (method, column key) -> why there is no value
-    # Column key -> networks that its documents name.
-    networks: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def goodness(self, methods: Sequence[str]) -> np.ndarray:
         """Return scores with signs such that more is better, (methods, columns) float64; NaN if there is none."""
@@ -60,16 +58,28 @@ class Matrix:
         score = self._good(top, column)
         return top if score > best or (score == best and top in column.excluded) else None
 
+    def best_baseline(self, column: Column) -> str:
+        """Return the control with the best score of those that methods are compared with; empty without any."""
+        scored = [name for name in self.controls if name not in column.excluded and (name, column.key) in self.cells]
+        return max(scored, key=lambda name: self._good(name, column), default="")
+
+    def ranked(self, column: Column) -> list[str]:
+        """Return the methods with a score on a column, the best first."""
+        scored = [name for name in self.methods if (name, column.key) in self.ranks]
+        return sorted(scored, key=lambda name: self.ranks[name, column.key])
+
+    def rows_of(self, column: Column) -> dict[str, Mapping]:
+        """Return the rows of a column by name: methods, the best first, then controls."""
+        names = (*self.ranked(column), *self.controls)
+        return {name: self.cells[name, column.key] for name in names if (name, column.key) in self.cells}
+
     def headroom_share(self, name: str, column: Column) -> float:
         """Return how far a score is from the best baseline's towards the oracle's: 0 at the baseline, 1 at the oracle.
 
         NaN without a score, an oracle or a baseline, and where the oracle is no better than the baseline.
         """
-        oracles = [one for one in self.controls if column.excluded.get(one) == ORACLE]
-        baselines = [one for one in self.controls if one not in column.excluded]
-        most, least = (
-            max((self._good(one, column) for one in group), default=-np.inf) for group in (oracles, baselines)
-        )
+        oracles = [self._good(one, column) for one in self.controls if column.excluded.get(one) == ORACLE]
+        most, least = max(oracles, default=-np.inf), self._good(self.best_baseline(column), column)
         if not (np.isfinite(most) and np.isfinite(least) and most > least):
             return float("nan")
         return (self._good(name, column, np.nan) - least) / (most - least)
@@ -78,10 +88,6 @@ class Matrix:
         """Return a score with the sign such that more is better."""
         row = self.cells.get((name, column.key))
         return missing if row is None else (1 if column.higher_is_better else -1) * row["value"]
-
-    def rank_counts(self) -> dict[str, int]:
-        """Return column key -> number of ranked methods."""
-        return {column.key: sum(key == column.key for _, key in self.ranks) for column in self.columns}
 
     def groups(self) -> list[str]:
         """Return the printed names of the benchmarks."""
@@ -104,8 +110,9 @@ def build(
     others of its column: ranks compare scores of the same inputs only. ``reasons`` is (method, benchmark) -> why a
     method was not scored there; a row's own ``reason`` takes precedence. ``ValueError`` if two rows belong to one cell.
     """
-    cells, blanks, kinds, networks = _cells(documents, columns)
-    shown = tuple(column for column in columns if column.key in networks)
+    cells, blanks, kinds = _cells(documents, columns)
+    scored = {key for _, key in (*cells, *blanks)}
+    shown = tuple(column for column in columns if column.key in scored)
     controls = tuple(name for name, kind in kinds.items() if kind == "control")
     names = [name for name in kinds if name not in controls]
     for column in shown:
@@ -114,12 +121,18 @@ def build(
     comparable = {column.key for column in comparable_columns(shown)}
     incomplete = {name for name, key in blanks if key in comparable}
     order = tuple(sorted(names, key=lambda name: (name in incomplete, _mean_share(name, shown, ranks))))
-    return Matrix(shown, order, controls, order[: len(set(names) - incomplete)], cells, ranks, blanks, networks)
+    return Matrix(shown, order, controls, order[: len(set(names) - incomplete)], cells, ranks, blanks)
 
 
 def comparable_columns(columns: Sequence[Column]) -> list[Column]:
     """Return the columns whose rankings are compared between benchmarks; all if there is no such column."""
     return [column for column in columns if column.comparable] or list(columns)
+
+
+def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> InputScores | None:
+    """Return the input scores of a column; None if there are none, or several."""
+    found = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
+    return found[0] if len(found) == 1 else None
 
 
 def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> Matrix:
@@ -129,9 +142,10 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
     """
     cells, blanks = dict(built.cells), dict(built.blanks)
     for column in built.columns:
-        groups = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-        values = {name: groups[0].by_network(name) for name in groups[0].values} if len(groups) == 1 else {}
-        values = {name: one for name, one in values.items() if (name, column.key) in cells and one.shape[1] > 1}
+        if (group := group_of(column, scores)) is None:
+            continue
+        values = {name: group.by_network(name) for name in group.values if (name, column.key) in cells}
+        values = {name: one for name, one in values.items() if one.shape[1] > 1}
         counts = {name: int(np.isfinite(one).any(axis=0).sum()) for name, one in values.items()}
         for name, one in values.items():
             place, most = (name, column.key), max(counts.values())
@@ -139,7 +153,7 @@ def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) ->
                 blanks[place] = f"has a value for {counts[name]} of {most} networks alone"
                 del cells[place]
             else:
-                cells[place] = {**cells[place], **_mean_over_networks(one, groups[0], column)}
+                cells[place] = {**cells[place], **_mean_over_networks(one, group, column)}
     return dataclasses.replace(built, cells=cells, blanks=blanks, ranks=_ranks(built.columns, built.methods, cells))
 
 
@@ -155,9 +169,9 @@ def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) 
     return {**estimate._asdict(), "networks": networks.tolist()}
 
 
-def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:
-    """Return cells, blanks, name -> kind of row, and column key -> networks."""
-    cells, blanks, kinds, networks = {}, {}, {}, {}
+def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict]:
+    """Return cells, blanks, and name -> kind of row."""
+    cells, blanks, kinds = {}, {}, {}
     for document in documents:
         for column in columns:
             if column.benchmark != document["benchmark"]:
@@ -167,12 +181,11 @@ def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dic
                 if place in cells or place in blanks:
                     raise ValueError(f"two rows of {place[0]!r} belong to the column {column.key!r}")
                 kinds.setdefault(row["method"], row["kind"])
-                networks[column.key] = tuple(document.get("manifest", {}).get("models", ()))
                 if row["value"] is None:
                     blanks[place] = row.get("reason") or "no value"
                 else:
                     cells[place] = row
-    return cells, blanks, kinds, networks
+    return cells, blanks, kinds
 
 
 def _fill_blanks(column: Column, names: Sequence[str], cells: dict, blanks: dict, reasons: Mapping) -> None:

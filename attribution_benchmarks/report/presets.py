@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.core.settings import MapSettings, RunSettings
+from attribution_benchmarks.core.settings import MapSettings
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
-ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights
 TRAINED, MOST_TRAINED = 5, 20  # networks of a benchmark: by default, and at most
 
@@ -23,13 +21,6 @@ _COMPARED = (
     "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
 )  # fmt: skip
 
-_COUNTED = {  # settings that a quick run has fewer of
-    "num_imgs": "inputs", "num_questions": "inputs", "num_correct": "inputs",
-    "random_networks": "networks of random weights", "rise_masks": "masks of RISE",
-    "steps": "steps of Integrated Gradients", "samples": "noisy copies of SmoothGrad",
-    "num_random": "random concepts of TCAV",
-}  # fmt: skip
-
 
 def tasks_of(
     benchmark: Benchmark,
@@ -38,7 +29,6 @@ def tasks_of(
     seed: int,
     metrics: Sequence[str] = (),
     random_networks: int = 0,
-    share: float = 1.0,
     networks: int = 1,
     exhaustive: bool = False,
 ) -> list[ReportTask]:
@@ -51,49 +41,29 @@ def tasks_of(
     place
         Its name, or ``file.py:NAME`` of a custom one.
     quick
-        Whether to use few inputs, samples and masks. Then there is one round.
+        Whether to use few inputs, samples and masks.
     seed
         Of the run.
     metrics
         Names of metrics that the user added.
     random_networks
         Number of networks of random weights for each trained network; 0 for the default of a full or a quick run.
-    share
-        Of the inputs of a full run, one of ``ROUNDS``. Steps, samples and masks are those of a full run, and further
-        networks have all inputs.
     networks
         Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     exhaustive
         Whether Integrated Gradients takes all points of its path; else those that the benchmark's ``map_error`` needs.
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
-    tasks, whole = (_tasks(benchmark, quick, seed, each) for each in (share, 1.0))
+    of_one = benchmark.report_tasks(quick, seed, 1.0) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
     further = [
-        task.on_network(number, TRAINED) for task in whole for number in range(1, min(networks, len(task.networks) + 1))
+        task.on_network(number, TRAINED)
+        for task in of_one
+        for number in range(1, min(networks, len(task.networks) + 1))
     ]
     return [
         _completed(task, place, of_random, [*_default_metrics(), *metrics], 0.0 if exhaustive else benchmark.map_error)
-        for task in (*tasks, *further)
+        for task in (*of_one, *further)
     ]
-
-
-def fewer(tasks: Sequence[ReportTask], full: Sequence[ReportTask]) -> dict[str, list[str]]:
-    """Return what tasks have fewer of than those of a full run -> names of the benchmarks where they do."""
-    of_full = {task.name: task.settings for task in full}
-    found = [
-        (noun, task.benchmark)
-        for task in tasks
-        for noun in _different(task.settings, of_full.get(task.name, task.settings))
-    ]
-    counts, of_all = (collections.Counter(task.benchmark for task in each) for each in (tasks, full))
-    found += [("trained networks", name) for name in of_all - counts]
-    nouns = sorted(dict(found), key=["inputs", "trained networks", *_COUNTED.values()].index)
-    return {noun: list(dict.fromkeys(name for one, name in found if one == noun)) for noun in nouns}
-
-
-def _different(settings: RunSettings, others: RunSettings) -> list[str]:
-    fields = [name for name in _COUNTED if getattr(settings, name, None) != getattr(others, name, None)]
-    return [_COUNTED[name] for name in fields]
 
 
 def _completed(
@@ -102,22 +72,15 @@ def _completed(
     """Return a benchmark's task with what all benchmarks have: random networks, methods and metrics."""
     more = metrics if task.more_metrics else ()
     changed: dict[str, Any] = {"map_error": map_error} if isinstance(task.settings, MapSettings) else {}
+    if task.random_networks:
+        changed["random_networks"] = random_networks
     return dataclasses.replace(
         task,
-        trial=task.trial and task.trial.replaced(**changed),
-        settings=task.settings.replaced(
-            **changed, **({"random_networks": random_networks} if task.random_networks else {})
-        ),
+        settings=task.settings.replaced(**changed),
         place=task.place or place,
         methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
         metrics=tuple(dict.fromkeys([*task.metrics, *more])),
     )
-
-
-def _tasks(benchmark: Benchmark, quick: bool, seed: int, share: float) -> Sequence[ReportTask]:
-    if benchmark.report_tasks is None:
-        return [_of_one_definition(benchmark, quick, seed, share)]
-    return benchmark.report_tasks(quick, seed, share)
 
 
 def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:
@@ -131,13 +94,14 @@ def _default_metrics() -> dict[str, Metric]:
     return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 
-def _of_one_definition(benchmark: Benchmark, quick: bool, seed: int, share: float) -> ReportTask:
-    count = benchmark.counts[0] if quick else max(benchmark.counts[0], round(share * benchmark.counts[1]))
+def _task_of(benchmark: Benchmark, quick: bool, seed: int) -> ReportTask:
+    """Return the task of a benchmark without ``report_tasks``."""
+    count = benchmark.counts[0 if quick else 1]
     settings = benchmark.settings().replaced(num_imgs=count, seed=seed)
     return ReportTask(
         benchmark.name, benchmark.name, benchmark.title, settings,
         benchmark.methods, f"At most {count:,} inputs.", pictures=False, shared=False,
         networks=tuple(settings.replaced(model=path) for path in benchmark.further_networks),
         metrics=benchmark.default_metrics, random_networks=RANDOM_WEIGHTS in benchmark.controls,
-        cost=10 if quick else 10 + 20 * share,
+        cost=10 if quick else 30,
     )  # fmt: skip

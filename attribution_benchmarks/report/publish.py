@@ -1,7 +1,4 @@
-"""Write the files above the single tables: matrix, paired tests, agreement, manifest and pages.
-
-They are computed from the files of the tasks, so they can be written again without computing a score.
-"""
+"""Write the files above the single tables: matrix, paired tests, agreement, manifest and pages."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from typing import Any
 from attribution.files import atomic_write
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.report import matrix as matrices
-from attribution_benchmarks.report import page, sections, significance, summary
-from attribution_benchmarks.report.formatting import Names, detectable
+from attribution_benchmarks.report import page, summary
+from attribution_benchmarks.report.formatting import cell_score, interval, number, rank
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, TOO_FEW, ColumnTests
@@ -37,43 +34,37 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
 
     Returns matrix and agreement as text, and the main result of a finished run.
     """
-    built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
-    agreement = matrices.agreement(built, data.seed, data.families)
-    tests = significance.compare_columns(built, data.of_networks)
-    rows = long_rows(built, tests)
+    rows = long_rows(data.matrix, data.tests)
     described = {
         "benchmark": "all",
-        "command": data.settings["command"],
+        "command": data.command,
         "seed": data.seed,
         "tables": {
-            result.name: {"failed": result.failed} if result.document is None else dict(result.document["manifest"])
-            for result in data.results
+            result.task.name: {"failed": result.failed} if result.failed else dict(result.scores.manifest)
+            for result in data.shown
         },
     }
-    matrix_parts: list[str | _Table] = [_wide_table(built, tests, data.names), LEGEND + "\n"]
-    matrix_parts += [summary.scope(built) + "\n", *([_detectable_table(list(tests.values()))] if tests else [])]
-    agreement_parts: list[str | _Table] = [_agreement_table(agreement)] if agreement.rows else []
-    agreement_parts += [_correlation_table(built, agreement)]
+    matrix_parts: list[str | _Table] = [_wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
+    agreement_parts: list[str | _Table] = [_agreement_table(data.agreement)] if data.agreement.rows else []
+    agreement_parts += [_correlation_table(data.matrix, data.agreement)]
     matrix_text, agreement_text = _shown(matrix_parts), _shown(agreement_parts)
     files = {
         "tables/matrix.txt": matrix_text,
         "tables/matrix.md": _shown(matrix_parts, markdown=True),
         "tables/matrix.csv": tables.to_csv(rows),
-        "tables/matrix.json": tables.to_json(rows, described),
-        "tables/pairs.csv": _pairs_csv(list(tests.values())),
+        "tables/matrix.json": _json({"benchmark": "all", "rows": list(map(tables.plain, rows)), "manifest": described}),
+        "tables/pairs.csv": _pairs_csv(list(data.tests.values())),
         "tables/agreement.txt": agreement_text,
-        "tables/agreement.md": _shown(agreement_parts, markdown=True),
-        "tables/agreement.json": _json(_agreement_document(built, agreement)),
+        "tables/agreement.json": _json(_agreement_document(data.matrix, data.agreement)),
         "manifest.json": _json(described),
-        **page.pages(built, agreement, tests, data),
+        **page.pages(data),
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
     parts = [matrix_text, agreement_text]
     if not data.to_come:
-        parts += summary.headline(built, tests, data.names, data.custom)
-        more, full = data.settings.get("more"), data.settings.get("next")
-        parts += [f"A full run has more {more}: {full}" if full else ""]
+        parts += summary.headline(data.matrix, data.tests, data.names, data.custom)
+        parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
     return "\n".join(filter(None, parts))
 
 
@@ -131,33 +122,25 @@ def _shown(parts: Sequence[str | _Table], markdown: bool = False) -> str:
     )  # fmt: skip
 
 
-def _wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> _Table:
+def _wide_table(data: ReportData) -> _Table:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
+    matrix, columns = data.matrix, data.matrix.columns
 
-    def text(cell: Mapping) -> str:
-        return f"{cell['text']} ({cell['rank']}){cell['mark']}" if cell["rank"] else cell["text"]
+    def of_method(name: str, column: matrices.Column) -> str:
+        text = cell_score(matrix.cells.get((name, column.key)), column)
+        if (name, column.key) not in matrix.ranks:
+            return text
+        tests = data.tests.get(column.key)
+        return f"{text} ({rank(matrix.ranks[name, column.key])}){tests.mark(name) if tests else ''}"
 
-    body = [[line["title"], *map(text, line["cells"])] for line in sections.matrix_lines(matrix, tests, names)]
+    def of_control(name: str, column: matrices.Column) -> str:
+        row = matrix.cells.get((name, column.key))
+        return f"{cell_score(row, column)}{EXCLUDED if row and name in column.excluded else ''}"
+
+    body = [[data.names(name), *(of_method(name, column) for column in columns)] for name in matrix.methods]
     body += [[]] if matrix.controls else []
-    body += [
-        [line["title"], *(f"{cell['text']}{EXCLUDED if cell['excluded'] else ''}" for cell in line["cells"])]
-        for line in sections.control_lines(matrix, names)
-    ]
-    return ["method", *(column.label for column in matrix.columns)], body
-
-
-def _detectable_table(tests: Sequence[ColumnTests]) -> _Table:
-    """Return a table of the independent inputs of each column, and of the differences found with 80 % power."""
-    body = [
-        [
-            one.column.label,
-            f"{one.independent_inputs():,}",
-            detectable(one.detectable_between_methods(), one.column),
-            detectable(one.detectable_above_baselines(), one.column),
-        ]
-        for one in tests
-    ]
-    return ["detectable differences", "independent inputs", "between methods", "above the margin"], body
+    body += [[data.names(name), *(of_control(name, column) for column in columns)] for name in matrix.controls]
+    return ["method", *(column.label for column in columns)], body
 
 
 def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
@@ -194,17 +177,25 @@ def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, st
 def _agreement_table(agreement: Agreement) -> _Table:
     """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
     header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
-    keys = ("over", "w", "interval", "chance", "p", "judges", "methods", "families")
-    body = [[str(row[key]) for key in keys] for row in sections.concordances(agreement)]
+    body = [
+        [
+            over, number(row.w), interval(row.low, row.high), number(row.chance), number(row.p_value, 4),
+            str(row.judges), str(row.methods), str(row.families),
+        ]
+        for over, row in agreement.rows.items()
+    ]  # fmt: skip
     return header, body
 
 
 def _correlation_table(matrix: Matrix, agreement: Agreement) -> _Table:
     """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
-    lines = sections.correlations(matrix, agreement)
+    found = [
+        [f"{number(float(value))} ({count})" for value, count in zip(*lines, strict=True)]
+        for lines in zip(agreement.correlations, agreement.counts, strict=True)
+    ]
     body = [
-        [column.label, *(f"{cell['text']} ({cell['count']})" if cell["text"] else "–" for cell in line)]
-        for column, line in zip(matrix.columns, lines, strict=True)
+        [column.label, *(cell if place != own else "–" for place, cell in enumerate(found[own]))]
+        for own, column in enumerate(matrix.columns)
     ]
     return ["Spearman (methods)", *(column.label for column in matrix.columns)], body
 

@@ -5,9 +5,9 @@
     attribution-benchmarks report --output_dir=report --methods=my_method.py:my_function
     attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
 
-Everything is computed from the SavedModels and data of the project; missing data are generated. The run goes in rounds
-of more and more inputs and writes the page after each table. A stopped run leaves a complete page, resumes, and ends
-with the same bytes. Open report/index.html; the tables are in report/tables.
+Everything is computed from the SavedModels and data of the project; missing data are generated. The quick tables come
+first, then the full ones, and the page is written after each. A stopped run leaves a complete page, goes on from its
+stored scores, and ends with the same bytes. Open report/index.html; the tables are in report/tables.
 
 Custom methods are scored next to all others in every benchmark they fit, custom metrics in every benchmark.
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
@@ -16,21 +16,17 @@ networks says which one is replaced.
 In benchmarks with a map error Integrated Gradients takes as many points as this estimated error of its maps needs, with
 --exhaustive all.
 
-Cost: 33 CPU minutes, 4 with --quick; 41 with --exhaustive without parts and sequences. Evaluations run in parallel, one
+Cost: 36 CPU minutes, 4 with --quick; 44 with --exhaustive without parts and sequences. Evaluations run in parallel, one
 on each core (--jobs).
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
-import resource
-import secrets
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from absl import flags
 
@@ -40,9 +36,7 @@ from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.files import check_directory
 from attribution.methods.registry import known_method
 from attribution.savedmodel.paths import find_saved_model
-from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
-from attribution_benchmarks.core.fingerprint import Unidentified, code_fingerprint
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.places import BENCHMARKS
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
@@ -51,8 +45,7 @@ from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish
 from attribution_benchmarks.report.formatting import enumeration, shown_path
 from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.rounds import Outcome, Rounds
-from attribution_benchmarks.report.task_runner import TaskRunner, only_run
+from attribution_benchmarks.report.tasks import Tasks, only_run
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
@@ -133,28 +126,22 @@ def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check all input, evaluate what is missing or outdated, and write the report after each table."""
+    """Check all input, evaluate the tasks, and write the report after each table."""
     request = _checked(flag_values)
-    shares = presets.ROUNDS[-1:] if flag_values.quick else presets.ROUNDS
-    with only_run(request.directory) as lock:
-        runner = TaskRunner(request.directory, lock, request.fingerprints)
-        rounds = Rounds(
-            runner,
-            [_tasks(request, flag_values, share, flag_values.quick) for share in shares],
-            list(request.methods),
-            request.model,
-        )
-        with contextlib.closing(runner.processes):
-            rounds.run(flag_values.jobs, lambda *news: _publish(runner, rounds.outcomes, request, flag_values, *news))
-        print_text(_publish(runner, rounds.outcomes, request, flag_values) + "\n")
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _say(f"{used.ru_utime + used.ru_stime + runner.processes.cpu_seconds:.0f} CPU seconds")
-    _say(f"open {request.directory / 'index.html'}")
-    failed = [outcome.result for outcome in rounds.outcomes if outcome.result.failed]
+    full = _tasks(request, flag_values, flag_values.quick)
+    with only_run(request.directory):
+        tasks = Tasks(
+            request.directory, full if flag_values.quick else _tasks(request, flag_values, True), full,
+            list(request.methods), request.model,
+        )  # fmt: skip
+        tasks.run(flag_values.jobs, lambda *news: _publish(tasks, request, flag_values, *news))
+        print_text(_publish(tasks, request, flag_values) + "\n")
+    print_line(f"open {request.directory / 'index.html'}", file=sys.stderr, flush=True)
+    failed = [result for result in tasks.results if result.failed]
     if failed:
-        raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
-    if request.model and not _fits(rounds.outcomes):
-        raise BadInput(f"{_fits_none(request)} {' '.join(_notes(rounds.outcomes))}")
+        raise BadInput(f"{listed(result.task.title for result in failed)} could not be computed: {failed[0].failed}")
+    if request.model and not tasks.fits:
+        raise BadInput(f"{_fits_none(request)} {' '.join(tasks.notes)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,8 +158,6 @@ class _Request:
         Those that the user added, by name as given.
     model
         Directory of the user's SavedModel; empty for none.
-    fingerprints
-        Of everything custom, by name as given.
     """
 
     directory: pathlib.Path
@@ -180,7 +165,6 @@ class _Request:
     methods: Mapping[str, attribution.Method]
     metrics: Mapping[str, Metric]
     model: str
-    fingerprints: Mapping[str, str]
 
     @property
     def custom(self) -> list[str]:
@@ -196,54 +180,27 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     BadInput
         If anything in it is missing or invalid.
     """
-    benchmarks = _checked_benchmarks(flag_values.benchmarks)
-    methods = {name: attribution.resolve_method(name) for name in dict.fromkeys(flag_values.methods)}
-    metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
-    model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
-    if model:
-        find_saved_model(model)
-    if not flag_values.output_dir:
-        raise BadInput("--output_dir is empty; name a directory")
-    check_directory("output_dir", directory)
-    fingerprints = _fingerprints(benchmarks, methods, metrics, model)
-    return _Request(directory, benchmarks, methods, metrics, model, fingerprints)
-
-
-def _checked_benchmarks(places: Sequence[str]) -> dict[str, Benchmark]:
-    if not places:
+    if not flag_values.benchmarks:
         raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
-    benchmarks = {place: benchmark_named(place) for place in dict.fromkeys(places)}
+    benchmarks = {place: benchmark_named(place) for place in dict.fromkeys(flag_values.benchmarks)}
     names = [definition.name for definition in benchmarks.values()]
     if len(set(names)) < len(names):
         raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; rename yours")
-    return benchmarks
+    methods = {name: attribution.resolve_method(name) for name in dict.fromkeys(flag_values.methods)}
+    metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
+    if flag_values.model:
+        find_saved_model(flag_values.model)
+    if not flag_values.output_dir:
+        raise BadInput("--output_dir is empty; name a directory")
+    directory = pathlib.Path(flag_values.output_dir)
+    check_directory("output_dir", directory)
+    return _Request(directory, benchmarks, methods, metrics, flag_values.model)
 
 
-def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
-    """Return the fingerprints of everything custom."""
-    found = {name: _fingerprint(method) for name, method in methods.items() if ":" in name}
-    found |= {name: _fingerprint(metric) for name, metric in metrics.items()}
-    for place, definition in benchmarks.items():
-        if definition.examples or ":" in place:
-            files = [pathlib.Path(definition.network)] if definition.network else []
-            found[place] = _fingerprint(definition, *files)
-    if model:
-        found[model] = code_fingerprint(files=[pathlib.Path(model)])
-    return found
-
-
-def _fingerprint(value: Any, *files: pathlib.Path) -> str:
-    """Return the fingerprint of custom code; where there is none, a text that no other report has."""
-    try:
-        return code_fingerprint(value, files=files)
-    except (Unidentified, OSError):
-        return secrets.token_hex(16)
-
-
-def _tasks(request: _Request, flag_values: flags.FlagValues, share: float, quick: bool) -> list[ReportTask]:
-    """Return the tasks of a round."""
-    one_network = quick or request.model
-    networks = flag_values.networks or (1 if one_network else presets.TRAINED)
+def _tasks(request: _Request, flag_values: flags.FlagValues, quick: bool) -> list[ReportTask]:
+    """Return the tasks of a quick or a full report; further networks are left to the last tables."""
+    trained = flag_values.networks or (1 if quick or request.model else presets.TRAINED)
+    trained = 1 if quick and not flag_values.quick else trained
     return [
         task
         for place, definition in request.benchmarks.items()
@@ -254,162 +211,81 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, share: float, quick
             flag_values.seed,
             flag_values.metrics,
             flag_values.random_networks,
-            share,
-            networks,
+            trained,
             flag_values.exhaustive,
         )
     ]
 
 
 def _publish(
-    runner: TaskRunner,
-    outcomes: Sequence[Outcome],
-    request: _Request,
-    flag_values: flags.FlagValues,
-    to_come: str = "",
-    goes_on: bool = False,
+    tasks: Tasks, request: _Request, flag_values: flags.FlagValues, to_come: str = "", goes_on: bool = False
 ) -> str:
     """Write matrix, agreement, manifest and page; return their text.
 
     ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
     while the run goes on.
     """
-    scores, replicates = _input_scores(runner, outcomes)
-    if to_come and not any(scores.values()):
+    results = tasks.results
+    if to_come and not any(result.scores for result in results):
         return ""  # the matrix would be empty
-    definitions = [one for one in request.benchmarks.values() if one.name in scores]
+    scored = {result.task.benchmark for result in results}
+    definitions = [one for one in request.benchmarks.values() if one.name in scored]
     metrics = list(request.metrics.values())
+    reasons = {(method, one.name): reason for one in definitions for method, reason in one.report.reasons.items()}
+    given = [
+        flag_values[name].serialize()
+        for name in flag_values
+        if flag_values[name].present and name not in ("output_dir", "jobs")
+    ]
     data = ReportData(
-        results=[outcome.result for outcome in outcomes if not outcome.task.network],
-        scores=scores,
+        results=results,
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, list(request.methods)),
-        settings=_settings(flag_values, request, outcomes),
-        reasons=_reasons(definitions, outcomes),
+        command=_line(given),
+        full_command=_line(flag for flag in given if flag != "--quick") if flag_values.quick else "",
+        lead=_lead(request, flag_values, tasks, to_come),
+        reasons=reasons | tasks.reasons,
         custom=request.custom,
-        notes=_notes(outcomes),
+        notes=tasks.notes,
         seed=flag_values.seed,
         families=families(definitions, request.methods),
-        parents={name: method.parents for name, method in request.methods.items()},
-        replicates=replicates,
         to_come=to_come,
         goes_on=goes_on,
     )
     return publish.publish(request.directory, data)
 
 
-def _settings(flag_values: flags.FlagValues, request: _Request, outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return the texts of the page about the run: the command, that of the full report, lead and footer."""
-    given = _given(flag_values)
-    full = [flag for flag in given if flag != "--quick"]
-    fewer = presets.fewer(*(_tasks(request, flag_values, 1.0, quick) for quick in (flag_values.quick, False)))
-    return {
-        "command": _line(given),
-        "next": _line(full) if fewer else "",
-        "more": enumeration(fewer),
-        "lead": _lead(flag_values, request, outcomes, fewer),
-        "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
-    }
-
-
-def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> tuple[dict[str, list], dict[str, list[list]]]:
-    """Return benchmark -> scores of its inputs, on its own network and on each further one."""
-    scores: dict[str, list] = {outcome.task.benchmark: [] for outcome in outcomes}
-    further: dict[str, dict[int, list]] = {name: {} for name in scores}
-    for outcome in outcomes:
-        task = outcome.task
-        if task.input_scores and outcome.result.document:
-            found = input_scores.load(runner.values_file(task))
-            (further[task.benchmark].setdefault(task.network, []) if task.network else scores[task.benchmark]).extend(
-                found
-            )
-    return scores, {name: list(each.values()) for name, each in further.items()}
-
-
-def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:
-    """Return (method, benchmark) -> why it has no scores there."""
-    reasons = {(method, one.name): reason for one in definitions for method, reason in one.report.reasons.items()}
-    for outcome in outcomes:
-        reasons.update(outcome.reasons)
-    return reasons
-
-
-def _notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return a sentence for each model and method that does not fit."""
-    unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
-    for outcome in outcomes:
-        if outcome.model_refused:
-            unfit.setdefault(outcome.model_refused, []).append(outcome.result.title)
-    of_methods = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
-    return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
-
-
-def _lead(
-    flag_values: flags.FlagValues,
-    request: _Request,
-    outcomes: Sequence[Outcome],
-    fewer: Mapping[str, Sequence[str]],
-) -> str:
-    """Return the sentences below the report's heading; ``fewer`` as of ``presets.fewer``."""
-    sentences = ["Attribution maps compared with known ground truth."]
-    if fewer:
-        sentences.append(f"A quick run, with fewer {enumeration(fewer)} than a full run.")
-    if few_inputs := fewer.get("inputs"):
-        names = {definition.name: definition.title for definition in request.benchmarks.values()}
-        sentences.append(f"Few inputs make wide intervals on {enumeration(names[name] for name in few_inputs)}.")
-    if not flag_values.exhaustive:
-        sentences += _thrifty(request.benchmarks.values())
-    return " ".join([*sentences, *_own(request, outcomes)])
-
-
-def _thrifty(definitions: Iterable[Benchmark]) -> list[str]:
-    """Return a sentence on the points of Integrated Gradients, if some benchmarks take fewer."""
-    thrifty = [one for one in definitions if one.map_error]
-    if not thrifty:
-        return []
-    error = 100 * max(one.map_error for one in thrifty)
-    return [
-        f"In {enumeration(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
-        f"estimated error of {error:.0f} % needs; --exhaustive takes all."
-    ]
-
-
-def _own(request: _Request, outcomes: Sequence[Outcome]) -> list[str]:
-    """Return a sentence on the user's methods and one on the user's network, if there are any."""
-    sentences = []
-    if custom := request.custom:
-        functions = ", ".join(name.rpartition(":")[2] for name in custom)
-        number = "a method" if len(custom) == 1 else f"{len(custom)} methods"
-        sentences.append(f"With {number} of your own: {functions}.")
-    if request.model:
-        fits = f"With your own network {shown_path(request.model)}."
-        sentences.append(fits if _fits(outcomes) else _fits_none(request))
-    return sentences
-
-
-def _fits(outcomes: Sequence[Outcome]) -> bool:
-    """Return whether the user's model was scored in any task."""
-    return any(outcome.task.own_model and not outcome.model_refused for outcome in outcomes)
-
-
-def _fits_none(request: _Request) -> str:
-    return f"{shown_path(request.model)} fits none of these benchmarks, so that their own networks were scored."
-
-
-def _given(flag_values: flags.FlagValues) -> list[str]:
-    """Return the given flags that change what is computed."""
-    without = ("output_dir", "jobs")
-    return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
-
-
-def _line(given: Sequence[str]) -> str:
+def _line(given: Iterable[str]) -> str:
     """Return the command of a report with some flags."""
     return " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, given)])
 
 
-def _say(text: str) -> None:
-    print_line(text, file=sys.stderr, flush=True)
+def _lead(request: _Request, flag_values: flags.FlagValues, tasks: Tasks, to_come: str) -> str:
+    """Return the sentences below the report's heading."""
+    sentences = ["Attribution maps compared with known ground truth."]
+    if flag_values.quick:
+        sentences.append("A quick run, with fewer networks, inputs, samples and masks than a full run.")
+    thrifty = [] if flag_values.exhaustive else [one for one in request.benchmarks.values() if one.map_error]
+    if thrifty:
+        error = 100 * max(one.map_error for one in thrifty)
+        sentences.append(
+            f"In {enumeration(one.title for one in thrifty)} each map of Integrated Gradients has as many points as an "
+            f"estimated error of {error:.0f} % needs; --exhaustive takes all."
+        )
+    if custom := request.custom:
+        functions = ", ".join(name.rpartition(":")[2] for name in custom)
+        number = "a method" if len(custom) == 1 else f"{len(custom)} methods"
+        sentences.append(f"With {number} of your own: {functions}.")
+    if request.model and tasks.fits:
+        sentences.append(f"With your own network {shown_path(request.model)}.")
+    elif request.model and not to_come:
+        sentences.append(_fits_none(request))
+    return " ".join(sentences)
+
+
+def _fits_none(request: _Request) -> str:
+    return f"{shown_path(request.model)} fits none of these benchmarks, so that their own networks were scored."
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
-from attribution_benchmarks.core.definition import ORACLE
 from attribution_benchmarks.core.scores import InputScores
-from attribution_benchmarks.report.matrix import Column, Matrix
+from attribution_benchmarks.report.matrix import Column, Matrix, group_of
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.statistics import (
     LEVEL,
@@ -117,15 +116,6 @@ class ColumnTests:
             return None
         return test.first if (test.difference > 0) == self.column.higher_is_better else test.second
 
-    def lead(self, first: str, second: str) -> PairComparison | None:
-        """Return a method minus another one or a model-independent baseline, positive where the first is better."""
-        test = next((test for test in (*self.pairs, *self.leads) if {first, second} == set(test[:2])), None)
-        if test is None:
-            return None
-        if (test.first == first) != self.column.higher_is_better:
-            test = test._replace(difference=-test.difference, low=-test.high, high=-test.low)
-        return test._replace(first=first, second=second)
-
     def against(self, method: str) -> list[Baseline]:
         """Return a method's comparisons with baselines."""
         return [one for one in self.baselines if one.method == method]
@@ -183,9 +173,13 @@ class ColumnTests:
         """Return whether inputs and networks are enough for a mark."""
         return self.has_power() and not self.shortage()
 
-    def wrong_class(self, method: str) -> Baseline | None:
-        """Return a method's comparison with its map for a wrong class."""
-        return next((one for one in self.against(method) if one.kind == WRONG_CLASS.name), None)
+    def strongest(self, method: str, kind: str = "") -> Baseline | None:
+        """Return a method's comparison with a kind of its own maps, or with the best map that uses no network.
+
+        None if there is none, or no share is known.
+        """
+        found = [one for one in self.against(method) if (one.kind == kind if kind else not one.own)]
+        return max((one for one in found if np.isfinite(one.share)), key=lambda one: one.share, default=None)
 
     def tied_with_best(self) -> list[str]:
         """Return the best method and those not significantly different from it, Holm-corrected for these tests."""
@@ -226,12 +220,12 @@ def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord
     for one in tests:
         if method not in one.tested or not one.has_power():
             continue
-        label, wrong = one.column.label, one.wrong_class(method)
+        label, wrong = one.column.label, one.strongest(method, WRONG_CLASS.name)
         if one.passes(method):
             passed.append(label)
         if not one.shortage(method) and one.against(method) and not one.not_compared(method):
             compared.append(label)
-        if wrong is not None and np.isfinite(wrong.share):
+        if wrong is not None:
             kept[label] = wrong.share
     return BaselineRecord(passed, compared, kept)
 
@@ -249,12 +243,11 @@ def compare_columns(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]])
 
 
 def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> ColumnTests:
-    methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
-    methods.sort(key=lambda name: matrix.ranks[name, column.key])
-    independent = independent_baselines(column, matrix, group)
+    methods = [name for name in matrix.ranked(column) if name in group.values]
+    independent = [name for name in matrix.controls if name in group.values and name not in column.excluded]
     every = {name: group.by_network(name) for name in (*methods, *independent)}
     values = {name: every[name] for name in methods}
-    baselines = _baselines(column, matrix, group, methods)
+    baselines = _baselines(column, every, methods, independent, group)
     networks = next(iter(values.values())).shape[1] if values else 0
     pairs = compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters)
     return ColumnTests(
@@ -269,12 +262,11 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> Colum
     )
 
 
-def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequence[str]) -> list[Baseline]:
+def _baselines(
+    column: Column, every: Mapping[str, Array], methods: Sequence[str], independent: Sequence[str], group: InputScores
+) -> list[Baseline]:
     """Return each method's comparison with each baseline of a column."""
-    independent = independent_baselines(column, matrix, group)
-    values = {name: group.by_network(name) for name in (*methods, *independent)}
-    pairs = [(method, name) for method in methods for name in independent]
-    found = []
+    values, pairs, found = dict(every), list(itertools.product(methods, independent)), []
     for method in methods:
         for kind, members in _conditions(method, group).items():
             name, stacked = f"{method}/{kind}", np.stack([group.by_network(member) for member in members], axis=-1)
@@ -386,66 +378,3 @@ def _rank_ranges(methods: Sequence[str], pairs: Sequence[PairComparison], column
 def kind_of(control: str) -> str:
     """Return a control's name without its number, "random_weights" for "random_weights#2"."""
     return control.partition(MEMBER)[0]
-
-
-def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> InputScores | None:
-    """Return the input scores of a column; None if there are none, or several."""
-    found = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-    return found[0] if len(found) == 1 else None
-
-
-def independent_baselines(column: Column, matrix: Matrix, group: InputScores) -> list[str]:
-    """Return the model-independent baselines that methods of a column are compared with."""
-    return [name for name in matrix.controls if name in group.values and name not in column.excluded]
-
-
-class _ControlShare(NamedTuple):
-    """Share of ``n`` inputs on which a metric ranks the truth above a control, ties as one half, with its interval."""
-
-    control: str
-    share: float
-    low: float
-    high: float
-    n: int
-
-
-class OraclePower(NamedTuple):
-    """How well a column's metric ranks the truth, taken as a map, above model-independent maps."""
-
-    column: Column
-    truth: str  # control that is an oracle
-    value: float  # its mean score
-    shares: tuple[_ControlShare, ...]  # one for each control, the lowest first
-
-
-def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> list[OraclePower]:
-    """Return the columns with an oracle, by decreasing share of the control that is hardest to distinguish.
-
-    Arguments are as of ``compare_columns``, the scores of one network.
-    """
-    groups = [(column, group_of(column, scores)) for column in matrix.columns]
-    found = [_power(column, group, matrix) for column, group in groups if group]
-    return sorted(
-        (one for one in found if one and one.shares),
-        key=lambda one: (-one.shares[0].share, -float(np.mean([each.share for each in one.shares]))),
-    )
-
-
-def _power(column: Column, group: InputScores, matrix: Matrix) -> OraclePower | None:
-    """Return the power of a column; None if it has no oracle."""
-    oracles = [name for name, why in column.excluded.items() if why == ORACLE and name in group.values]
-    if not oracles:
-        return None
-    values = np.asarray(group.values[oracles[0]], np.float64)
-    shares = [_share_above(group, values, name, column) for name in independent_baselines(column, matrix, group)]
-    known = sorted((one for one in shares if one.n), key=lambda one: (one.share, one.control))
-    return OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(known))
-
-
-def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column) -> _ControlShare:
-    lead = truth - np.asarray(group.values[name], np.float64)
-    known = np.isfinite(lead)
-    won = (1 + np.sign(lead[known] if column.higher_is_better else -lead[known])) / 2
-    clusters = None if group.clusters is None else np.asarray(group.clusters)[known]
-    estimate = statistics.mean_interval(won, clusters=clusters, bounds=(0.0, 1.0))
-    return _ControlShare(name, estimate.value, estimate.low, estimate.high, int(known.sum()))

@@ -6,19 +6,19 @@ import collections
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from attribution.methods.registry import known_method
 from attribution_benchmarks.report.formatting import (
     Names,
-    anchor,
+    cell_interval,
     cell_score,
     count_of,
     count_range,
     detectable,
     enumeration,
-    interval,
     number,
     percentages,
     rank,
@@ -32,10 +32,8 @@ from attribution_benchmarks.report.significance import (
     Baseline,
     BaselineRecord,
     ColumnTests,
-    OraclePower,
     baseline_record,
 )
-from attribution_benchmarks.stats.correlation import Concordance
 from attribution_benchmarks.stats.statistics import LEVEL, MIN_INPUTS, MIN_NETWORKS
 
 _AT_MOST = 4  # names in one sentence
@@ -51,7 +49,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     if not matrix.methods:
         return "Nothing has been scored", ""
     if custom:
-        return _about(custom[0], matrix, tests, names)
+        return _about(custom[0], matrix, tests, names), ""
     if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
     if few := no_verdict(tests.values()):
@@ -60,7 +58,8 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, cus
     first = _most_passes(records)
     if not first:
         return f"No method beats every baseline ({PASSES}) on any metric", ""
-    text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
+    who = f"{len(first)} methods" if len(first) > 3 else enumeration(map(names, first))
+    text = f"{who} {describe_record(records[first[0]], len(first) > 1)}"
     if open_ := sum(not one.makes_marks() for one in tests.values()):
         return text, f"{count_of(open_, 'further metric')}: too few networks or inputs for a verdict."
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
@@ -100,45 +99,16 @@ def describe_record(record: BaselineRecord, plural: bool = False) -> str:
     return f"{verb} every baseline ({PASSES}) on {where}"
 
 
-def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> tuple[str, str]:
-    """Return on how many metrics a method passes, and its best and worst rank."""
-    record = baseline_record(name, tests.values())
-    ends = _extreme_columns(name, matrix)
-    if not ends:
-        return f"{names(name)} fits none of the benchmarks", ""
-    counts = matrix.rank_counts()
-    ranks = [f"{rank(matrix.ranks[name, one.key])} of {counts[one.key]} on {one.label}" for one in ends]
-    text = f"Best rank: {'; worst: '.join(ranks)}."
-    if not any(one.has_power() for one in tests.values() if name in one.tested):
-        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
-    if few := no_verdict(one for one in tests.values() if name in one.tested):
-        return f"{names(name)}: {few[0].lower()}{few[1:]}", text
-    return f"{names(name)} {describe_record(record)}", text
-
-
-def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
-    """Return the columns of a method's best and worst relative rank; fewer if it has fewer than two ranks."""
-    counts = matrix.rank_counts()
-    ranked = [column for column in matrix.columns if (name, column.key) in matrix.ranks]
-    ranked.sort(key=lambda column: matrix.ranks[name, column.key] / counts[column.key])
-    return ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
-
-
-def _methods(methods: Sequence[str], names: Names) -> str:
-    """Return "a, b and c", or the number of methods if there are more than three."""
-    return f"{len(methods)} methods" if len(methods) > 3 else enumeration(map(names, methods))
-
-
-def sizes(matrix: Matrix) -> list[tuple[str, str]]:
-    """Return the size of the run: numbers, each with what it counts."""
-    inputs = [row["n"] for row in matrix.cells.values()]
-    least, most = (f"{end(inputs):,}" if inputs else "" for end in (min, max))
-    counts = {
-        "method": len(matrix.methods), "control": len(matrix.controls), "metric": len(matrix.columns),
-        "benchmark": len(matrix.groups()),
-    }  # fmt: skip
-    found = [(str(count), noun if count == 1 else f"{noun}s") for noun, count in counts.items()]
-    return [*found, (least if least == most else f"{least}–{most}", "inputs per score")]
+def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> str:
+    """Return on how many metrics a method passes."""
+    tested = [one for one in tests.values() if name in one.tested]
+    if not any(name == scored for scored, _ in matrix.cells):
+        return f"{names(name)} fits none of the benchmarks"
+    if not any(one.has_power() for one in tested):
+        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines"
+    if few := no_verdict(tested):
+        return f"{names(name)}: {few[0].lower()}{few[1:]}"
+    return f"{names(name)} {describe_record(baseline_record(name, tested))}"
 
 
 def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
@@ -162,68 +132,40 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> li
     ]
 
 
-def choices(
-    matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, about: Mapping[str, str] | None = None
-) -> list[dict]:
-    """Return the best method of each metric, what is as good, and what speaks against it.
+class Choice(NamedTuple):
+    """The best methods of a metric."""
 
-    ``about`` is key of a column -> what its metric measures.
-    """
-    about = about or {}
-    lines = []
+    column: Column
+    best: Sequence[str]  # several where they tie
+    like: Sequence[str]  # methods that do not differ significantly from the first of the best
+    untested: str  # why ``like`` is not known; empty where it is
+    beaten: bool  # whether no method is as good as a control
+    caveat: str  # what speaks against the best
+
+
+def choices(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names) -> list[Choice]:
+    """Return the best methods of each metric, what is as good, and what speaks against them."""
+    found = []
     for column in matrix.columns:
-        ranked = {name: place for (name, key), place in matrix.ranks.items() if key == column.key}
-        if ranked:
-            found = tests.get(column.key)
-            best = [name for name in matrix.methods if ranked.get(name) == min(ranked.values())]
-            score, mark = cell_score(matrix.cells[best[0], column.key], column), _mark(best[0], found)
-            tie = f"{len(best)} methods tie at {score}: {_marked(best, found, names)}"
-            text = tie if len(best) > 1 else f"{names(best[0])} {score} {mark}".rstrip()
-            baseline = matrix.baseline_on_top(column)
-            caveats = {name: _caveat(name, column, baseline, found, matrix, names) for name in best}
-            lines.append({
-                "metric": column.label, "about": about.get(column.key, ""), "key": anchor(column), "best": text,
-                "mark": mark, "named": baseline is None,
-                "like": _like(found, best, names), "caveat": _of_ties(caveats, names),
-            })  # fmt: skip
-    return lines
+        ranked, of_column = matrix.ranked(column), tests.get(column.key)
+        if not ranked:
+            continue
+        first = matrix.ranks[ranked[0], column.key]
+        best = [name for name in ranked if matrix.ranks[name, column.key] == first]
+        tested = of_column is not None and of_column.has_power()
+        untested = "" if tested else "not tested: too few inputs" if of_column else "not tested"
+        like = [name for name in of_column.tied_with_best() if name not in best] if of_column and tested else []
+        caveats = dict.fromkeys(_caveat(name, of_column, names) for name in best) if of_column and tested else {}
+        caveat = "; ".join(filter(None, caveats))
+        if baseline := matrix.baseline_on_top(column):
+            why = "has the trivial maximum" if baseline in column.excluded else "uses no network and scores higher"
+            caveat = f"“{names(baseline)}” {why} ({cell_score(matrix.cells[baseline, column.key], column)})"
+        found.append(Choice(column, best, like, untested, baseline is not None, caveat))
+    return found
 
 
-def _mark(name: str, tests: ColumnTests | None) -> str:
-    return PASSES if tests is not None and tests.passes(name) else ""
-
-
-def _marked(methods: Sequence[str], tests: ColumnTests | None, names: Names) -> str:
-    return enumeration((f"{names(name)} {_mark(name, tests)}".rstrip() for name in methods), _AT_MOST)
-
-
-def _like(tests: ColumnTests | None, best: Sequence[str], names: Names) -> str:
-    """Return the methods that do not differ significantly from the best, those that pass first."""
-    if tests is None or not tests.has_power():
-        return "not tested: too few inputs" if tests else "not tested"
-    others = [name for name in tests.tied_with_best() if name not in best]
-    return _marked(sorted(others, key=lambda name: not tests.passes(name)), tests, names)
-
-
-def _of_ties(caveats: Mapping[str, str], names: Names) -> str:
-    """Return the caveat that all have, or each with the methods that have it."""
-    having: dict[str, list[str]] = {}
-    for name, text in caveats.items():
-        having.setdefault(text, []).append(names(name))
-    if len(having) == 1:
-        return next(iter(having))
-    return "; ".join(f"{enumeration(of, _AT_MOST)}: {text}" for text, of in having.items() if text)
-
-
-def _caveat(
-    best: str, column: Column, baseline: str | None, tests: ColumnTests | None, matrix: Matrix, names: Names
-) -> str:
+def _caveat(best: str, tests: ColumnTests, names: Names) -> str:
     """Return what speaks against the best method of a metric; empty if nothing does."""
-    if baseline is not None:
-        why = "has the trivial maximum" if baseline in column.excluded else "uses no network and scores higher"
-        return f"“{names(baseline)}” {why} ({cell_score(matrix.cells[baseline, column.key], column)})"
-    if tests is None or best not in tests.ranks or not tests.has_power():
-        return ""
     if failed := tests.failed(best):
         return _strongest(failed, names)
     if few := tests.shortage(best):
@@ -239,13 +181,7 @@ def _strongest(failed: Sequence[Baseline], names: Names) -> str:
     return f"{'its own map under ' if worst.own else ''}“{names(worst.kind)}” {share}"
 
 
-def undecided(
-    matrix: Matrix,
-    agreement: Agreement,
-    tests: Mapping[str, ColumnTests],
-    power: Sequence[OraclePower],
-    names: Names,
-) -> list[str]:
+def undecided(agreement: Agreement, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
     """Return what the results leave open."""
     tested = [one for one in tests.values() if one.has_power()]
     weak = [one.column.label for one in tests.values() if not one.has_power()]
@@ -254,7 +190,6 @@ def undecided(
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
         *_open_for_want_of_data(tested),
         *_not_compared(tested, names),
-        *_blind_metrics(power, names),
         *_benchmarks_agree(agreement),
         *caveats(tested),
     ]
@@ -294,21 +229,6 @@ def _not_compared(tested: Sequence[ColumnTests], names: Names) -> list[str]:
     return [
         f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) on more metrics: comparisons with "
         "every baseline would be too expensive."
-    ]
-
-
-def _blind_metrics(power: Sequence[OraclePower], names: Names) -> list[str]:
-    """Return which metrics do not rank the truth above a model-independent map."""
-    blind = [
-        f"{one.column.label} (“{names(one.shares[0].control)}” {number(one.shares[0].share)})"
-        for one in power
-        if one.shares[0].low <= 0.5
-    ]
-    if not blind:
-        return []
-    return [
-        f"Anything about the true place by {enumeration(blind, _AT_MOST)}: the truth itself does not score better than "
-        "this map on more than half of the inputs."
     ]
 
 
@@ -357,7 +277,9 @@ def _recommend(
         for one, name in itertools.product(tested, names_of)
         if one.column.metric == _FAITHFULNESS and name in one.ranks
     ]
-    found = {"Rank by in-domain deletion": ranks, "Cost of an input": _costs(names_of, names)}
+    methods = {name: known_method(name) for name in names_of}
+    costs = [f"{names(name)} {method.card.cost}" for name, method in methods.items() if method and method.card]
+    found = {"Rank by in-domain deletion": ranks, "Cost of an input": costs}
     return [f"{text}.", *(f"{what}: {'; '.join(texts)}." for what, texts in found.items() if texts)]
 
 
@@ -365,12 +287,6 @@ def _range(tests: ColumnTests, name: str) -> str:
     """Return the range of a method's rank."""
     low, high = tests.ranks[name]
     return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
-
-
-def _costs(names_of: Sequence[str], names: Names) -> list[str]:
-    """Return what an input costs by each of the registered methods."""
-    methods = {name: known_method(name) for name in names_of}
-    return [f"{names(name)} {method.card.cost}" for name, method in methods.items() if method and method.card]
 
 
 def _class_blind(records: Mapping[str, BaselineRecord], names: Names) -> list[str]:
@@ -401,26 +317,9 @@ def caveats(tested: Sequence[ColumnTests]) -> list[str]:
     ]  # fmt: skip
 
 
-def summary(
-    matrix: Matrix,
-    agreement: Agreement,
-    tests: Mapping[str, ColumnTests],
-    names: Names,
-    reasons: Mapping[str, str] | None = None,
-) -> list[tuple[str, list[str]]]:
-    """Return headings with their paragraphs.
-
-    ``reasons`` is printed name of a benchmark -> why its scores differ from the paper's.
-    """
-    if not matrix.methods:
-        return [("Nothing scored", ["No benchmark has given a score."])]
-    found = [
-        ("Against the baselines", [text for one in tests.values() if (text := _baselines(one, names))]),
-        ("Do the benchmarks agree?", _agreement(agreement) + _extreme_pairs(matrix, agreement)),
-        ("Compared with the papers", list(_papers(matrix, reasons or {}))),
-        ("What was scored", [scope(matrix)]),
-    ]
-    return [(heading, texts) for heading, texts in found if texts]
+def against_baselines(tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
+    """Return for each metric how many methods beat every baseline."""
+    return [text for one in tests.values() if (text := _baselines(one, names))]
 
 
 def scope(matrix: Matrix) -> str:
@@ -461,56 +360,11 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
     return f"{text}. Leads below {smallest} over the margin are not detected."
 
 
-def _agreement(agreement: Agreement) -> list[str]:
-    """Return how well benchmarks agree, what chance gives, and what a family of methods changes."""
-    between = agreement.rows.get("between benchmarks")
-    if between is None or not math.isfinite(between.w):
-        return []
-    pairs = [
-        f"{' and '.join(pair)} {number(tau.value)} ({interval(tau.low, tau.high)})"
-        for pair, tau in agreement.pairs.items()
-    ]
-    chance = agreement.chance
-    found = [
-        f"Kendall's tau between the benchmarks' mean ranks of {between.methods} methods: {'; '.join(pairs)}. Unrelated "
-        f"rankings of {between.families} families stay within ±{number(chance.tau)} in at least 95 % of cases.",
-        f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Such a "
-        f"comparison detects a correlation of 0.5 in {100 * chance.power:.0f} % of the cases.",
-    ]
-    without = {key.rpartition("without ")[2]: one.w for key, one in agreement.rows.items() if "without" in key}
-    if without:
-        changes = [f"{number(w)} without {family}" for family, w in without.items()]
-        found.append(f"W changes with the families of methods: {enumeration(changes)}.")
-    return found
+def papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield for each benchmark how many of the paper's scores lie inside our intervals, and why others do not.
 
-
-def _extreme_pairs(matrix: Matrix, agreement: Agreement) -> list[str]:
-    """Return which metrics of different benchmarks rank most and least alike, if there are several such pairs."""
-    pairs = [
-        (agreement.correlations[i, j], first, second)
-        for i, first in enumerate(matrix.columns)
-        for j, second in enumerate(matrix.columns)
-        if i < j and first.group != second.group and np.isfinite(agreement.correlations[i, j])
-    ]
-    if len(pairs) < 2:
-        return []
-    (low, *least), (high, *most) = (end(pairs, key=lambda pair: pair[0]) for end in (min, max))
-    alike, unlike = (" and ".join(column.label for column in pair) for pair in (most, least))
-    return [
-        f"Of metrics of different benchmarks, {alike} rank most alike (Spearman {number(high)}), "
-        f"{unlike} least ({number(low)})."
-    ]
-
-
-def describe(found: Concordance) -> str:
-    """Return the interval of W, its expectation by chance, and the p-value."""
-    bounds = f"95 % {interval(found.low, found.high)}, " if math.isfinite(found.low) else ""
-    p = "p < 0.001" if found.p_value < 0.001 else f"p = {number(found.p_value, 3)}"
-    return f"{bounds}{number(found.chance)} expected by chance, {p}"
-
-
-def _papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
-    """Yield for each benchmark how many of the paper's scores lie inside our intervals, and why others do not."""
+    ``reasons`` is printed name of a benchmark -> why its scores differ from the paper's.
+    """
     compared = False
     for group in matrix.groups():
         rows = [row for row in _rows(matrix, group) if row.get("paper") is not None]
@@ -543,3 +397,53 @@ def _inside(rows: Sequence[Mapping]) -> str:
         are = "is" if wide == 1 else "are"
         text += f"; {wide} of these intervals {are} wider than half the range of the paper's scores: weak evidence"
     return text
+
+
+def of_method(name: str, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
+    """Return what the tests of all columns found for a method, and how many of them have enough inputs."""
+    tested = [one for one in tests.values() if name in one.tested]
+    if not tested:
+        return ["No paired test: the scores of single inputs are not known."]
+    powered = [one for one in tested if one.has_power()]
+    if not powered:
+        return ["The inputs are too few to compare it with baselines."]
+    record = baseline_record(name, powered)
+    text = no_verdict(powered) or describe_record(record)
+    failed = [f"{one.column.label} (“{names(found[0].kind)}”)" for one in powered if (found := one.failed(name))]
+    kept = {label: share for label, share in record.kept.items() if share > MARGIN}
+    first = [one.column.label for one in powered if len(one.tested) > 1 and one.ranks[name].high == 1]
+    return [
+        f"{text[0].upper()}{text[1:]}{f'; not on {enumeration(failed, _AT_MOST)}' if failed else ''}.",
+        *([f"Keeps {percentages(kept.values())} of its score for a wrong class on {enumeration(kept, _AT_MOST)}."]
+          if kept else []),
+        *([f"Significantly better than all others on {enumeration(first, _AT_MOST)}."] if first else []),
+    ]  # fmt: skip
+
+
+def of_score(name: str, column: Column, matrix: Matrix, tests: ColumnTests | None, names: Names) -> Iterator[str]:
+    """Yield what a score and its tests say: interval, rank, and baselines."""
+    row = matrix.cells.get((name, column.key))
+    if row is None:
+        yield f"No score: {matrix.blanks[name, column.key]}"
+        return
+    yield f"{cell_score(row, column)}, 95 % interval {cell_interval(row, column)}, over {row['n']:,} inputs"
+    if math.isfinite(share := matrix.headroom_share(name, column)):
+        yield f"{100 * share:.0f} % of the way from the best baseline to the truth as a map"
+    if tests is None or name not in tests.tested:
+        yield "not tested: the scores of single inputs are not known"
+        return
+    yield f"rank {_range(tests, name)}: all others are significantly better or worse"
+    if not tests.has_power():
+        yield "the inputs are too few to compare it with baselines"
+        return
+    if few := tests.shortage(name):
+        yield f"{few} are too few to claim that it beats a baseline"
+    failed = tests.failed(name)
+    for one in tests.against(name):
+        reached = f"reaches {100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"
+        known = reached if math.isfinite(one.share) else "no share, because the score is not positive"
+        yield f"“{names(one.kind)}”: {known}{', not beaten by the margin' if one in failed else ''}"
+    if missing := tests.not_compared(name):
+        yield f"not compared with its map under {', '.join(f'“{names(kind)}”' for kind in missing)}: too expensive"
+    if tests.passes(name):
+        yield f"beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score"

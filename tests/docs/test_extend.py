@@ -106,7 +106,7 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
     assert "sharpened beats every baseline (✓) on the one metric" in shown
     assert "three benchmarks" not in shown
     assert "GridPG GridPG" not in shown and "GridPG: GridPG" not in shown
-    assert "Kendall" not in shown and "Do the benchmarks agree?" not in shown
+    assert "Kendall" not in shown and "Do the rankings agree?" not in shown
     commands = [line for line in shown.splitlines() if str(folder) in line]
     assert commands and all("--methods=" in line for line in commands)  # what was typed, to be run again
 
@@ -120,7 +120,7 @@ def test_the_benchmark_alone_and_beside_another_in_the_report(run, folder):
     run(command, "--metrics=sparsity.py:GINI")
     matrix = json.loads((folder / "report" / "tables" / "matrix.json").read_text())["rows"]
     assert {row["column"] for row in matrix} == {"bright_half mass", "bright_half gini"}
-    page = (folder / "report" / "tables.html").read_text()
+    page = (folder / "report" / "index.html").read_text()
     assert 'id="bright-half"' in page and "Gini" in page and "Share of the map on the outer thirds." in page
 
 

@@ -80,10 +80,6 @@
     if (truth && view.outline) { parts.push(outlined(view)); }
     return parts;
   }
-  function fill(frame, example, method, size) {
-    var views = example.views.filter(function (view) { return view.methods.includes(method); });
-    return loaded(views[0]).then(function (view) { frame.replaceChildren.apply(frame, drawing(view, method, .85, true, size)); });
-  }
 
   /* One input, every method */
   var look = { example: 0, method: null, column: "" };
@@ -143,23 +139,18 @@
       show();
     });
   }
-  function choose(number, method, key) {
-    var example = data.gallery[number], select = get("look-column");
+  function choose(number, method) {
+    var keys = Object.keys(data.gallery[number].values), select = get("look-column");
     look.example = number; look.method = method || look.method;
-    look.column = key && example.columns.includes(key) ? key : example.columns.includes(look.column) ? look.column : example.columns[0] || "";
+    look.column = keys.includes(look.column) ? look.column : keys[0] || "";
     get("look-input").value = String(number);
-    select.replaceChildren.apply(select, example.columns.map(function (one) { return make("option", { value: one, textContent: column_of(one).title, selected: one === look.column }); }));
+    select.replaceChildren.apply(select, keys.map(function (one) { return make("option", { value: one, textContent: column_of(one).title, selected: one === look.column }); }));
     strip();
   }
   if (data.gallery.length) {
     get("look-at").hidden = false;
     var scale = get("look-scale").getContext("2d");
     for (var x = 0; x < 144; x += 1) { scale.fillStyle = "rgb(" + ramp[Math.round(x / 143 * 255)].join(",") + ")"; scale.fillRect(x, 0, 1, 8); }
-    ["look-input", "look-column", "look-method", "look-before", "look-after", "look-strip"].forEach(function (id) {
-      get(id).addEventListener(id === "look-strip" || get(id).type === "button" ? "click" : "change", function () {
-        write_address("look", new URLSearchParams({ input: look.example, method: look.method, column: look.column }));
-      });
-    });
     get("look-input").addEventListener("change", function () { choose(Number(this.value)); });
     get("look-column").addEventListener("change", function () { look.column = this.value; strip(); });
     get("look-method").addEventListener("input", function () { look.method = methods_of(data.gallery[look.example])[Number(this.value)]; show(); });
@@ -170,133 +161,4 @@
     var first = data.gallery.findIndex(function (example) { return example.views[0].kind === "image"; });
     choose(Math.max(first, 0), data.own[0] && data.gallery[Math.max(first, 0)].views[0].methods.includes(data.own[0]) ? data.own[0] : null);
   }
-
-  /* Which inputs made it lose */
-  function numbers(one) {
-    if (!one.parsed) {
-      var raw = bytes(one.numbers), words = new Uint16Array(raw.buffer), count = one.inputs.length;
-      one.parsed = {};
-      one.names.forEach(function (name, line) {
-        one.parsed[name] = Array.from(words.subarray(line * count, (line + 1) * count), function (value) { return value === 65535 ? NaN : one.low + one.step * value; });
-      });
-    }
-    return one.parsed;
-  }
-  function names_into(select, names, wanted) {
-    select.replaceChildren.apply(select, names.map(function (name) { return make("option", { value: name, textContent: data.titles[name], selected: name === wanted }); }));
-  }
-  function drill(place, first, second) {
-    var one = data.scores[place];
-    get("drill-column").value = String(place);
-    var methods = one.names.filter(function (name) { return data.order.includes(name); });
-    first = methods.includes(first) ? first : methods[0];
-    var rival = one.rival || one.names.find(function (name) { return name !== first; });
-    second = one.names.includes(second) ? second : rival;
-    names_into(get("drill-first"), methods, first);
-    names_into(get("drill-second"), one.names, second);
-    var parsed = numbers(one), sign = one.less ? -1 : 1;
-    var found = one.inputs.map(function (input, at) { return { input: input, at: at, lead: sign * (parsed[first][at] - parsed[second][at]) }; })
-      .filter(function (each) { return !isNaN(each.lead); }).sort(function (a, b) { return b.lead - a.lead || a.at - b.at; });
-    var won = found.filter(function (each) { return each.lead > 0; }), lost = found.filter(function (each) { return each.lead < 0; });
-    var mean = lead_of(one, first, second);
-    get("drill-told").textContent = data.titles[first] + " against " + data.titles[second] + ": better on " + won.length + ", worse on " + lost.length
-      + ", level on " + (found.length - won.length - lost.length) + " of " + found.length + " inputs."
-      + (mean ? " Mean lead " + signed(mean[0], one) + ", 95 % interval " + signed(mean[1], one) + " to " + signed(mean[2], one) + "." : "");
-    var chart = get("drill-chart"), most = Math.max.apply(null, found.map(function (each) { return Math.abs(each.lead); })) || 1;
-    var wide = Math.max(found.length, 24);
-    function y(lead) { return 50 - 48 * Math.max(-1, Math.min(1, lead / most)); }
-    chart.setAttribute("viewBox", "0 0 " + wide + " 100");
-    chart.replaceChildren.apply(chart, found.map(function (each, at) {
-      return svg("rect", { "class": each.lead > 0 ? "won" : "lost", x: at + .08, width: .84, y: Math.min(50, y(each.lead)), height: Math.abs(50 - y(each.lead)) });
-    }).concat(mean && mean[1] !== null && mean[2] !== null ? [svg("rect", { "class": "band", x: 0, width: wide, y: y(mean[2]), height: y(mean[1]) - y(mean[2]) })] : [])
-      .concat([svg("line", { x1: 0, x2: wide, y1: 50, y2: 50, "vector-effect": "non-scaling-stroke" })]));
-    all("#drill-scale span").forEach(function (label, at) { label.textContent = [signed(most, one), "0", signed(-most, one)][at]; });
-    inputs_into("drill-lost", lost.slice(-6).reverse(), one, first, second);
-    inputs_into("drill-won", won.slice(0, 6), one, first, second);
-    maps_into(get("drill-maps"), found, one, first, second);
-  }
-  function signed(lead, one) { return lead === null ? "–" : (lead > 0 ? "+" : "") + figure(lead, one.digits).replace("-", "−"); }
-  // The mean of the first one's lead with the ends of its interval, over inputs and networks.
-  function lead_of(one, first, second) {
-    var i = one.names.indexOf(first), j = one.names.indexOf(second);
-    var found = one.leads.find(function (lead) { return lead[0] === i && lead[1] === j || lead[0] === j && lead[1] === i; });
-    if (!found) { return null; }
-    return (found[0] === i) !== one.less ? found.slice(2) : [found[2], found[4], found[3]].map(function (end) { return end === null ? null : -end; });
-  }
-  // The inputs with stored maps: the input, and the maps of both.
-  function maps_into(list, found, one, first, second) {
-    var parsed = numbers(one);
-    list.replaceChildren.apply(list, found.map(function (each) {
-      var number = data.gallery.findIndex(function (other) { return other.input === each.input && other.columns.includes(one.column); });
-      if (number < 0) { return null; }
-      var view = data.gallery[number].views[0];
-      var panes = [[null, "input"], [first, data.titles[first] + " " + figure(parsed[first][each.at], one.digits)], [second, data.titles[second] + " " + figure(parsed[second][each.at], one.digits)]]
-        .filter(function (pane) { return pane[0] === null || view.methods.includes(pane[0]); });
-      var button = make("button", { type: "button", className: "thumb beside" }, [make("b", { textContent: data.gallery[number].title + ", lead " + signed(each.lead, one) })]);
-      loaded(view).then(function (ready) {
-        panes.forEach(function (pane) {
-          button.append(make("span", {}, [make("span", { className: "frame" }, drawing(ready, pane[0], .85, true, 256)), pane[1]]));
-        });
-      });
-      button.addEventListener("click", function () { choose(number, first, one.column); get("look").scrollIntoView(); });
-      return make("li", {}, [button]);
-    }).filter(Boolean));
-    get("drill-maps-title").hidden = !list.children.length;
-  }
-  function inputs_into(id, found, one, first, second) {
-    var parsed = numbers(one), list = get(id);
-    list.replaceChildren.apply(list, found.length ? found.map(function (each) {
-      var example = data.gallery.findIndex(function (other) { return other.input === each.input && other.columns.includes(one.column); });
-      var words = figure(parsed[first][each.at], one.digits) + " against " + figure(parsed[second][each.at], one.digits);
-      var frame = make("span", { className: "frame" });
-      var button = make("button", { type: "button", className: "thumb" }, [frame, make("b", { textContent: each.input }), words + (example >= 0 ? "; see all maps" : "")]);
-      picture(one.column, each.at, frame);
-      button.addEventListener("click", function () {
-        if (example >= 0) { choose(example, first, one.column); get("look").scrollIntoView(); return; }
-        var big = make("div", { className: "big frame" });
-        picture(one.column, each.at, big);
-        enlarge(big, each.input + ": " + words);
-      });
-      return make("li", {}, [button]);
-    }) : [make("li", { className: "soft", textContent: "none" })]);
-  }
-  function picture(column, at, frame) {
-    var set = data.pictures.sets ? data.pictures.sets[data.pictures.of[column]] : undefined;
-    if (!set) { return; }
-    if (set.kind === "signal") {
-      set.bytes = set.bytes || bytes(set.data);
-      frame.replaceChildren(drawn_signal(Array.from(set.bytes.subarray(at * set.length, (at + 1) * set.length)), [], null));
-      return;
-    }
-    if (!set.ready) { var image = new Image(); image.src = set.data; set.ready = image.decode().then(function () { return image; }); }
-    set.ready.then(function (image) {
-      var canvas = make("canvas", { width: set.width, height: set.height });
-      canvas.getContext("2d").drawImage(image, at % set.sheet * set.width, Math.floor(at / set.sheet) * set.height, set.width, set.height, 0, 0, set.width, set.height);
-      frame.replaceChildren(canvas);
-    });
-  }
-  if (data.scores.length) {
-    get("drill").hidden = false;
-    var start = data.scores.findIndex(function (one) { return data.pictures.of && one.column in data.pictures.of && data.pictures.sets[data.pictures.of[one.column]].kind === "image"; });
-    drill(Math.max(start, 0), data.own[0]);
-    ["drill-column", "drill-first", "drill-second"].forEach(function (id) {
-      get(id).addEventListener("change", function () {
-        drill(Number(get("drill-column").value), get("drill-first").value, get("drill-second").value);
-        write_address("inputs", new URLSearchParams({
-          column: data.scores[get("drill-column").value].column, first: get("drill-first").value, second: get("drill-second").value }));
-      });
-    });
-  }
-  function restore() {
-    var look_view = read_address("look"), view = read_address("inputs");
-    var number = look_view ? Number(look_view.get("input")) : NaN;
-    if (data.gallery[number]) {
-      choose(number, look_view.get("method"), look_view.get("column"));
-      get("look").scrollIntoView();
-    }
-    var place = view ? data.scores.findIndex(function (one) { return one.column === view.get("column"); }) : -1;
-    if (place >= 0) { drill(place, view.get("first"), view.get("second")); get("inputs").scrollIntoView(); }
-  }
-  window.addEventListener("hashchange", restore);
-  restore();
 }());

@@ -13,15 +13,6 @@ function svg(tag, attributes) {
   Object.keys(attributes).forEach(function (name) { element.setAttribute(name, attributes[name]); });
   return element;
 }
-/* The address keeps the view: "#section?name=value". Browsers may refuse it, for example in a sandboxed frame */
-function write_address(section, view) {
-  try { history.replaceState(null, "", "#" + section + (view.toString() ? "?" + view : "")); } catch (error) { return; }
-}
-// The address is untrusted: its values are compared with those of the page, or are the text of the search field.
-function read_address(section) {
-  return location.hash.startsWith("#" + section + "?") ? new URLSearchParams(location.hash.slice(section.length + 2)) : null;
-}
-
 /* Tables that sort */
 function heads_of(table) { return all("thead th[scope=col]", table); }
 // Rows that tie are in the order of the page, so that a view can be restored.
@@ -50,7 +41,6 @@ all("table.sortable").forEach(function (table) {
       var falling = head.getAttribute("aria-sort") !== "descending" && column > 0
         || head.getAttribute("aria-sort") === "ascending" && column === 0;
       sort(table, column, falling);
-      table.dispatchEvent(new Event("sorted"));
     });
   });
 });
@@ -74,6 +64,3 @@ all("a.picture").forEach(function (link) {
     own.removeAttribute("width"); own.removeAttribute("height");
   });
 });
-
-/* On paper, what explains the figures is open; what a program printed stays in its file */
-window.addEventListener("beforeprint", function () { all("details.print").forEach(function (part) { part.open = true; }); });

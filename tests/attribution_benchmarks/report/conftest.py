@@ -1,21 +1,14 @@
-"""Examples as the benchmarks' commands write them, and a fork server that can be interrupted."""
-
-import signal
+"""Results as the benchmarks' commands write them."""
 
 import numpy as np
 import pytest
 
 from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.settings import RunSettings
+from attribution_benchmarks.report.results import ReportData, Result
 
 METHODS = ("best", "good", "twin", "bad")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interruptible_commands():
-    """Let commands be interrupted, also in a background job of a shell, which ignores interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def maps(generator, shape, without=()):
@@ -59,3 +52,26 @@ def drawn_inputs(tmp_path_factory, groups):
             [report_examples.InputPictures(("mass",), names, generator.integers(0, 256, (200, 16, 16, 3), np.uint8))],
         ),
     }
+
+
+def task(benchmark, **more):
+    return ReportTask(benchmark, benchmark, **{"title": f"Table of {benchmark}", "settings": RunSettings(), **more})
+
+
+@pytest.fixture(scope="session")
+def results(documents, groups, drawn_inputs):
+    return [
+        Result(task(one["benchmark"]), one, "printed <table>", groups[one["benchmark"]],
+               examples=drawn_inputs[one["benchmark"]])
+        for one in documents
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def report(results, definitions, columns):
+    """Return a function that gives the data of a report."""
+
+    def found(results=results, **more):
+        return ReportData(results, **{"definitions": definitions, "columns": columns, "titles": {}, **more})
+
+    return found

@@ -7,14 +7,13 @@ chromium). Without one these tests are skipped, and the summary says so; .ci/run
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import sync_playwright
 
-from attribution_benchmarks.report import matrix
 from attribution_benchmarks.report.page import PAGES
 from attribution_benchmarks.report.page import pages as render_pages
-from attribution_benchmarks.report.results import ReportData, Result
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 375, "height": 812}
 
@@ -32,20 +31,14 @@ def browser():
         started.close()
 
 
-@pytest.fixture(scope="module")
-def address(judged, built, documents, columns, groups, drawn_inputs, tmp_path_factory, definitions):
+@pytest.fixture
+def address(results, report, tmp_path):
     """Return the address of the first page of a report."""
-    folder = tmp_path_factory.mktemp("pages")
-    results = [
-        Result(document["benchmark"], document["benchmark"], document["benchmark"], "A note.", document,
-               "a line that is wider than a phone " * 8, [], examples=drawn_inputs[document["benchmark"]])
-        for document in documents
-    ]  # fmt: skip
-    settings = {"command": "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20, "lead": "", "footer": ""}
-    data = ReportData(results, groups, definitions, columns, {}, settings, custom=["twin"])
-    for name, text in render_pages(built, matrix.agreement(built), judged, data).items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return (folder / "index.html").as_uri()
+    wide = [replace(one, printed="a line that is wider than a phone " * 8) for one in results]
+    command = "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20
+    for name, text in render_pages(report(wide, command=command, full_command=command, custom=["twin"])).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return (tmp_path / "index.html").as_uri()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -57,8 +50,6 @@ def test_every_page_fits_its_screen_and_is_accessible(browser, address, viewport
     page.goto(address.replace("index.html", f"{name}.html"))
     assert "Attribution methods" in page.title()
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
-    if name == "index":
-        page.locator("#matrix-table button.cell").first.click()
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe was NOT run: pip install axe-playwright-python"
     )
@@ -72,26 +63,22 @@ def test_every_page_fits_its_screen_and_is_accessible(browser, address, viewport
 ATTACK = "\"'><img src=x onerror=\"attacked = 1\"><script>attacked = 1</script></script><svg onload='attacked = 1'>"
 
 
-def test_names_are_shown_and_not_run(browser, documents, columns, drawn_inputs, definitions, tmp_path):
+def test_names_are_shown_and_not_run(browser, documents, results, report, tmp_path):
     renamed = json.loads(json.dumps(documents).replace('"twin"', json.dumps(ATTACK)))
-    built = matrix.build(renamed, columns)
-    results = [
-        Result(document["benchmark"], ATTACK, ATTACK, ATTACK, document, ATTACK, [],
-               examples=drawn_inputs[document["benchmark"]])
-        for document in renamed
-    ]  # fmt: skip
-    settings = {"command": ATTACK, "lead": ATTACK, "footer": ATTACK}
-    data = ReportData(results, {}, definitions, columns, {"best": ATTACK}, settings, custom=[ATTACK], notes=[ATTACK])
-    for name, text in render_pages(built, matrix.agreement(built), {}, data).items():
+    named = [
+        replace(one, task=replace(one.task, title=ATTACK, note=ATTACK), document=document, printed=ATTACK, scores=())
+        for one, document in zip(results, renamed, strict=True)
+    ]
+    texts = {"command": ATTACK, "full_command": ATTACK, "lead": ATTACK}
+    data = report(named, titles={"best": ATTACK}, custom=[ATTACK], notes=[ATTACK], **texts)
+    for name, text in render_pages(data).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         page, said, requests = browser.new_page(), [], []
         page.on("console", lambda message, said=said: said.append(message.text))
         page.on("pageerror", lambda error, said=said: said.append(str(error)))
         page.on("request", lambda request, requests=requests: requests.append(request.url))
         page.goto((tmp_path / name).as_uri())
-        if name == "index.html":
-            page.locator("#matrix-table button.cell").first.click()
-            page.wait_for_timeout(200)
+        page.wait_for_timeout(200)
         assert page.evaluate("typeof attacked") == "undefined" and said == []
         assert ATTACK in page.evaluate("document.body.textContent")
         assert [url for url in requests if not url.startswith("data:")] == [page.url.partition("#")[0]]

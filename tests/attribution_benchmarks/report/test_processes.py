@@ -1,12 +1,10 @@
 """Functions are called in child processes that share one import of TensorFlow and end with their parent."""
 
-import concurrent.futures
 import functools
 import multiprocessing
 import multiprocessing.forkserver
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -16,21 +14,18 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.progress import Step
 from attribution_benchmarks.report import processes
-from attribution_benchmarks.report.processes import THREADS, Failed, Processes
-from attribution_benchmarks.report.task_runner import only_run
+from attribution_benchmarks.report.processes import KILLED, THREADS, Answer, Processes
+from attribution_benchmarks.report.tasks import only_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FUNCTIONS = """
 import multiprocessing, os, pathlib, sys, threading, time
-import tqdm
 from attribution.errors import BadInput
 from attribution_benchmarks.core.progress import Step
 
 def report(text, progress):
     shared = "tensorflow" in sys.modules
     print("a line")
-    print("two", "lines\\nof progress", file=sys.stderr)
-    list(tqdm.tqdm(range(3)))
     progress(Step("inputs", "input", 3, 7))
     total = None
     if shared:
@@ -52,7 +47,6 @@ def die(progress):
     os.kill(os.getpid(), 9)
 
 def stay(progress):
-    print("no newline", end="")
     threading.Thread(target=time.sleep, args=(60,)).start()
     return "returned"
 
@@ -63,12 +57,13 @@ def last(path, progress):
 DRIVER = """
 import functools, multiprocessing, pathlib, sys
 import functions
-from attribution_benchmarks.report.task_runner import TaskRunner, only_run
+from attribution_benchmarks.report.processes import Processes
+from attribution_benchmarks.report.tasks import only_run
 multiprocessing.set_forkserver_preload([])  # the functions need no TensorFlow
 if __name__ == "__main__":
-    with only_run(pathlib.Path(sys.argv[1])) as lock:
-        runner = TaskRunner(pathlib.Path(sys.argv[1]), lock)
-        runner.processes.call(functools.partial(functions.last, sys.argv[2]), print)
+    with only_run(pathlib.Path(sys.argv[1])), Processes() as processes:
+        processes.start("last", functools.partial(functions.last, sys.argv[2]))
+        processes.answer(print)
 """
 
 
@@ -77,6 +72,7 @@ def place(tmp_path_factory):
     """Return a directory with a module; it is the working directory meanwhile."""
     directory = tmp_path_factory.mktemp("functions")
     (directory / "functions.py").write_text(FUNCTIONS)
+    multiprocessing.forkserver._forkserver._stop()  # one of other tests may have another environment
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
         patch.setenv("PYTHONPATH", os.pathsep.join([str(directory), str(ROOT)]))
@@ -94,13 +90,10 @@ def functions(place):
     return functions
 
 
-@pytest.fixture(scope="module")
-def children(place):
-    multiprocessing.forkserver._forkserver._stop()  # one of other tests may have another environment
-    with only_run(place / "work") as lock:
-        found = Processes(lock)
-        yield found
-        found.close()
+def called(function, on_step=lambda name, step: None):
+    with Processes() as found:
+        found.start("it", function)
+        return found.answer(on_step)[1]
 
 
 def waited(path, process=None):
@@ -123,68 +116,49 @@ def has_ended(number):
     return False
 
 
-def test_a_function_reports_prints_and_returns(children, functions):
-    events = []
-    used = children.cpu_seconds
-    found = children.call(functools.partial(functions.report, "αβ"), events.append)
-    assert found == {
-        "text": "αβ", "shared": sys.platform == "linux", "total": 9.0, "threads": "1",
-        "start": multiprocessing.get_start_method(),
-    }  # fmt: skip
-    assert events == ["a line", "two lines", "of progress", Step("inputs", "input", 3, 7)]  # and no bar
-    assert children.cpu_seconds > used
+def test_functions_report_and_return_side_by_side(functions):
+    steps = []
+    with Processes() as found:
+        for number in range(4):
+            found.start(str(number), functools.partial(functions.report, f"αβ{number}"))
+        answers = dict(found.answer(lambda *step: steps.append(step)) for _ in range(4))
+        assert found.running == ()
+    assert sorted(steps) == [(str(number), Step("inputs", "input", 3, 7)) for number in range(4)]
+    for number in range(4):
+        assert answers[str(number)] == Answer({
+            "text": f"αβ{number}", "shared": sys.platform == "linux", "total": 9.0, "threads": "1",
+            "start": multiprocessing.get_start_method(),
+        })  # fmt: skip
+    assert "TF_NUM_INTRAOP_THREADS" not in os.environ
 
 
-def test_a_thread_that_a_method_leaves_keeps_no_child(children, functions, monkeypatch):
+def test_a_thread_that_a_method_leaves_keeps_no_child(functions, monkeypatch):
     monkeypatch.setattr(processes, "_GRACE", 0.5)
-    events, begun = [], time.monotonic()
-    assert children.call(functions.stay, events.append) == "returned" and events == ["no newline"]
+    begun = time.monotonic()
+    assert called(functions.stay) == Answer("returned")
     assert time.monotonic() - begun < 40
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "crashed"),
+    ("name", "message", "killed"),
     [
         ("refuse", "the model takes images", False),
-        ("crash", "RuntimeError: no such thing", True),
-        ("leave", "a method called sys.exit(3); it must return its maps", True),
-        ("die", "the system ended it, perhaps for lack of memory; fewer --jobs need less", True),
+        ("crash", "RuntimeError: no such thing", False),
+        ("leave", "a method called sys.exit(3); it must return its maps", False),
+        ("die", KILLED, True),
     ],
 )
-def test_a_failure_is_one_line(name, message, crashed, children, functions):
-    events = []
-    with pytest.raises(Failed) as failure:
-        children.call(getattr(functions, name), events.append)
-    assert (str(failure.value), failure.value.crashed) == (message, crashed)
-    assert ("Traceback (most recent call last):" in events) == (name == "crash")
+def test_a_failure_is_one_line(name, message, killed, functions):
+    assert called(getattr(functions, name)) == Answer(None, message, killed)
 
 
-def test_results_of_concurrent_calls_do_not_mix(children, functions):
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda n: children.call(functools.partial(functions.report, n), bool), range(8))
-        assert [one["text"] for one in found] == list(range(8))
-
-
-def test_close_kills_running_children_and_interrupts_their_threads(children, functions, place):
-    other = Processes(children._lock_descriptor)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        both = [
-            pool.submit(other.call, functools.partial(functions.last, str(place / f"pid{number}")), bool)
-            for number in range(2)
-        ]
+def test_an_interrupt_kills_running_children(functions, place):
+    with pytest.raises(KeyboardInterrupt), Processes() as found:
+        for number in range(2):
+            found.start(str(number), functools.partial(functions.last, str(place / f"pid{number}")))
         numbers = [waited(place / f"pid{number}") for number in range(2)]
-        other.close()
-        assert all(isinstance(one.exception(20), KeyboardInterrupt) for one in both)
+        raise KeyboardInterrupt
     assert all(map(has_ended, numbers))
-    with pytest.raises(KeyboardInterrupt):
-        other.call(functions.crash, bool)
-
-
-def test_an_interrupted_child_interrupts_the_run(children, functions, place):
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        run = pool.submit(children.call, functools.partial(functions.last, str(place / "interrupted")), bool)
-        os.kill(waited(place / "interrupted"), signal.SIGINT)
-        assert isinstance(run.exception(20), KeyboardInterrupt)
 
 
 def test_children_of_a_killed_run_end_and_free_its_directory(place):

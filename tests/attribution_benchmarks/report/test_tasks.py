@@ -1,25 +1,26 @@
-"""Units run once, go on after a kill, and end with the same bytes; told by a benchmark of a few milliseconds."""
+"""Tasks give their tables, refuse what does not fit, and end with the same bytes after a kill.
+
+They are of a benchmark of a few milliseconds.
+"""
 
 import dataclasses
 import json
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
-from attribution.errors import BadInput
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.report.processes import Failed
-from attribution_benchmarks.report.task_runner import TaskRunner, only_run
+from attribution_benchmarks.report import tasks
+from attribution_benchmarks.report.tasks import Tasks
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BENCHMARK = """
-import dataclasses, pathlib, sys, time
+import dataclasses, os, pathlib, sys, time
 from attribution.errors import BadInput
 from attribution.methods.method import Method
 from attribution_benchmarks.core.definition import Benchmark
@@ -37,14 +38,25 @@ class Fake(Benchmark):
     def method_named(self, name):
         if "broken" in name:
             raise BadInput("method 'broken.py:maps' gives no maps")
+        if "crashing" in name:
+            raise RuntimeError("no such thing")
+        if "deadly" in name:
+            os.kill(os.getpid(), 9)
         return Method(name=name, title=name, function=abs)
 
     def select_metrics(self, names):
         return {}
 
+    def with_model(self, settings, path):
+        return dataclasses.replace(settings, layer=path)
+
     def check(self, settings, metrics, names):
-        if settings.model:
+        if settings.layer == "unfit":
             raise BadInput("the model takes images")
+        if settings.layer == "picky" and "one" in names:
+            error = BadInput("it needs another slope")
+            error.refused = {"one": "it needs another slope"}
+            raise error
 
 class FakeEvaluation(Evaluation):
     def sections(self):
@@ -79,26 +91,17 @@ import multiprocessing, pathlib, sys
 sys.path.insert(0, {root!r})
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.report.rounds import Rounds
-from attribution_benchmarks.report.task_runner import TaskRunner, only_run
+from attribution_benchmarks.report.tasks import Tasks, only_run
 multiprocessing.set_forkserver_preload([])  # this program needs no TensorFlow
 if __name__ == "__main__":
     directory, settings = pathlib.Path(sys.argv[1]), benchmark_named({place!r}).settings(log={log!r})
-    with only_run(directory) as lock:
-        tasks = [
+    with only_run(directory):
+        quick, full = (
             [ReportTask(name, "fake", "", settings.replaced(number=n), methods, place={place!r})
              for name, methods in (("a", ("one", "three")), ("b", ("two", "four")))]  # none has to wait for the other
-            for n in (4, 9, 13)
-        ]
-        Rounds(TaskRunner(directory, lock), tasks, [], "").run(2, print)
-"""
-KILLED_BEFORE_ITS_CHILD = """
-import os, pathlib, signal, subprocess, sys
-from attribution_benchmarks.report.task_runner import only_run
-with only_run(pathlib.Path(sys.argv[1])) as lock:
-    slow = "import pathlib, sys, time; time.sleep(1); pathlib.Path(sys.argv[1]).touch()"
-    subprocess.Popen([sys.executable, "-c", slow, sys.argv[2]], pass_fds=[lock])
-    os.kill(os.getpid(), signal.SIGKILL)
+            for n in (4, 13)
+        )
+        Tasks(directory, quick, full).run(2, print)
 """
 
 
@@ -123,19 +126,23 @@ def files(directory):
     }
 
 
-def run(directory, task, own=None):
-    with only_run(directory) as lock:
-        runner = TaskRunner(directory, lock, own)
-        computed = runner.compute(task)
-        if computed:
-            runner.take(task)
-        return computed
+def run(directory, quick, full=(), custom=(), model=""):
+    """Return the tasks after their run, and what was published."""
+    published = []
+    found = Tasks(directory, quick, [*full] or quick, custom, model)
+    found.run(2, lambda *news: published.append((*news, [len(one.rows) for one in found.results])))
+    return found, published
 
 
-def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
-    task, _ = fake
+def scored(log):
+    return {line.split()[0] for line in log.read_text().splitlines()}
+
+
+def test_a_task_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
+    task, log = fake
     out = tmp_path / "report"
-    assert run(out, task)
+    found, published = run(out, [task])
+    assert published == []
     assert sorted(files(out)) == [
         "pictures/fake/picture.png", "tables/fake.csv", "tables/fake.json", "tables/fake.md", "tables/fake.txt",
     ]  # fmt: skip
@@ -144,97 +151,93 @@ def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, t
     assert (out / "tables" / "fake.md").read_text().startswith(f"```text\n{printed}```\n\n```json\n")
     assert json.loads((out / "work" / "fake.values.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
     assert not list(out.rglob("*unfinished*")) and not (out / "work" / "fake.new").exists()
-
-
-def test_what_is_done_is_not_run_again(fake, tmp_path):
-    task, log = fake
-    out = tmp_path / "report"
-    run(out, task)
-    before, computed = files(out), log.read_text()
-    assert not run(out, task)
-    assert files(out) == before and log.read_text() == computed
-
-
-@pytest.mark.parametrize("name", ["tables/fake.csv", "work/fake.values.json", "work/fake.done.json"])
-def test_a_file_that_is_gone_is_made_again_from_the_store(name, fake, tmp_path):
-    task, log = fake
-    out = tmp_path / "report"
-    run(out, task)
-    before, computed = files(out), log.read_text()
-    (out / name).unlink()
-    assert run(out, task)
-    assert files(out) == before and log.read_text() == computed
-
-
-def test_another_method_computes_only_that(fake, tmp_path):
-    task, log = fake
-    out = tmp_path / "report"
-    run(out, task)
+    (result,) = found.results
+    assert result.printed == printed and result.scores[0].values.keys() == {"one", "three"}
+    # Once more, with a method more: the others are there already.
+    before = files(out)
     log.write_text("")
-    assert run(out, task.with_methods(("one", "three", "own")))
-    assert {line.split()[0] for line in log.read_text().splitlines()} == {"own"}
-    assert "own 0." in (out / "tables" / "fake.txt").read_text()
+    run(out, [task])
+    assert files(out) == before and log.read_text() == ""
+    run(out, [task], custom=["own"])
+    assert scored(log) == {"own"} and "own 0." in (out / "tables" / "fake.txt").read_text()
 
 
-def test_a_changed_method_of_the_users_own_runs_the_units_again_that_score_it(fake, tmp_path):
-    other, _ = fake
-    task = other.with_methods((*other.methods, "own"))
-    assert run(tmp_path / "report", task, {"own": "1"}) and not run(tmp_path / "report", task, {"own": "1"})
-    assert run(tmp_path / "report", task, {"own": "2"})
-    named = dataclasses.replace(other, settings=other.settings.replaced(number=14), name="named")
-    assert run(tmp_path / "report", named, {"14": "1"}) and run(tmp_path / "report", named, {"14": "2"})
-    assert run(tmp_path / "report", other, {"own": "2"}) and not run(tmp_path / "report", other, {"own": "3"})
-
-
-def test_a_refused_task_leaves_no_table_and_says_why(fake, tmp_path):
+def test_quick_tables_come_first_the_cheapest_and_full_ones_replace_them(fake, tmp_path):
     task, _ = fake
+
+    def of(name, number, cost):
+        settings = task.settings.replaced(number=number)
+        return dataclasses.replace(task, name=name, methods=(name,), settings=settings, cost=cost)
+
+    same = of("same", 5, 1.0)
+    quick, full = [of("slow", 4, 9.0), of("fast", 4, 2.0), same], [of("slow", 9, 90.0), of("fast", 9, 20.0), same]
     out = tmp_path / "report"
-    with pytest.raises(Failed, match=r"method 'broken\.py:maps' gives no maps"):
-        run(out, task.with_methods(("broken.py:maps",)))
-    assert files(out) == {}
+    found = Tasks(out, quick, full)
+    said = []
+    found.run(1, lambda *news: said.append((news[0], [one.task.settings.number for one in found.results])))
+    assert said == [
+        ("1 of 5 tables are there.", [5]),
+        ("2 of 5 tables are there.", [4, 5]),
+        ("3 of 5 tables are there.", [4, 4, 5]),
+        ("4 of 5 tables are there.", [9, 4, 5]),
+    ]
+    assert [(one.task.name, one.task.settings.number) for one in found.results] == [
+        ("slow", 9),
+        ("fast", 9),
+        ("same", 5),
+    ]
 
 
-def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_path):
-    task, log = fake
-    out = tmp_path / "report"
-    with only_run(out) as lock:
-        runner = TaskRunner(out, lock)
-        assert runner.attempt(task, ["own"]) is None
-        computed = log.read_text()
-        assert runner.attempt(task, ["broken"]) == "does not fit: method 'broken.py:maps' gives no maps"
-        assert runner.attempt(task, ["own"]) is None
-        runner.compute(task.with_methods(("own",)))
-    assert log.read_text() == computed != ""
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("broken.py:maps", "does not fit: method 'broken.py:maps' gives no maps"),
+        ("crashing.py:maps", "crashed: RuntimeError: no such thing"),
+        ("deadly.py:maps", "crashed: the system ended it, perhaps for lack of memory; fewer --jobs need less"),
+    ],
+)
+def test_a_method_that_does_not_fit_is_refused_once_and_left_out(name, why, fake, tmp_path, capsys):
+    task, _ = fake
+    full = dataclasses.replace(task, settings=task.settings.replaced(number=15))
+    found, _ = run(tmp_path / "report", [task], [full], ["own", name])
+    own = {"own"} if "deadly" not in name else set()
+    assert {row["method"] for row in found.results[0].rows} == {"one", "three"} | own
+    assert found.results[0].task.settings.number == 15
+    assert found.reasons[name, "fake"] == why
+    assert f"{name} under A table {why}" in found.notes
+    assert capsys.readouterr().err.count(f"{name} under A table") == 1
 
 
-def test_a_method_is_tried_with_the_settings_of_a_trial(fake, tmp_path):
-    task, log = fake
-    with only_run(tmp_path / "report") as lock:
-        tried = dataclasses.replace(task, trial=task.settings.replaced(number=3))
-        assert TaskRunner(tmp_path / "report", lock).attempt(tried, ["own"]) is None
-    assert log.read_text().splitlines() == ["own 0", "own 1", "own 2"]
+def test_a_model_that_does_not_fit_is_refused_and_the_benchmarks_own_scored(fake, tmp_path):
+    task, _ = fake
+    found, _ = run(tmp_path / "report", [task], custom=["own"], model="unfit")
+    assert {row["method"] for row in found.results[0].rows} == {"one", "three", "own"} and not found.fits
+    assert found.reasons == {}
+    assert found.notes == ["unfit does not fit A table, whose own network is scored instead: the model takes images"]
 
 
-def test_a_model_that_does_not_fit_is_refused(fake, tmp_path):
-    task = dataclasses.replace(fake[0], settings=fake[0].settings.replaced(model="my/model"))
-    with pytest.raises(Failed, match="the model takes images"):
-        run(tmp_path / "report", task)
+def test_methods_that_do_not_fit_the_model_are_left_out(fake, tmp_path):
+    task, _ = fake
+    found, _ = run(tmp_path / "report", [task], custom=["own"], model="picky")
+    (result,) = found.results
+    assert {row["method"] for row in result.rows} == {"three", "own"} and found.fits
+    assert found.reasons == {("one", "fake"): "does not fit: it needs another slope"}
+    assert result.task.note == " The network is your own, picky."
 
 
-def test_two_runs_in_one_directory_are_refused(tmp_path):
-    with only_run(tmp_path), pytest.raises(BadInput, match="another run uses"), only_run(tmp_path):
-        pass
-    with only_run(tmp_path):
-        pass
+def test_a_task_that_fails_has_no_table_and_says_why(fake, tmp_path):
+    task, _ = fake
+    found, _ = run(tmp_path / "report", [task.with_methods(("broken",))], [task.with_methods(("broken", "one"))])
+    (result,) = found.results
+    assert result.failed == "method 'broken.py:maps' gives no maps" and result.document is None
+    assert files(tmp_path / "report") == {}
 
 
-def test_a_run_waits_for_children_of_a_killed_run(tmp_path, capsys):
-    driver, out, ended = tmp_path / "driver.py", tmp_path / "out", tmp_path / "ended"
-    driver.write_text(KILLED_BEFORE_ITS_CHILD)
-    assert subprocess.run([sys.executable, driver, out, ended]).returncode == -signal.SIGKILL
-    with only_run(out):
-        assert ended.exists()
-    assert capsys.readouterr().err == f"waiting for processes of a stopped run in {out} to end\n"
+def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
+    monkeypatch.setattr(tasks, "available_cores", lambda: 8)
+    for free, units, jobs in ((None, 6, 6), (64 << 30, 6, 6), (64 << 30, 20, 8), (7 << 30, 6, 3), (1 << 20, 6, 1)):
+        monkeypatch.setattr(tasks, "available_memory", lambda free=free: free)
+        assert tasks.default_jobs(units) == jobs
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
