@@ -139,7 +139,7 @@ def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> No
 
 
 def groups_of(networks: Sequence[NetworkScores], metrics: Iterable[str]) -> Iterator[InputScores]:
-    """Yield each test signal's value by each metric, (1000, K) of K networks."""
+    """Yield each test signal's value by each metric, (1000,), or (1000, K) of K networks."""
     inputs = [f"test signal {row}" for row in range(mnist1d.TEST_SIGNALS)]
     for metric in metrics:
         sources = [source for source, found in networks[0].sources.items() if metric in found.values]
@@ -147,7 +147,10 @@ def groups_of(networks: Sequence[NetworkScores], metrics: Iterable[str]) -> Iter
         yield InputScores(
             {"metric": metric},
             inputs,
-            {source.name: np.stack([one.values[metric] for one in found], 1) for source, found in each.items()},
+            {
+                source.name: np.stack([one.values[metric] for one in found], 1).squeeze()
+                for source, found in each.items()
+            },
             sources=sources,
             facts={
                 source.name: {"zero_maps": 100 * np.mean([one.zero_maps for one in found]) / scoring.SIGNALS}
