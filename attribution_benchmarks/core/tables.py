@@ -41,11 +41,11 @@ def json_of(document: Any, **options: Any) -> str:
     return "\n".join("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) for line in text.split("\n"))
 
 
-def to_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> str:
-    """Return comma-separated values with a header line; missing values are empty, other keys follow ``columns``."""
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return comma-separated values with a header line; missing values are empty, other keys follow ``COLUMNS``."""
     import pandas
 
-    names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
+    names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
     lines = [{name: _cell(row.get(name)) for name in names} for row in rows]
     return str(pandas.DataFrame(lines, columns=list(names), dtype=object).to_csv(index=False, lineterminator="\n"))
 

@@ -1,4 +1,4 @@
-"""The matrix of methods by metrics: scores, ranks, reasons of blanks, and agreement of the columns.
+"""The matrix of methods by metrics: scores, ranks, and reasons of blanks.
 
 Everything is computed from the documents that the benchmarks write with ``--output=FILE.json``.
 """
@@ -6,7 +6,6 @@ Everything is computed from the documents that the benchmarks write with ``--out
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -14,14 +13,6 @@ import numpy as np
 from attribution_benchmarks.core.definition import ORACLE, Column
 from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.stats import statistics
-from attribution_benchmarks.stats.correlation import (
-    AgreementByChance,
-    Concordance,
-    agreement_by_chance,
-    kendall_interval,
-    kendalls_w,
-    rank_correlations,
-)
 
 NOT_SCORED = "not scored in this benchmark"
 
@@ -38,12 +29,6 @@ class Matrix:
     # (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
     ranks: Mapping[tuple[str, str], float]
     blanks: Mapping[tuple[str, str], str]  # (method, column key) -> why there is no value
-
-    def goodness(self, methods: Sequence[str]) -> np.ndarray:
-        """Return scores with signs such that more is better, (methods, columns) float64; NaN if there is none."""
-        return np.array([[self._good(name, column, np.nan) for column in self.columns] for name in methods]).reshape(
-            len(methods), len(self.columns)
-        )
 
     def baseline_on_top(self, column: Column) -> str | None:
         """Return the control that no method beats on a column; None if a method is best.
@@ -92,11 +77,6 @@ class Matrix:
     def groups(self) -> list[str]:
         """Return the printed names of the benchmarks."""
         return list(dict.fromkeys(column.group for column in self.columns))
-
-    def groups_not_compared(self) -> list[str]:
-        """Return the printed names of the benchmarks whose rankings are not compared with others."""
-        compared = {column.group for column in comparable_columns(self.columns)}
-        return [name for name in self.groups() if name not in compared]
 
 
 def build(
@@ -217,57 +197,3 @@ def _mean_share(name: str, columns: Sequence[Column], ranks: Mapping) -> float:
     counts = {column.key: sum(key == column.key for _, key in ranks) for column in columns}
     shares = [ranks[name, column.key] / counts[column.key] for column in columns if (name, column.key) in ranks]
     return float(np.mean(shares)) if shares else 2.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Agreement:
-    """Agreement of the comparable columns on the ranking of the common methods."""
-
-    # Over what -> Kendall's W: of all columns, between benchmarks (each with the mean rank of its columns), within each
-    # benchmark, and between benchmarks without one family of methods. Nothing for a single benchmark.
-    rows: Mapping[str, Concordance]
-    # Two benchmarks -> Kendall's tau between their mean ranks, with its interval over families.
-    pairs: Mapping[tuple[str, str], statistics.Estimate]
-    chance: AgreementByChance  # what unrelated benchmarks give, and the power to recognise related ones
-    correlations: np.ndarray  # Spearman's, of every two columns over the methods that both have
-    counts: np.ndarray  # the number of these methods
-
-
-def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:
-    """Return the agreement of the comparable columns; permutations and intervals are over families of methods.
-
-    ``families`` is method -> family; a method that it lacks is its own family.
-    """
-    from scipy.stats import rankdata
-
-    correlations = rank_correlations(matrix.goodness(matrix.methods))
-    compared = comparable_columns(matrix.columns)
-    groups = np.array([column.group for column in compared])
-    names = list(dict.fromkeys(groups.tolist()))
-    scores = matrix.goodness(matrix.common)[:, [matrix.columns.index(column) for column in compared]]
-    if len(names) < 2 or len(matrix.common) < 2:
-        return Agreement({}, {}, AgreementByChance(), *correlations)
-    family = np.array([(families or {}).get(name, name) for name in matrix.common])
-    ranks = rankdata(scores, axis=0)
-    means = np.stack([ranks[:, groups == name].mean(axis=1) for name in names], axis=1)
-    rankings = {"all columns": scores, "between benchmarks": means}
-    rankings |= {f"within {name}": scores[:, groups == name] for name in names}
-    rows = {over: kendalls_w(values, seed=seed, families=family.tolist()) for over, values in rankings.items()}
-    rows |= _without_families(means, family, seed)
-    pairs = {
-        (names[i], names[j]): kendall_interval(means[:, i], means[:, j], family.tolist())
-        for i, j in itertools.combinations(range(len(names)), 2)
-    }
-    chance = agreement_by_chance(len(set(family.tolist())), len(names), seed=seed)
-    return Agreement(rows, pairs, chance, *correlations)
-
-
-def _without_families(means: np.ndarray, family: np.ndarray, seed: int) -> dict[str, Concordance]:
-    """Return W between benchmarks without the methods of one family, for each family of several methods."""
-    found = {}
-    for name in dict.fromkeys(family.tolist()):
-        others = family != name
-        if (~others).sum() > 1:
-            of_others = kendalls_w(means[others], seed=seed, families=family[others].tolist())
-            found[f"between benchmarks, without {name}"] = of_others
-    return found

@@ -45,7 +45,7 @@ def pages(data: ReportData) -> dict[str, str]:
     found = examples.page_data(data)
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     values = {
-        "pages": PAGES, "data": data, "matrix": matrix, "tests": tests, "agreement": data.agreement,
+        "pages": PAGES, "data": data, "matrix": matrix, "tests": tests,
         "columns": matrix.columns, "records": records, "margin": round(100 * MARGIN), "limit": MARGIN,
         "inputs_for_mark": INPUTS_FOR_MARK, "asides": {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"},
         "by_marks": sorted(matrix.methods, key=lambda one: (not records[one].compared, -len(records[one].passed))),
@@ -80,7 +80,7 @@ def _said(data: ReportData) -> dict[str, Any]:
         found["headline"] = summary.headline(matrix, tests, names, data.custom)
         found["advice"] = summary.advice(matrix, tests, names)
         found["choices"] = summary.choices(matrix, tests, names)
-        found["undecided"] = summary.undecided(data.agreement, tests, names)
+        found["undecided"] = summary.undecided(tests, names)
     return found
 
 

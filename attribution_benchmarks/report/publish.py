@@ -1,23 +1,21 @@
-"""Write the files above the single tables: matrix, paired tests, agreement, manifest and pages."""
+"""Write the files above the single tables: matrix, manifest and pages."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution.files import atomic_write
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import page, summary
-from attribution_benchmarks.report.formatting import cell_score, interval, number, rank
-from attribution_benchmarks.report.matrix import Agreement, Matrix
+from attribution_benchmarks.report.formatting import cell_score, rank
+from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, TOO_FEW, ColumnTests
-from attribution_benchmarks.stats.statistics import LEVEL, PairComparison
 
 _Table = tuple[list[str], list[list[str]]]  # header, lines; an empty one separates groups
 EXCLUDED = "‡"  # mark of an excluded control
@@ -32,7 +30,7 @@ LEGEND = (
 def publish(directory: pathlib.Path, data: ReportData) -> str:
     """Write tables, manifest and pages into the directory of the report, each atomically.
 
-    Returns matrix and agreement as text, and the main result of a finished run.
+    Returns the matrix as text, and the main result of a finished run.
     """
     rows = long_rows(data.matrix, data.tests)
     described = {
@@ -45,23 +43,18 @@ def publish(directory: pathlib.Path, data: ReportData) -> str:
         },
     }
     matrix_parts: list[str | _Table] = [_wide_table(data), LEGEND + "\n", summary.scope(data.matrix) + "\n"]
-    agreement_parts: list[str | _Table] = [_agreement_table(data.agreement)] if data.agreement.rows else []
-    agreement_parts += [_correlation_table(data.matrix, data.agreement)]
-    matrix_text, agreement_text = _shown(matrix_parts), _shown(agreement_parts)
+    matrix_text = _shown(matrix_parts)
     files = {
         "tables/matrix.txt": matrix_text,
         "tables/matrix.md": _shown(matrix_parts, markdown=True),
         "tables/matrix.csv": tables.to_csv(rows),
         "tables/matrix.json": _json({"benchmark": "all", "rows": list(map(tables.plain, rows)), "manifest": described}),
-        "tables/pairs.csv": _pairs_csv(list(data.tests.values())),
-        "tables/agreement.txt": agreement_text,
-        "tables/agreement.json": _json(_agreement_document(data.matrix, data.agreement)),
         "manifest.json": _json(described),
         **page.pages(data),
     }
     for name, text in files.items():
         atomic_write(directory / name, text)
-    parts = [matrix_text, agreement_text]
+    parts = [matrix_text]
     if not data.to_come:
         parts += summary.headline(data.matrix, data.tests, data.names, data.custom)
         parts += [f"A full run has more: {data.full_command}" if data.full_command else ""]
@@ -143,88 +136,7 @@ def _wide_table(data: ReportData) -> _Table:
     return ["method", *(column.label for column in columns)], body
 
 
-def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
-    """Return all paired tests as comma-separated values; missing values are empty."""
-    rows = [
-        {
-            "benchmark": one.column.benchmark,
-            "column": one.column.key,
-            "family": family,
-            "factor": factor,
-            **dict(zip(test._fields, test, strict=True)),
-            "better": better,
-        }
-        for one in tests
-        for family, factor, test, better in _tests_of(one)
-    ]
-    known = [{name: None if value != value else value for name, value in row.items()} for row in rows]
-    return tables.to_csv(known, list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"])
-
-
-def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, str | None]]:
-    """Yield family, factor of the first score, test, and who is better, of a column's tests.
-
-    A method is better than a baseline where it passes; a baseline is never said to be better.
-    """
-    for test in one.pairs:
-        yield "methods", 1.0, test, one.better(test)
-    for test in one.leads:
-        yield "controls", 1.0, test, one.better(test)
-    for baseline in one.baselines:
-        yield "baselines", MARGIN, baseline.test, baseline.method if baseline.claim < LEVEL else None
-
-
-def _agreement_table(agreement: Agreement) -> _Table:
-    """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
-    header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
-    body = [
-        [
-            over, number(row.w), interval(row.low, row.high), number(row.chance), number(row.p_value, 4),
-            str(row.judges), str(row.methods), str(row.families),
-        ]
-        for over, row in agreement.rows.items()
-    ]  # fmt: skip
-    return header, body
-
-
-def _correlation_table(matrix: Matrix, agreement: Agreement) -> _Table:
-    """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
-    found = [
-        [f"{number(float(value))} ({count})" for value, count in zip(*lines, strict=True)]
-        for lines in zip(agreement.correlations, agreement.counts, strict=True)
-    ]
-    body = [
-        [column.label, *(cell if place != own else "–" for place, cell in enumerate(found[own]))]
-        for own, column in enumerate(matrix.columns)
-    ]
-    return ["Spearman (methods)", *(column.label for column in matrix.columns)], body
-
-
-def _agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
-    """Return W and the correlations as JSON; None for what is not finite."""
-    return {
-        "common_methods": list(matrix.common),
-        "columns": [
-            {
-                **{key: value for key, value in dataclasses.asdict(column).items() if key not in ("where", "bounds")},
-                **column.where,
-            }
-            for column in matrix.columns
-        ],
-        "kendalls_w": [{"over": over, **_fields(row)} for over, row in agreement.rows.items()],
-        "kendalls_tau": [{"benchmarks": pair, **_fields(tau)} for pair, tau in agreement.pairs.items()],
-        "by_chance": _fields(agreement.chance),
-        "spearman": [[_finite(float(value)) for value in line] for line in agreement.correlations],
-        "shared_methods": agreement.counts.tolist(),
-    }
-
-
-def _fields(row: Any) -> dict[str, Any]:
-    """Return the fields of a named tuple; None for what is not finite."""
-    return {key: _finite(value) for key, value in row._asdict().items()}
-
-
-def _finite(value):
+def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -220,7 +220,7 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, quick: bool) -> lis
 def _publish(
     tasks: Tasks, request: _Request, flag_values: flags.FlagValues, to_come: str = "", goes_on: bool = False
 ) -> str:
-    """Write matrix, agreement, manifest and page; return their text.
+    """Write matrix, manifest and page; return their text.
 
     ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
     while the run goes on.

@@ -51,8 +51,8 @@ class ReportData:
     reasons: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # as of ``matrix.build``
     custom: Sequence[str] = ()  # methods of the user, which are marked
     notes: Sequence[str] = ()  # sentences for the top of the page, such as why a custom method does not fit
-    seed: int = 0  # of permutations and of draws of inputs
-    families: Mapping[str, str] = dataclasses.field(default_factory=dict)  # as of ``matrix.agreement``
+    seed: int = 0  # of draws of inputs
+    families: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of methods
     to_come: str = ""  # a sentence on what is still to come; empty if nothing is
     goes_on: bool = False  # whether the run goes on, and the page reloads itself
 
@@ -92,11 +92,6 @@ class ReportData:
         """Return the matrix over all networks."""
         documents = [{"benchmark": one.task.benchmark, "rows": one.scores.rows} for one in self.shown]
         return matrices.over_networks(matrices.build(documents, self.columns, self.reasons), self.of_networks)
-
-    @functools.cached_property
-    def agreement(self) -> matrices.Agreement:
-        """Return the agreement of the matrix' columns."""
-        return matrices.agreement(self.matrix, self.seed, self.families)
 
     @functools.cached_property
     def tests(self) -> dict[str, significance.ColumnTests]:

@@ -19,11 +19,10 @@ from attribution_benchmarks.report.formatting import (
     count_range,
     detectable,
     enumeration,
-    number,
     percentages,
     rank,
 )
-from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
+from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import (
     MARGIN,
     NOT_COMPARED,
@@ -34,7 +33,7 @@ from attribution_benchmarks.report.significance import (
     ColumnTests,
     baseline_record,
 )
-from attribution_benchmarks.stats.statistics import LEVEL, MIN_INPUTS, MIN_NETWORKS
+from attribution_benchmarks.stats.statistics import MIN_INPUTS, MIN_NETWORKS
 
 _AT_MOST = 4  # names in one sentence
 _FAITHFULNESS = "in_domain_deletion"
@@ -181,7 +180,7 @@ def _strongest(failed: Sequence[Baseline], names: Names) -> str:
     return f"{'its own map under ' if worst.own else ''}“{names(worst.kind)}” {share}"
 
 
-def undecided(agreement: Agreement, tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
+def undecided(tests: Mapping[str, ColumnTests], names: Names) -> list[str]:
     """Return what the results leave open."""
     tested = [one for one in tests.values() if one.has_power()]
     weak = [one.column.label for one in tests.values() if not one.has_power()]
@@ -190,7 +189,6 @@ def undecided(agreement: Agreement, tests: Mapping[str, ColumnTests], names: Nam
         *([f"{enumeration(weak)}: fewer than {MIN_INPUTS} independent inputs, too few for any test."] if weak else []),
         *_open_for_want_of_data(tested),
         *_not_compared(tested, names),
-        *_benchmarks_agree(agreement),
         *caveats(tested),
     ]
 
@@ -229,19 +227,6 @@ def _not_compared(tested: Sequence[ColumnTests], names: Names) -> list[str]:
     return [
         f"Whether {enumeration(map(names, found), _AT_MOST)} would pass ({PASSES}) on more metrics: comparisons with "
         "every baseline would be too expensive."
-    ]
-
-
-def _benchmarks_agree(agreement: Agreement) -> list[str]:
-    """Return whether the benchmarks rank methods alike, and the power of that comparison."""
-    between = agreement.rows.get("between benchmarks")
-    if between is None or not math.isfinite(between.w):
-        return []
-    likely = "do" if between.p_value < LEVEL else "may or may not"
-    return [
-        f"The benchmarks {likely} rank methods alike: Kendall's W of {between.judges} is {number(between.w)} "
-        f"({number(between.chance)} expected by chance). Such a comparison detects a correlation of 0.5 in "
-        f"{100 * agreement.chance.power:.0f} % of the cases."
     ]
 
 
@@ -330,9 +315,7 @@ def scope(matrix: Matrix) -> str:
         if inputs:
             counts.append(f"{group} {inputs}")
     size = f"{count_of(len(matrix.methods), 'method')} on {count_of(len(matrix.columns), 'metric')}"
-    others = matrix.groups_not_compared()
-    which = f"all metrics but those of {enumeration(others)}" if others else "all metrics"
-    on_all = f" Methods with a score on {which}: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
+    on_all = f" Methods with a score on all: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
     return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"
 
 

@@ -8,15 +8,11 @@ import shlex
 import textwrap
 
 import numpy as np
-import pytest
 from PIL import Image
-from scipy import stats
 
-import attribution
 from attribution.cli import execute
 from attribution.explain import __main__ as command
 from attribution_benchmarks.report.significance import too_few_networks
-from attribution_benchmarks.stats.correlation import agreement_by_chance, kendalls_w
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -58,26 +54,6 @@ def matrix_rows():
     """Title -> the ten cells of the matrix."""
     lines = RESULTS.split("| method | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
     return {cells[0]: cells[1:] for line in lines for cells in [[cell.strip() for cell in line.strip("|").split("|")]]}
-
-
-def test_the_agreement_of_the_benchmarks_is_that_of_the_matrix():
-    families = {method.title: method.family for method in attribution.METHODS.values()}
-    common = {title: cells for title, cells in matrix_rows().items() if "–" not in cells}
-    scores = np.array([[float(re.match(r"[\d.]+", cell)[0]) for cell in cells] for cells in common.values()])
-    scores[:, 1] *= -1  # less Drop is better
-    ranks = stats.rankdata(scores, axis=0)
-    benchmarks = [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
-    of_common = [families[title] for title in common]
-    between = kendalls_w(np.stack([ranks[:, own].mean(axis=1) for own in benchmarks], axis=1), families=of_common)
-    within = [kendalls_w(scores[:, own], families=of_common).w for own in benchmarks]
-    text = " ".join(RESULTS.split())
-    said = re.search(
-        r"Kendall's W is ([\d.]+) between the benchmarks \(95 % interval ([\d.]+) to ([\d.]+), ([\d.]+) expected by "
-        r"chance, p = ([\d.]+)\) and ([\d.]+) to ([\d.]+) within each", text,
-    )  # fmt: skip
-    expected = [between.w, between.low, between.high, between.chance, between.p_value, min(within), max(within)]
-    assert [float(number) for number in said.groups()] == pytest.approx(expected, abs=0.02)  # of rounded scores
-    assert f"within ±{agreement_by_chance(len(set(of_common)), 3).tau:.2f} in at least 95 % of the cases" in text
 
 
 def measured_shares():

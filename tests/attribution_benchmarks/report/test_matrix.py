@@ -69,47 +69,6 @@ def test_two_rows_of_one_place_are_refused(documents, columns):
         matrix.build([*documents, documents[0]], columns)
 
 
-def test_agreement_is_over_common_methods_and_turns_the_lower_is_better_columns(built):
-    found = matrix.agreement(built)
-    overall, between = found.rows["all columns"], found.rows["between benchmarks"]
-    assert (overall.w, overall.judges, overall.methods) == (pytest.approx(1.0), 4, 3)
-    assert (between.w, between.judges) == (pytest.approx(1.0), 3)
-    assert found.rows["within SVEA"].w == pytest.approx(1.0)
-    assert np.isnan(found.rows["within BIM"].w)  # one column agrees with nobody
-    assert {pair: tau.value for pair, tau in found.pairs.items()} == {
-        ("SVEA", "BIM"): 1, ("SVEA", "CLEVR-XAI"): 1, ("BIM", "CLEVR-XAI"): 1,
-    }  # fmt: skip
-
-
-def test_a_benchmark_that_is_not_comparable_has_no_part_in_the_agreement(documents, columns):
-    some = [replace(column, comparable=column.benchmark != "bim") for column in columns]
-    found = matrix.build(documents, some)
-    assert len(found.common) == 4 and found.groups_not_compared() == ["BIM"]
-    agreed = matrix.agreement(found)
-    assert list(agreed.pairs) == [("SVEA", "CLEVR-XAI")] and agreed.correlations.shape == (4, 4)
-    assert "a score on all metrics but those of BIM: 4." in summary.scope(found)
-    alone = matrix.build(documents, [replace(column, comparable=False) for column in columns])
-    assert alone.groups_not_compared() == [] and len(alone.common) == 3
-
-
-def test_between_benchmarks_each_counts_once(documents, columns):
-    """Two columns of one benchmark that say the same do not outvote another benchmark."""
-    turned = copy.deepcopy([documents[0], documents[1]])
-    for row in turned[1]["rows"]:
-        row["value"] = -row["value"]
-    found = matrix.agreement(matrix.build(turned, columns))
-    assert found.rows["between benchmarks"].w == pytest.approx(0.0)
-    assert found.rows["all columns"].w > 0.1
-    assert found.pairs["SVEA", "BIM"].value == -1
-
-
-def test_correlations_are_scipys_over_shared_methods(built):
-    found = matrix.agreement(built)
-    scores = built.goodness(built.methods)
-    assert found.counts[0, 2] == 3 and found.counts[0, 1] == 4
-    assert found.correlations[0, 1] == pytest.approx(stats.spearmanr(scores[:, 0], scores[:, 1]).statistic)
-
-
 def test_tests_know_shares_ranks_and_what_passes(judged, groups):
     tests = judged["svea roe_test"]
     assert tests.tied_with_best() == ["best"] and tests.tested[0] == "best" and tests.networks == 1
@@ -372,13 +331,6 @@ def test_the_share_of_the_headroom_is_0_at_the_best_baseline_and_1_at_the_oracle
         assert "50 % of the way from the best baseline to the truth as a map" in told
         without = replace(column, excluded={})
         assert np.isnan(matrix.build([{"benchmark": "b", "rows": rows}], [without]).headroom_share("mine", without))
-
-
-def test_agreement_counts_the_methods_of_one_family_once(built):
-    assert matrix.agreement(built).rows["all columns"].families == len(built.common) == 3
-    found = matrix.agreement(built, families={"best": "cam", "good": "cam"}).rows
-    assert found["all columns"].families == 2
-    assert found["between benchmarks, without cam"].methods == 1
 
 
 def test_tests_follow_the_metrics_direction(judged):

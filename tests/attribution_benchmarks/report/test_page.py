@@ -189,7 +189,7 @@ def test_advice_names_methods_that_pass_most_and_what_it_leaves_open(built, judg
         "The Best and good beat every baseline (✓) on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on SVEA "
         "Drop %."
     )
-    *_, caveat = summary.undecided(matrix.agreement(built), judged, Names(TITLES))
+    *_, caveat = summary.undecided(judged, Names(TITLES))
     assert caveat.endswith("on SVEA, BIM and CLEVR-XAI, the results hold for the networks that were scored.")
 
 
@@ -205,7 +205,7 @@ def few_inputs(documents, groups, columns, n):
 def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, groups, columns):
     built, judged = few_inputs(documents, groups, columns, 6)
     assert {line.untested for line in summary.choices(built, judged, Names({}))} == {"not tested: too few inputs"}
-    first, *_ = summary.undecided(matrix.agreement(built), judged, Names({}))
+    first, *_ = summary.undecided(judged, Names({}))
     assert first.startswith("SVEA ROE test % and SVEA Drop %: fewer than 10 independent inputs")
     found = summary.against_baselines(judged, Names({}))
     assert found[0] == "SVEA ROE test %: 6 independent inputs are too few; 10 are needed."
@@ -254,14 +254,12 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     assert not first.beaten and "higher" not in first.caveat and "maximum" not in first.caveat
 
 
-def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(report, results, definitions):
+def test_a_page_of_one_benchmark_and_one_metric_has_no_doubled_label(report, results, definitions):
     gridpg = [Column("svea", "roe_test", "GridPG", "GridPG")]
     data = report(results[:1], columns=gridpg, definitions=[replace(definitions[0], title="GridPG")])
     text = "".join(render_pages(data).values())
     assert "GridPG GridPG" not in text and "GridPG: GridPG" not in text
-    assert "Kendall" not in text and 'id="agreement"' not in text and '#agreement"' not in text
-    assert "Do the rankings agree?" not in text and "1 metric;" in text
-    assert data.agreement.rows == {}
+    assert "1 metric;" in text
 
 
 def test_nothing_scored_is_said(report):
@@ -278,8 +276,7 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
         text = publish.publish(tmp_path, report(titles=TITLES, reasons=reasons))
         found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.*")}
         assert set(found) == {
-            *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")), "tables/pairs.csv",
-            *(f"tables/agreement.{suffix}" for suffix in ("txt", "json")), "manifest.json",
+            *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")), "manifest.json",
             *(f"{name}.html" for name in PAGES),
         }  # fmt: skip
         written.append(found)

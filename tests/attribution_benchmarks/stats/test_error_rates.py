@@ -3,8 +3,6 @@
 docs/statistics.md has the same simulations of 1,000 families, and of more designs.
 """
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +11,6 @@ from attribution_benchmarks.core.definition import Column
 from attribution_benchmarks.core.scores import InputScores
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.report.significance import MARGIN
-from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import better_than_every, compare_pairs, mean_interval, means
 
 METHODS = 16  # of a family: they share a baseline, half of the variance of their differences from it
@@ -144,46 +141,3 @@ def test_ranges_of_ranks_cover_the_true_rank():
             ranks[name].low <= rank <= ranks[name].high for name, rank in zip(names, stats.rankdata(-true), strict=True)
         ]
     assert np.mean(covered) >= 0.95
-
-
-@pytest.mark.parametrize("families", [np.arange(15), np.repeat(np.arange(7), [5, 4, 2, 1, 1, 1, 1])])
-@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
-def test_intervals_of_kendalls_w_cover_that_of_all_methods(families, rho):
-    generator = np.random.default_rng((len(set(families)), int(10 * rho)))
-    judges, count = 3, families.max() + 1
-    truth = (1 + (judges - 1) * 6 / np.pi * np.arcsin(rho / 2)) / judges
-    covered = []
-    for _ in range(250):
-        ideas, own = (
-            np.sqrt(rho) * generator.normal(size=(size, 1)) + np.sqrt(1 - rho) * generator.normal(size=(size, judges))
-            for size in (count, 15)
-        )
-        scores = ideas if count == 15 else np.sqrt(0.9) * ideas[families] + np.sqrt(0.1) * own
-        found = correlation.kendalls_w(scores, permutations=1, families=families)
-        covered.append(found.low <= truth <= found.high)
-    assert np.mean(covered) >= 0.95 - (0.02 if count == 15 else 0.05) - noise_of(0.05, 250)
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7])
-def test_tau_by_chance_is_the_smallest_that_covers_95_percent_of_all_orders(n):
-    orders = list(itertools.permutations(range(n)))
-    taus = np.abs([stats.kendalltau(range(n), order).statistic for order in orders])
-    for judges, seed in ((2, 0), (3, 1)):
-        found = correlation.agreement_by_chance(n, judges, seed=seed).tau
-        assert np.mean(taus <= found + 1e-9) >= 0.95 > np.mean(taus < found - 1e-9)
-    assert n != 5 or found == pytest.approx(0.8)
-
-
-def test_agreement_by_chance_is_that_of_unrelated_rankings():
-    """Of two rankings W is (1 + Spearman) / 2; of many methods Spearman's quantile is that of a normal distribution."""
-    for n, judges in ((3, 2), (2, 3)):  # more than one in twenty agree: one in six, and one in four
-        assert correlation.agreement_by_chance(n, judges).w == pytest.approx(1)
-    found = correlation.agreement_by_chance(60, 2)
-    assert found.w == pytest.approx((1 + 1.645 / np.sqrt(59)) / 2, abs=0.01)
-    assert found.tau == pytest.approx(1.96 * np.sqrt(2 * (2 * 60 + 5) / (9 * 60 * 59)), rel=0.1)
-    assert found.power > 0.95 and correlation.agreement_by_chance(5, 3, 0.0).power == pytest.approx(0.05, abs=0.02)
-    assert np.isnan(correlation.agreement_by_chance(1, 3)).all()
-    related = np.random.default_rng(5).multivariate_normal([0, 0], [[1, 0.3], [0.3, 1]], (2000, 20))
-    by_chance = correlation.agreement_by_chance(20, 2, 0.3)
-    of_two = (1 + correlation.spearman(related[..., 0], related[..., 1])) / 2
-    assert by_chance.power == pytest.approx(np.mean(of_two > by_chance.w), abs=0.05)
