@@ -5,6 +5,7 @@ import pytest
 
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.report.results import ReportData, Result
 
@@ -61,7 +62,8 @@ def task(benchmark, **more):
 @pytest.fixture(scope="session")
 def results(documents, groups, drawn_inputs):
     return [
-        Result(task(one["benchmark"]), one, "printed <table>", groups[one["benchmark"]],
+        Result(task(one["benchmark"]),
+               Scores(one["rows"], groups[one["benchmark"]], text="printed <table>", manifest=one["manifest"]),
                examples=drawn_inputs[one["benchmark"]])
         for one in documents
     ]  # fmt: skip

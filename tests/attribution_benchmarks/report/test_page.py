@@ -1,6 +1,5 @@
 """The page and the summary say what the documents say, in HTML that is whole."""
 
-import csv
 import html
 import html.parser
 import json
@@ -43,8 +42,10 @@ def changed(results, documents, scores=None):
     """Return results with other documents, and with other scores by benchmark."""
     found = {one["benchmark"]: one for one in documents}
     return [
-        replace(one, document=found[one.task.benchmark],
-                scores=one.scores if scores is None else scores.get(one.task.benchmark, ()))
+        replace(one, scores=replace(
+            one.scores, rows=found[one.task.benchmark]["rows"], manifest=found[one.task.benchmark]["manifest"],
+            groups=one.scores.groups if scores is None else scores.get(one.task.benchmark, ()),
+        ))
         for one in results if one.task.benchmark in found
     ]  # fmt: skip
 
@@ -118,7 +119,7 @@ def test_every_link_within_the_report_has_a_target(pages):
         assert {f"{other}.html" for other in PAGES} <= {
             attributes["href"] for tag, attributes in outline.attributes if tag == "a"
         }
-    assert beside >= {"manifest.json", "tables/pairs.csv", "tables/svea.csv", "pictures/svea/examples.png"}
+    assert beside >= {"manifest.json", "tables/svea.csv", "pictures/svea/examples.png"}
 
 
 def test_matrix_and_tables_have_every_score(pages, built):
@@ -294,12 +295,3 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
     )
     assert best.count("(1)✓") == 3 and "✓" not in bad  # of negative scores there is no share
     assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith("The truth"))
-    document = json.loads(written[0]["tables/agreement.json"])
-    assert document["common_methods"] == ["best", "good", "bad"] and document["columns"][3]["questions"] == "simple"
-    pairs = list(csv.DictReader(written[0]["tables/pairs.csv"].decode().splitlines()))
-    against = [row for row in pairs if row["family"] == "baselines"]
-    assert {row["factor"] for row in against} == {"0.8"}
-    assert {row["better"] for row in against} == {"", "best", "good", "twin"}
-    # Three columns of four methods, one of three; and each method minus the random map, the only baseline, and with a
-    # margin.
-    assert len(pairs) == 3 * 6 + 3 + 2 * (3 * 4 + 3)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import sync_playwright
 
+from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.report.page import PAGES
 from attribution_benchmarks.report.page import pages as render_pages
 
@@ -34,7 +35,7 @@ def browser():
 @pytest.fixture
 def address(results, report, tmp_path):
     """Return the address of the first page of a report."""
-    wide = [replace(one, printed="a line that is wider than a phone " * 8) for one in results]
+    wide = [replace(one, scores=replace(one.scores, text="a line that is wider than a phone " * 8)) for one in results]
     command = "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20
     for name, text in render_pages(report(wide, command=command, full_command=command, custom=["twin"])).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -66,7 +67,11 @@ ATTACK = "\"'><img src=x onerror=\"attacked = 1\"><script>attacked = 1</script><
 def test_names_are_shown_and_not_run(browser, documents, results, report, tmp_path):
     renamed = json.loads(json.dumps(documents).replace('"twin"', json.dumps(ATTACK)))
     named = [
-        replace(one, task=replace(one.task, title=ATTACK, note=ATTACK), document=document, printed=ATTACK, scores=())
+        replace(
+            one,
+            task=replace(one.task, title=ATTACK, note=ATTACK),
+            scores=Scores(document["rows"], text=ATTACK, manifest=document["manifest"]),
+        )
         for one, document in zip(results, renamed, strict=True)
     ]
     texts = {"command": ATTACK, "full_command": ATTACK, "lead": ATTACK}

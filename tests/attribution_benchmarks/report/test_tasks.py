@@ -24,8 +24,9 @@ import dataclasses, os, pathlib, sys, time
 from attribution.errors import BadInput
 from attribution.methods.method import Method
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluation import Evaluation, Section
-from attribution_benchmarks.core.scores import InputScores
+from attribution_benchmarks.core.evaluation import Evaluation
+from attribution_benchmarks.core.batch import MapSource
+from attribution_benchmarks.core.scores import InputScores, Scores
 from attribution_benchmarks.core.settings import ExampleSettings, setting
 from attribution_benchmarks.stats import statistics
 
@@ -59,7 +60,10 @@ class Fake(Benchmark):
             raise error
 
 class FakeEvaluation(Evaluation):
-    def sections(self):
+    def groups(self):
+        return iter(())
+
+    def tables(self):
         rows, values, names = [], {}, [str(i) for i in range(self.settings.number)]
         for method in self.run.names:
             series = self.run.store.series(method=method)
@@ -72,15 +76,16 @@ class FakeEvaluation(Evaluation):
             rows.append({"method": method, "metric": "drop", **statistics.mean_interval(values[method])._asdict(),
                          "paper": None, "kind": "method"})
         text = "".join(f"{row['method']} {row['value']}\\n" for row in rows)
-        yield Section(rows, text, "", [InputScores({"metric": "drop"}, names, values)])
+        sources = [MapSource(name) for name in values]
+        yield Scores(rows, [InputScores({"metric": "drop"}, names, values, sources=sources)], text=text, markdown=text)
 
     def describe_models(self):
         return []
 
-    def data_fingerprints(self, results):
+    def data_fingerprints(self):
         return {}
 
-    def write_figures(self, section, directory, formats):
+    def write_figures(self, scores, directory, formats):
         pathlib.Path(directory).mkdir()
         (pathlib.Path(directory) / "picture.png").write_bytes(b"picture")
 
@@ -130,7 +135,7 @@ def run(directory, quick, full=(), custom=(), model=""):
     """Return the tasks after their run, and what was published."""
     published = []
     found = Tasks(directory, quick, [*full] or quick, custom, model)
-    found.run(2, lambda *news: published.append((*news, [len(one.rows) for one in found.results])))
+    found.run(2, lambda *news: published.append((*news, [len(one.scores.rows) for one in found.results])))
     return found, published
 
 
@@ -148,11 +153,11 @@ def test_a_task_gives_its_table_in_every_format_with_values_and_pictures(fake, t
     ]  # fmt: skip
     printed = (out / "tables" / "fake.txt").read_text()
     assert printed.startswith("one 0.")
-    assert (out / "tables" / "fake.md").read_text().startswith(f"```text\n{printed}```\n\n```json\n")
-    assert json.loads((out / "work" / "fake.values.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
+    assert (out / "tables" / "fake.md").read_text().startswith(f"{printed}\n```json\n")
+    assert json.loads((out / "tables" / "fake.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
     assert not list(out.rglob("*unfinished*")) and not (out / "work" / "fake.new").exists()
     (result,) = found.results
-    assert result.printed == printed and result.scores[0].values.keys() == {"one", "three"}
+    assert result.scores.text == printed and result.scores.groups[0].values.keys() == {"one", "three"}
     # Once more, with a method more: the others are there already.
     before = files(out)
     log.write_text("")
@@ -201,7 +206,7 @@ def test_a_method_that_does_not_fit_is_refused_once_and_left_out(name, why, fake
     full = dataclasses.replace(task, settings=task.settings.replaced(number=15))
     found, _ = run(tmp_path / "report", [task], [full], ["own", name])
     own = {"own"} if "deadly" not in name else set()
-    assert {row["method"] for row in found.results[0].rows} == {"one", "three"} | own
+    assert {row["method"] for row in found.results[0].scores.rows} == {"one", "three"} | own
     assert found.results[0].task.settings.number == 15
     assert found.reasons[name, "fake"] == why
     assert f"{name} under A table {why}" in found.notes
@@ -211,7 +216,7 @@ def test_a_method_that_does_not_fit_is_refused_once_and_left_out(name, why, fake
 def test_a_model_that_does_not_fit_is_refused_and_the_benchmarks_own_scored(fake, tmp_path):
     task, _ = fake
     found, _ = run(tmp_path / "report", [task], custom=["own"], model="unfit")
-    assert {row["method"] for row in found.results[0].rows} == {"one", "three", "own"} and not found.fits
+    assert {row["method"] for row in found.results[0].scores.rows} == {"one", "three", "own"} and not found.fits
     assert found.reasons == {}
     assert found.notes == ["unfit does not fit A table, whose own network is scored instead: the model takes images"]
 
@@ -220,7 +225,7 @@ def test_methods_that_do_not_fit_the_model_are_left_out(fake, tmp_path):
     task, _ = fake
     found, _ = run(tmp_path / "report", [task], custom=["own"], model="picky")
     (result,) = found.results
-    assert {row["method"] for row in result.rows} == {"three", "own"} and found.fits
+    assert {row["method"] for row in result.scores.rows} == {"three", "own"} and found.fits
     assert found.reasons == {("one", "fake"): "does not fit: it needs another slope"}
     assert result.task.note == " The network is your own, picky."
 
@@ -229,7 +234,7 @@ def test_a_task_that_fails_has_no_table_and_says_why(fake, tmp_path):
     task, _ = fake
     found, _ = run(tmp_path / "report", [task.with_methods(("broken",))], [task.with_methods(("broken", "one"))])
     (result,) = found.results
-    assert result.failed == "method 'broken.py:maps' gives no maps" and result.document is None
+    assert result.failed == "method 'broken.py:maps' gives no maps" and not result.scores.rows
     assert files(tmp_path / "report") == {}
 
 
