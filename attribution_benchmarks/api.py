@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from attribution_benchmarks.core.scores import Scores
 from attribution_benchmarks.core.settings import RunSettings
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.report.presets import tasks_of
+from attribution_benchmarks.report.tasks import of_fitting
 
 Methods = Sequence[MethodLike] | Mapping[str, MethodLike]
 
@@ -179,10 +181,34 @@ def score(
         If a name is unknown, if ``model`` or ``seed`` is invalid, or if no benchmark can score any of the methods.
     """
     given = named(_several("methods", methods))
+    places, added = tuple(dict.fromkeys(_several("benchmarks", benchmarks))), tuple(_several("metrics", metrics))
     if not given:
         raise BadInput("methods is empty; give one at least")
-    request = _request(benchmarks, model, metrics, quick, seed)
-    parts, skipped = request.scores(given)
+    if not places:
+        raise BadInput(f"benchmarks is empty; choose of {listed(BENCHMARKS)}")
+    if not isinstance(model, (str, os.PathLike, type(None))):
+        raise BadInput(f"model is the path of a SavedModel or of a .keras or .h5 file, not {model!r}")
+    if model:
+        find_saved_model(model)
+    checked = RunSettings(seed=seed)
+    parts: list[Scores] = []
+    skipped: dict[str, str] = {}
+    for place in places:
+        benchmark = benchmark_named(place)
+        for task in tasks_of(benchmark, place, quick, checked.seed, added):
+            if not task.methods:  # TCAV scores concepts, not methods
+                continue
+            if model and not task.own_model:
+                skipped[task.title] = "this table takes no other model"
+                continue
+            settings = benchmark.with_model(task.settings, os.fspath(model)) if model else task.settings
+            try:
+                scored = functools.partial(_scored_in_cache, benchmark, task, settings, given)
+                part, refused = of_fitting(scored, (), list(given))
+                parts.append(part)
+            except BadInput as error:
+                refused = dict.fromkeys(given, str(error))
+            skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
     found = Scores.joined(parts)
@@ -190,68 +216,17 @@ def score(
     return dataclasses.replace(found, text=found.text + notes, manifest={**found.manifest, "skipped": skipped})
 
 
-def _request(benchmarks: Any, model: Any, metrics: Any, quick: bool, seed: Any) -> _Request:
-    """Return the checked arguments of ``score``."""
-    places = tuple(dict.fromkeys(_several("benchmarks", benchmarks)))
-    if not places:
-        raise BadInput(f"benchmarks is empty; choose of {listed(BENCHMARKS)}")
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise BadInput(f"seed={seed!r}: a whole number from 0 on is needed")
-    if not isinstance(quick, bool):
-        raise BadInput(f"quick={quick!r}: True or False is needed")
-    if not isinstance(model, (str, os.PathLike, type(None))):
-        raise BadInput(f"model is the path of a SavedModel or of a .keras or .h5 file, not {model!r}")
-    if model:
-        find_saved_model(model)
-    return _Request(places, os.fspath(model or ""), tuple(_several("metrics", metrics)), quick, int(seed))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Request:
-    """Arguments of ``score``."""
-
-    benchmarks: tuple[str, ...]
-    model: str
-    metrics: tuple[str, ...]
-    quick: bool
-    seed: int
-
-    def scores(self, methods: Mapping[str, MethodLike]) -> tuple[list[Scores], dict[str, str]]:
-        """Return the scores of all tasks, and why a method or a task is missing."""
-        parts: list[Scores] = []
-        skipped: dict[str, str] = {}
-        with _quiet():
-            for place in self.benchmarks:
-                benchmark = benchmark_named(place)
-                tasks = tasks_of(benchmark, place, self.quick, self.seed, self.metrics)
-                for task in (task for task in tasks if task.methods):  # TCAV scores concepts, not methods
-                    if self.model and not task.own_model:
-                        skipped[task.title] = "this table takes no other model"
-                        continue
-                    part, refused = self._scored(benchmark, task, methods)
-                    skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
-                    parts += [part] if part else []
-        return parts, skipped
-
-    def _scored(
-        self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]
-    ) -> tuple[Scores | None, dict[str, str]]:
-        """Return the scores of one task, without the methods that it refuses, and the reasons of these."""
-        try:
-            return self._run(benchmark, task, methods), {}
-        except BadInput as error:
-            if len(methods) == 1:
-                return None, {name: str(error) for name in methods}
-        refused = {}
-        for name, method in methods.items():
-            refused |= self._scored(benchmark, task, {name: method})[1]
-        left = {name: method for name, method in methods.items() if name not in refused}
-        return (self._run(benchmark, task, left) if left else None), refused
-
-    def _run(self, benchmark: Benchmark, task: ReportTask, methods: Mapping[str, MethodLike]) -> Scores:
-        settings = benchmark.with_model(task.settings, self.model) if self.model else task.settings
-        store = ScoreStore(str(cache_directory("scores")))
-        return _evaluated(prepare(benchmark, methods, settings, metrics=task.metrics, store=store, place=task.place))
+def _scored_in_cache(
+    benchmark: Benchmark,
+    task: ReportTask,
+    settings: RunSettings,
+    methods: Mapping[str, MethodLike],
+    names: Sequence[str],
+) -> Scores:
+    """Return the scores of some methods by a task; they are kept in the cache."""
+    store, chosen = ScoreStore(str(cache_directory("scores"))), {name: methods[name] for name in names}
+    with _quiet():
+        return _evaluated(prepare(benchmark, chosen, settings, metrics=task.metrics, store=store, place=task.place))
 
 
 def _evaluated(run: Run, progress: Progress | None = None) -> Scores:

@@ -114,7 +114,6 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
                 "Every other method is also compared with its own map for another answer, after another question and "
                 "on several networks with random weights; for these it would triple the cost. Score-CAM and SISE are "
                 "compared with one such network.",
-                trial=dataclasses.replace(settings, controls=(methods.UNIFORM.name,)),
                 metrics=tuple(ACCURACIES),
                 networks=tuple(
                     dataclasses.replace(settings, model=f"saved_models/clevr_xai/relation_network_seed{number}")

@@ -100,8 +100,6 @@ class ReportTask:
         Its settings in words, and where they differ from the paper's.
     place
         What is evaluated: a name of ``core.places.BENCHMARKS``, ``module:NAME`` or ``file.py:NAME``.
-    trial
-        Settings by which a single method is tried; ``settings`` where None.
     scores, pictures
         Whether there are a store, pictures.
     shared
@@ -135,7 +133,6 @@ class ReportTask:
     methods: tuple[str, ...] = ()
     note: str = ""
     place: str = ""
-    trial: RunSettings | None = None
     scores: bool = True
     pictures: bool = True
     shared: bool = True
@@ -159,7 +156,7 @@ class ReportTask:
         skipped = {*self.once, *(self.seldom if number >= default else ())}
         return dataclasses.replace(
             self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
-            settings=self.networks[number - 1], trial=self.trial or self.settings, pictures=False,
+            settings=self.networks[number - 1], pictures=False,
             methods=tuple(name for name in self.methods if name not in skipped),
             metrics=tuple(name for name in self.metrics if name not in skipped), own_model=False, network=number,
             cost=self.further_cost or self.cost,

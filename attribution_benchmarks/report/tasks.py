@@ -21,7 +21,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -41,7 +41,7 @@ from attribution_benchmarks.report.formatting import shown_path
 from attribution_benchmarks.report.processes import Answer, Processes, reason
 from attribution_benchmarks.report.results import Result
 
-_Outcome = Callable[[Sequence[str]], tuple[Evaluation, Scores]]
+_Found = TypeVar("_Found")
 _TABLES = ("txt", "json", "csv", "md")  # suffixes
 _MEMORY = 2 << 30  # bytes allowed for one task; the largest takes two thirds
 
@@ -117,11 +117,11 @@ def evaluate(
         if model:
             try:
                 of_model = functools.partial(outcome, benchmark.with_model(settings, model))
-                found, refused.methods = _of_fitting(of_model, task.methods, custom)
+                found, refused.methods = of_fitting(of_model, task.methods, custom)
             except (Exception, SystemExit) as error:
                 refused.model = reason(error)
         if found is None:
-            found, refused.methods = _of_fitting(functools.partial(outcome, settings), task.methods, custom)
+            found, refused.methods = of_fitting(functools.partial(outcome, settings), task.methods, custom)
         evaluation, found_scores = found
         for suffix in _TABLES:
             found_scores.save(new / f"table.{suffix}")
@@ -130,9 +130,9 @@ def evaluate(
     return refused
 
 
-def _of_fitting(
-    outcome: _Outcome, methods: Sequence[str], custom: Sequence[str]
-) -> tuple[tuple[Evaluation, Scores], dict[str, str]]:
+def of_fitting(
+    outcome: Callable[[Sequence[str]], _Found], methods: Sequence[str], custom: Sequence[str]
+) -> tuple[_Found, dict[str, str]]:
     """Return the outcome of the methods that fit, and method -> why it does not.
 
     If the evaluation of all refuses no method by name, each custom one is tried alone.
@@ -149,7 +149,7 @@ def _of_fitting(
                 raise
 
 
-def _alone(outcome: _Outcome, names: Sequence[str]) -> dict[str, str]:
+def _alone(outcome: Callable[[Sequence[str]], Any], names: Sequence[str]) -> dict[str, str]:
     """Evaluate methods one by one; return method -> why it fails."""
     failed = {}
     for name in names:
@@ -292,7 +292,7 @@ class Tasks:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         scores = str(self._directory / "work" / "scores") if task.scores else None
-        sent = dataclasses.replace(task, settings=RunSettings(), trial=None, networks=())
+        sent = dataclasses.replace(task, settings=RunSettings(), networks=())
         return functools.partial(evaluate, sent, vars(task.settings), custom, model, scores, new)
 
     def _refusals(self, task: ReportTask, with_model: bool) -> Refusals:
