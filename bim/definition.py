@@ -92,11 +92,9 @@ def _load(run: Run) -> BimEvaluation:
     return load(run)
 
 
-def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
-    """Return the tasks of a quick run, or of a full run on a share of its images."""
-    images, contrast_images, counterparts = (
-        (6, 4, 4) if quick else (max(6, round(24 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
-    )
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    """Return the tasks of a quick or of a full run."""
+    images, contrast_images, counterparts = (6, 4, 4) if quick else (24, 10, 10)
     settings = Settings(num_imgs=images, seed=seed)
     costly = MAPS[COSTLY[0]].title
     tasks = [
@@ -108,7 +106,7 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             f"maps on networks with random weights, all but {costly}; Score-CAM and SISE "
             f"against one of them. IIR and {costly} are of one pair of networks.{_not_installed()}",
             metrics=("MCS", "IDR", "IIR"),
-            cost=45 if quick else 30 + 205 * share,
+            cost=45 if quick else 235,
             further_cost=35,
             # The patches in the directory of the sets are those of one network; the method takes 625 gradients a map,
             # more than all others together.
@@ -121,13 +119,13 @@ def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask
             f"{contrast_images} images under ten networks, without {costly}, whose 625 gradients an image would take "
             "longer than all else.",
             shared=False, metrics=("RMCS",), more_metrics=False, own_model=False,
-            random_networks=False, cost=8 + 12 * share,
+            random_networks=False, cost=20,
         ),
         ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", TcavSettings(num_random=counterparts, seed=seed),
             note=f"The concept “dog” against {counterparts} random counterparts.", place="bim.tcav:TCAV",
             scores=False, pictures=False, shared=False, more_metrics=False, own_model=False,
-            random_networks=False, cost=10 + 15 * share,
+            random_networks=False, cost=25,
         ),
     ]  # fmt: skip
     return [task for task in tasks if _has_relative() or task.name != "bim_rmcs"]

@@ -22,7 +22,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.scores import InputScores
 from bim.classifiers import input_side
 from bim.layout import OBJECTS, SCENES
-from bim.members import PAIRS, SHARED_MEMBER, Member, member_key
+from bim.members import PAIRS, Member, member_key
 from bim.scores import METRICS, place_mask, two_dimensional
 
 NUM_EXAMPLES = 3
@@ -194,21 +194,12 @@ def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
 def save_report_examples(directory: str, evaluation: Any, scores: Sequence[InputScores]) -> str:
     """Write the images that tell the methods apart under each metric, and return the file."""
     groups = {group.where["metric"]: group for group in scores if "scene_model" not in group.where}
-    examples, pictures = [], []
+    examples = []
     for metric in PAIRS:
         group = groups.get(metric)
-        if group is None or not len(group.inputs):
-            continue
-        found, every = _examples_of(metric, evaluation, group)
-        examples += found
-        pictures.append(every)
-    others = [group for name, group in groups.items() if name not in METRICS]
-    if others:
-        member = evaluation.member(*SHARED_MEMBER)
-        rows = _rows(others[0], evaluation.drawn(SHARED_MEMBER[1]))
-        names = tuple(group.where["metric"] for group in others)
-        pictures.append(report_examples.InputPictures(names, tuple(others[0].inputs), member.images.images(rows)))
-    return report_examples.save(directory, examples, pictures)
+        if group is not None and len(group.inputs):
+            examples += _examples_of(metric, evaluation, group)
+    return report_examples.save(directory, examples)
 
 
 def _chosen(metric: str, evaluation: Any, group: InputScores) -> list[int]:
@@ -253,9 +244,7 @@ def _example_members(metric: str, evaluation: Any, places: Sequence[int]) -> lis
     return found
 
 
-def _examples_of(
-    metric: str, evaluation: Any, group: InputScores
-) -> tuple[list[report_examples.Example], report_examples.InputPictures]:
+def _examples_of(metric: str, evaluation: Any, group: InputScores) -> list[report_examples.Example]:
     counted = _rows(group, range(len(evaluation.drawn(PAIRS[metric][0][1]))))
     picked = _chosen(metric, evaluation, group)
     pair = _example_members(metric, evaluation, [counted[place] for place in picked])
@@ -269,10 +258,7 @@ def _examples_of(
         first, taken, _ = pair[0]
         title = f"{METRICS[metric].title} {group.inputs[place]}: {_named(first.images.names[taken[number]])}"
         examples.append(report_examples.Example(group.inputs[place], names, title, views))
-    member = evaluation.member(*PAIRS[metric][0])
-    rows, _ = evaluation.matched(*(set_name for _, set_name in PAIRS[metric]))
-    every = member.images.images([rows[place] for place in counted])
-    return examples, report_examples.InputPictures(names, tuple(group.inputs), every)
+    return examples
 
 
 def _view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> report_examples.ExampleView:

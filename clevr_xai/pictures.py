@@ -31,7 +31,7 @@ def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str
 
     ``evaluation`` is a ``ClevrXaiEvaluation``, ``scores`` its scores. The first ground truth is outlined on the maps.
     """
-    questions, settings = evaluation.questions, evaluation.settings
+    settings = evaluation.settings
     own = [group for group in scores.groups if group.where["metric"] in ACCURACIES]
     groups = [group for group in scores.groups if group.where["ground_truth"] == settings.truths[0] and group.inputs]
     written = []
@@ -50,7 +50,7 @@ def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str
     for path in written:
         print_line(f"picture: {path}", file=sys.stderr)
     if not groups:
-        report_examples.save(directory, [], [])
+        report_examples.save(directory, [])
         return
     names = tuple(group.where["metric"] for group in groups)
     chosen = _chosen(groups, _EXAMPLES)
@@ -62,8 +62,7 @@ def write(evaluation: Any, scores: Scores, directory: str, formats: Sequence[str
             {method: found[place] for method, found in maps.items()}, f"answered correctly: {batch.answers[place]}",
         )  # fmt: skip
         examples.append(report_examples.Example(name, names, batch.questions[place], (view,)))
-    images = questions.dataset.images(_rows(questions, groups[0].inputs))
-    report_examples.save(directory, examples, [report_examples.InputPictures(names, tuple(groups[0].inputs), images)])
+    report_examples.save(directory, examples)
 
 
 def _chosen(groups: Sequence[InputScores], count: int) -> list[str]:

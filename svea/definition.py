@@ -45,8 +45,8 @@ def _load(run: Run) -> SveaEvaluation:
     return SveaEvaluation.load(run)
 
 
-def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
-    """Return the task of a quick or a full run; the test needs all signals, whatever the ``share``."""
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    """Return the task of a quick or a full run; the test needs all signals."""
     masks = 200 if quick else 1000
     settings = Settings(rise_masks=masks, seed=seed)
     return [

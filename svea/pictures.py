@@ -86,8 +86,7 @@ def _save_examples(evaluation: Any, network: NetworkScores, groups: Sequence[Inp
             {name: found[row].astype(np.uint8) for name, found in maps.items()}, facts,
         )  # fmt: skip
         examples.append(report_examples.Example(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
-    every = report_examples.InputPictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
-    report_examples.save(directory, examples, [every])
+    report_examples.save(directory, examples)
 
 
 @no_mathtext

@@ -219,8 +219,7 @@ class Benchmark:
     columns
         Of the matrix; from ``metrics`` where None.
     report_tasks
-        ``report_tasks(quick, seed, share)`` returns the tasks of a quick run, or of a full run on a share of its
-        inputs; None for a benchmark with examples.
+        ``report_tasks(quick, seed)`` returns the tasks of a quick or of a full run; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
     map_error
@@ -248,7 +247,7 @@ class Benchmark:
     score: str = "logits"
     paper: Sequence[Mapping[str, Any]] = ()
     columns: tuple[Column, ...] | None = None
-    report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None
+    report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (60, 300)
     map_error: float = 0.0
     contexts: tuple[Mapping[str, str], ...] = ({},)

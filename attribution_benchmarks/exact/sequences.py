@@ -301,15 +301,15 @@ class _Sequences(Benchmark):
         }
 
 
-def _report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
-    count = 12 if quick else max(12, round(share * MOST * len(TASKS)))
+def _report_tasks(quick: bool, seed: int) -> list[ReportTask]:
+    count = 12 if quick else MOST * len(TASKS)
     settings = ExampleSettings(num_imgs=count, seed=seed, random_networks=0)  # a full report has more
     methods = tuple(name for name in METHODS if not (quick and name in _COSTLY))
     return [
         ReportTask(
             "sequences", "sequences", "Sequences", settings, methods,
             f"{count} sequences, the same for each of five networks.", pictures=False, shared=False,
-            metrics=_DEFINED.default_metrics, random_networks=not quick, cost=20 if quick else 20 + 80 * share,
+            metrics=_DEFINED.default_metrics, random_networks=not quick, cost=20 if quick else 100,
         )
     ]  # fmt: skip
 

@@ -187,16 +187,16 @@ def networks() -> list[pathlib.Path]:
     return found
 
 
-def report_tasks(quick: bool, seed: int, share: float) -> list[ReportTask]:
+def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     """Return the task of the report, whose further networks are the other trained ones."""
-    count = 30 if quick else max(30, round(share * _MOST / 2))
+    count = 30 if quick else _MOST // 2
     settings = Settings(num_imgs=count, seed=seed)
     further = tuple(dataclasses.replace(settings, model=str(path)) for path in networks()[1:])
     return [
         ReportTask(
             BENCHMARK.name, BENCHMARK.name, BENCHMARK.title, settings, _REPORTED, f"{count} images.", pictures=False,
             metrics=BENCHMARK.default_metrics, random_networks=False, networks=further,
-            cost=20 if quick else 90 * share,
+            cost=20 if quick else 90,
         )
     ]  # fmt: skip
 

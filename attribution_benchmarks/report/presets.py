@@ -54,7 +54,7 @@ def tasks_of(
         Whether Integrated Gradients takes all points of its path; else those that the benchmark's ``map_error`` needs.
     """
     of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
-    of_one = benchmark.report_tasks(quick, seed, 1.0) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
+    of_one = benchmark.report_tasks(quick, seed) if benchmark.report_tasks else [_task_of(benchmark, quick, seed)]
     further = [
         task.on_network(number, TRAINED)
         for task in of_one

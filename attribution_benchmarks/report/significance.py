@@ -63,21 +63,15 @@ class _RankRange(NamedTuple):
     high: int
 
 
-def mark_p_value(networks: int, methods: int, share: float = 0.0, spread: float = 0.0) -> float:
-    """Return the corrected p-value of a mark on networks of some mean and spread, with unlimited inputs.
+def mark_p_value(networks: int, methods: int) -> float:
+    """Return the smallest corrected p-value of a mark, where the baseline reaches nothing on every network.
 
-    A mark has to hold with one network more, on which the baseline is as good as the method. On the others the baseline
-    reaches a ``share`` of the method's score; ``MARGIN`` times that score, minus the baseline's, has a standard
-    deviation of ``spread`` between networks, as a share of the score. Without spread, Student's t is
-    ``MARGIN`` · K - (1 - ``MARGIN``) where the baseline reaches nothing. It has K degrees of freedom.
+    A mark has to hold with one network more, on which the baseline is as good as the method. Student's t is then
+    ``MARGIN`` · K - (1 - ``MARGIN``), with K degrees of freedom.
     """
     from scipy import special
 
-    lead, failure = MARGIN - share, MARGIN - 1.0
-    mean = (networks * lead + failure) / (networks + 1)
-    squares = (networks - 1) * spread**2 + networks / (networks + 1) * (lead - failure) ** 2
-    t = mean / np.sqrt(squares / networks / (networks + 1))
-    return float(2 * special.stdtr(networks, -t) * max(methods, 1)) if t > 0 else 1.0
+    return float(2 * special.stdtr(networks, 1 - MARGIN - MARGIN * networks) * max(methods, 1))
 
 
 def too_few_networks(networks: int, methods: int) -> bool:
@@ -88,13 +82,10 @@ def too_few_networks(networks: int, methods: int) -> bool:
     return networks >= statistics.MIN_NETWORKS and mark_p_value(networks, methods) >= LEVEL
 
 
-def networks_for_mark(methods: int, share: float = 0.0, spread: float = 0.0, most: int = 1000) -> int | None:
-    """Return the least number of networks with a mark at the expected mean and spread, see ``mark_p_value``.
-
-    At that number a mark is found about every second time. None if it is more than ``most``.
-    """
-    counts = range(statistics.MIN_NETWORKS, most + 1)
-    return next((count for count in counts if mark_p_value(count, methods, share, spread) < LEVEL), None)
+def networks_for_mark(methods: int) -> int:
+    """Return the least number of networks with which a mark is possible, see ``mark_p_value``."""
+    counts = itertools.count(statistics.MIN_NETWORKS)
+    return next(count for count in counts if mark_p_value(count, methods) < LEVEL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +96,6 @@ class ColumnTests:
     tested: Sequence[str]  # methods that took part, the best first
     pairs: Sequence[PairComparison]  # all pairs of methods, first minus second
     baselines: Sequence[Baseline]  # each method against each baseline
-    leads: Sequence[PairComparison]  # each method minus each model-independent baseline
     p_values: Mapping[str, float]  # method -> corrected p-value of the claim that it passes against every baseline
     ranks: Mapping[str, _RankRange]  # method -> range of its rank
     networks: int  # number of trained networks
@@ -255,7 +245,6 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores) -> Colum
         methods,
         pairs,
         baselines,
-        compare_pairs(every, list(itertools.product(methods, independent)), group.clusters),
         better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
         _rank_ranges(methods, pairs, column),
         networks,

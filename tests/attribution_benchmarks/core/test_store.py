@@ -269,22 +269,6 @@ def test_a_pipe_in_place_of_a_file_of_the_database_is_refused(tmp_path, ending):
         len(ScoreStore(tmp_path).series(**KEY))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "CREATE TRIGGER skip BEFORE INSERT ON records BEGIN SELECT RAISE(IGNORE); END",
-        "CREATE VIEW more AS SELECT * FROM records",
-        "DROP TABLE records; CREATE TABLE records (series, input, record, checksum)",
-    ],
-)
-def test_a_database_with_another_schema_is_refused(tmp_path, change):
-    written(tmp_path, 12)
-    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:
-        database.executescript(change)
-    with pytest.raises(BadInput, match="it is not a store of scores; remove the file to compute again"):
-        len(ScoreStore(tmp_path).series(**KEY))
-
-
 def test_memory_does_not_hold_the_records(tmp_path):
     """Twenty series of the same 500 inputs, 2 kB each: 20 MB on disk."""
     store = ScoreStore(tmp_path)

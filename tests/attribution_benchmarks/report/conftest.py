@@ -17,7 +17,7 @@ def maps(generator, shape, without=()):
 
 
 @pytest.fixture(scope="session")
-def drawn_inputs(tmp_path_factory, groups):
+def drawn_inputs(tmp_path_factory):
     """Benchmark -> file: a signal, an image under two networks, a question's image; and all inputs' pictures."""
     generator = np.random.default_rng(5)
     truth = np.zeros((16, 16), bool)
@@ -37,20 +37,17 @@ def drawn_inputs(tmp_path_factory, groups):
         for number in (1, 2)
     )
     question = report_examples.ExampleView("", image, truth, maps(generator, (16, 16)), "answered correctly: </script>")
-    names = tuple(groups["svea"][0].inputs)
     return {
         "svea": report_examples.save(
             folder("svea"),
             [report_examples.Example("input 7", ("roe_test", "drop"), "Signal 7", (signal,))],
-            [report_examples.InputPictures(("roe_test", "drop"), names, generator.normal(size=(200, 40)))],
         ),
         "bim": report_examples.save(
-            folder("bim"), [report_examples.Example("input 3", ("mcs",), "MCS, image 3", pair)], []
+            folder("bim"), [report_examples.Example("input 3", ("mcs",), "MCS, image 3", pair)]
         ),
         "clevr_xai": report_examples.save(
             folder("clevr"),
             [report_examples.Example("input 9", ("mass",), "Is it <b>red</b>?", (question,))],
-            [report_examples.InputPictures(("mass",), names, generator.integers(0, 256, (200, 16, 16, 3), np.uint8))],
         ),
     }
 
