@@ -35,7 +35,7 @@ from attribution_benchmarks.core.scores import InputScores, Scores, kind_of
 from attribution_benchmarks.core.settings import ExampleSettings, inherited
 from attribution_benchmarks.parts import objects
 from attribution_benchmarks.parts.classes import CLASSES, PARTS, shared_pair, sufficient_sets
-from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_over_inputs, mean_scores, tuned
+from attribution_benchmarks.parts.metrics import CHECKS, METRICS, cross_fitted, mean_scores
 from attribution_benchmarks.parts.truth import exact_values, findings, scores_of_interventions
 
 _MOST = 400  # test images
@@ -133,7 +133,7 @@ class Evaluation(ExampleEvaluation):
         return {name: self.numbers.of(source, measure)[:, 1:] for name, measure in measures.items() if measure}
 
     def tables(self) -> Iterator[Scores]:
-        """Yield the scores, then the published mean scores, at thresholds of other inputs and tuned on the tests."""
+        """Yield the scores, then the published mean scores at thresholds of other inputs."""
         *parts, notes = super().tables()
         yield from parts
         if {*CHECKS, "single_deletion", "target_sensitivity"} <= self.run.metrics.keys():
@@ -148,17 +148,8 @@ class Evaluation(ExampleEvaluation):
         for source in scores.sources:
             if source.method and source.control:
                 continue
-            curves = self._curves(source)
-            best = tuned(curves)
-            on_tests = {name: float(mean_over_inputs(curve)[best]) for name, curve in curves.items()}
             others = [known.get((source.name, name), np.nan) for name in ("single_deletion", "target_sensitivity")]
-            at_other = mean_scores({name: known[source.name, name] for name in CHECKS}, *others)
-            tuned_scores = mean_scores(on_tests, *others)
-            values = {
-                **at_other,
-                **{f"{name}_tuned": tuned_scores[name] for name in ("completeness", "mean_score")},
-                "tuning": tuned_scores["completeness"] - at_other["completeness"],
-            }
+            values = mean_scores({name: known[source.name, name] for name in CHECKS}, *others)
             rows += [
                 {"benchmark": "parts", "method": source.name, "metric": name, "value": value, "low": None, "high": None,
                  "n": 0, "paper": None, "kind": kind_of(source)}
@@ -175,9 +166,6 @@ SUMMARY = {
     "correctness": "correctness",
     "contrastivity": "contrastivity",
     "mean_score": "mean score",
-    "completeness_tuned": "completeness, tuned on tests",
-    "mean_score_tuned": "mean score, tuned on tests",
-    "tuning": "worth of tuning",
 }
 
 

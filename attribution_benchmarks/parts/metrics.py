@@ -149,11 +149,6 @@ def _sum_of_checks(curves: Mapping[str, np.ndarray], rows: np.ndarray) -> np.nda
     return np.asarray(sum(means.values()) / 3 + distracted)
 
 
-def tuned(curves: Mapping[str, np.ndarray]) -> int:
-    """Return the number of the threshold that is best on all inputs, of the curves of ``CHECKS``, (N, thresholds)."""
-    return int(_sum_of_checks(curves, np.ones(len(curves["distractibility"]), bool)).argmax())
-
-
 def cross_fitted(curves: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.ndarray]:
     """Return each input's value at the threshold that is best on the other half of the inputs, (N,) by check."""
     count = len(curves["distractibility"])

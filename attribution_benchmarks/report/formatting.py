@@ -69,11 +69,6 @@ def interval(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
 
 
-def detectable(value: float, column: Column) -> str:
-    """Return a smallest detectable difference; "none" if it is infinite."""
-    return "none" if math.isinf(value) else score(value, column)
-
-
 def rank(value: float) -> str:
     """Return a rank, with one decimal only for ties."""
     return number(value, 1).removesuffix(".0")

@@ -27,7 +27,6 @@ from attribution_benchmarks.stats.statistics import (
     better_than_every,
     compare_pairs,
     holm_corrected,
-    minimum_detectable_difference,
 )
 
 INPUTS_FOR_MARK = 60  # of one or two networks: fewer seldom contain one of the inputs on which a method fails
@@ -185,14 +184,6 @@ class ColumnTests:
     def has_power(self) -> bool:
         """Return whether there are enough inputs for claims."""
         return self.independent_inputs() >= MIN_INPUTS
-
-    def detectable_between_methods(self) -> float:
-        """Return the smallest difference of two methods that is found with 80 % power; infinite if none is."""
-        return minimum_detectable_difference(self.pairs)
-
-    def detectable_above_baselines(self) -> float:
-        """Return the smallest lead over the margin that is found with 80 % power; infinite if none is."""
-        return minimum_detectable_difference([one.test for one in self.baselines], claims=max(len(self.tested), 1))
 
 
 class BaselineRecord(NamedTuple):

@@ -17,7 +17,6 @@ from attribution_benchmarks.report.formatting import (
     cell_score,
     count_of,
     count_range,
-    detectable,
     enumeration,
     percentages,
     rank,
@@ -339,8 +338,7 @@ def _baselines(tests: ColumnTests, names: Names) -> str:
     if stopped:
         control, times = min(stopped.items(), key=lambda item: (-item[1], item[0]))
         text += f"; for {times} the baseline that is hardest to beat is “{control}”"
-    smallest = detectable(tests.detectable_above_baselines(), tests.column)
-    return f"{text}. Leads below {smallest} over the margin are not detected."
+    return f"{text}."
 
 
 def papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:

@@ -81,16 +81,6 @@ class _Means(NamedTuple):
         p_values = np.where(self.network_error > 0, np.maximum(p_values, of_networks), p_values)
         return np.where(self.error > 0, np.minimum(p_values, 1.0), 1.0)
 
-    def decisive_errors(self) -> tuple[Array, Array]:
-        """Return the standard errors, and their degrees of freedom, of the wider interval: (P,) each."""
-        from scipy import special
-
-        tail, of_networks = (1 + CONFIDENCE) / 2, np.maximum(self.networks - 1, 1)
-        wider = self.network_error * special.stdtrit(of_networks, tail) > self.error * special.stdtrit(
-            self.freedom, tail
-        )
-        return np.where(wider, self.network_error, self.error), np.where(wider, of_networks, self.freedom)
-
     def _inverse(self, quantile: Array) -> Array:
         """Return the t value whose transformation is a quantile."""
         skewness = np.where(np.abs(self.skewness) < 1e-8, 1e-8, self.skewness)
@@ -264,15 +254,14 @@ def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
 
 LEVEL = 0.05
 MIN_INPUTS = 10  # independent groups of inputs; the approximations were checked from 15 on
-_POWER = 0.8
 _NUMBERS_AT_ONCE = 4_000_000  # bounds the memory: some 200 MB
 
 
 class PairComparison(NamedTuple):
     """First minus second over the ``n`` inputs that both have: its 95 % interval, p-value, and Holm's.
 
-    An end of the interval is infinite where the differences cannot exclude anything. ``error`` is the standard error
-    of the difference and ``freedom`` its degrees of freedom, ``clusters`` the number of independent groups of inputs.
+    An end of the interval is infinite where the differences cannot exclude anything. ``clusters`` is the number of
+    independent groups of inputs.
     """
 
     first: str
@@ -283,9 +272,7 @@ class PairComparison(NamedTuple):
     p_value: float
     p_corrected: float
     n: int
-    error: float = float("nan")
     clusters: int = 0
-    freedom: float = float("nan")
 
 
 def compare(first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters = None) -> PairComparison:
@@ -335,10 +322,8 @@ def compare_pairs(
     not_yet = float("nan")  # Holm's p-value
     return holm_corrected(
         [
-            PairComparison(*pair, mean, low, high, p_value, not_yet, int(n), error, int(groups) if n else 0, freedom)
-            for pair, (mean, low, high, p_value, n, error, groups, freedom) in zip(
-                pairs, results.T.tolist(), strict=True
-            )
+            PairComparison(*pair, mean, low, high, p_value, not_yet, int(n), int(groups) if n else 0)
+            for pair, (mean, low, high, p_value, n, groups) in zip(pairs, results.T.tolist(), strict=True)
         ]
     )
 
@@ -356,7 +341,7 @@ def _table(values: Mapping[str, npt.ArrayLike]) -> Array:
 def _compare(
     table: Array, hits: Array, places: npt.NDArray[np.int64], factors: Array, clusters: Clusters, confidence: float
 ) -> Array:
-    """Return difference, low, high, p-value, n, error, clusters and freedom of P pairs of columns, (8, P).
+    """Return difference, low, high, p-value, n and clusters of P pairs of columns, (6, P).
 
     ``hits`` is each column's value of a hit, 0 without a hit, NaN for a column that is no rate.
     """
@@ -373,11 +358,10 @@ def _compare(
         size = np.where(constant, np.abs(plain.mean), np.where(rates, hit * factors, np.nan))
         found = means(differences, clusters, magnitude, size * np.array([1, -1])[:, None])
     (low, high), p_values = found.intervals(confidence), found.p_values()
-    error, freedom = found.decisive_errors()
     unknown = np.isnan(plain.error)  # a single cluster
     low = np.where(unknown, -np.inf, np.minimum(low, plain.mean))
     high = np.where(unknown, np.inf, np.maximum(high, plain.mean))
-    results = np.stack([plain.mean, low, high, p_values, plain.n, error, plain.clusters, freedom])
+    results = np.stack([plain.mean, low, high, p_values, plain.n, plain.clusters])
     results[:4, plain.n == 0] = np.nan
     return results
 
@@ -418,19 +402,3 @@ def better_than_every(methods: Sequence[str], claims: Sequence[float]) -> dict[s
     for method, claim in zip(methods, claims, strict=True):
         largest[method] = max(claim, largest.get(method, 0.0))
     return dict(zip(largest, holm(list(largest.values())).tolist(), strict=True))
-
-
-def minimum_detectable_difference(tests: Sequence[PairComparison], claims: int | None = None) -> float:
-    """Return the smallest true difference that such tests find with a power of 80 %, in the unit of the metric.
-
-    By Student's t at the strictest step of Holm's correction for ``claims`` claims (the number of tests when None),
-    with the median error of the tests. Infinite for fewer than ``MIN_INPUTS`` independent inputs; NaN without a test.
-    """
-    from scipy import special
-
-    known = [test for test in tests if np.isfinite(test.error) and test.clusters >= MIN_INPUTS]
-    if not known:
-        return float("inf") if any(test.n for test in tests) else float("nan")
-    level, freedom = LEVEL / (claims or len(tests)), float(np.median([test.freedom for test in known]))
-    quantiles = special.stdtrit(freedom, 1 - level / 2), special.stdtrit(freedom, _POWER)
-    return float(sum(quantiles) * np.median([test.error for test in known]))

@@ -80,7 +80,6 @@ def test_scores_and_mean_scores_of_a_method():
     assert rows["exact_values", "shapley_correlation"]["value"] > 0.99
     assert rows["exact_values", "top_part"]["value"] == 1
     assert rows["ground_truth", "share_outside"]["value"] == 0
-    assert rows["gradient_x_input", "tuning"]["value"] >= 0
     found = rows["gradient_x_input", "target_sensitivity"]
     assert found["undefined"] >= COUNT - 4 and 0 <= found["value"] <= 1
     summary = [rows["gradient_x_input", name]["value"] for name in ("completeness", "correctness", "contrastivity")]

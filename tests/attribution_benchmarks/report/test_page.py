@@ -215,13 +215,6 @@ def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, grou
     assert summary.headline(built, judged, Names({}), [])[0].startswith("A first look")
 
 
-def test_the_difference_that_would_be_seen_shrinks_with_the_inputs(documents, groups, columns):
-    few, many = (few_inputs(documents, groups, columns, n)[1]["svea roe_test"] for n in (12, 200))
-    assert many.independent_inputs() == 200
-    assert 0 < many.detectable_between_methods() < few.detectable_between_methods() / 2
-    assert 0 < many.detectable_above_baselines() < few.detectable_above_baselines() / 2
-
-
 def test_the_summary_compares_with_the_papers(documents, columns):
     printed = json.loads(json.dumps(documents))
     rows = [row for row in printed[0]["rows"] if row["metric"] == "roe_test" and row["kind"] == "method"]
