@@ -25,8 +25,7 @@ from attribution.model.compiled import CompiledGraph, checked
 from attribution.model.other_inputs import JoinedInputs, Step
 from attribution.model.protocols import Backward, NodeRules
 from attribution.savedmodel.file import Source
-from attribution.savedmodel.freeze import shown
-from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
+from attribution.savedmodel.inputs import Expected, Inputs, checked_feed, shown
 from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES
 
 
