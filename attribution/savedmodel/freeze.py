@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
