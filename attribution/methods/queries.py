@@ -29,7 +29,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
 from attribution.model import batching
-from attribution.model.protocols import NodeRules, Rules
+from attribution.model.batching import NodeRules, Rules
 from attribution.savedmodel.inputs import as_array, converts
 
 Variant = Callable[[int, np.ndarray], np.ndarray]

@@ -21,9 +21,9 @@ from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.model import batching, other_inputs
+from attribution.model.batching import Backward, NodeRules
 from attribution.model.compiled import CompiledGraph, checked
 from attribution.model.other_inputs import JoinedInputs, Step
-from attribution.model.protocols import Backward, NodeRules
 from attribution.savedmodel.file import Source
 from attribution.savedmodel.inputs import Expected, Inputs, checked_feed, shown
 from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES

@@ -26,7 +26,6 @@ from attribution.graph.view import (
     Untranslatable,
     node_of,
     pure_subgraph,
-    set_placeholder,
 )
 from attribution.savedmodel import _gradient_support, scores
 from attribution.savedmodel.file import SavedFile
@@ -303,7 +302,6 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
         return _comparison(target, GraphView(pure, weights), tensor)() != OTHER_SCORES
 
     _check_not_random(target, pure, state, gives_file_scores)
-    _declare_ranks(pure, target)
     return GraphView(pure, weights), tensor
 
 
@@ -368,22 +366,6 @@ def _leaves_state(target: Target) -> bool:
         return False
     pairs = zip(before, variables, strict=True)
     return all(bool(tf.reduce_all(one == variable.read_value())) for one, variable in pairs)
-
-
-def _declare_ranks(graph_def: Any, target: Target) -> None:
-    """Give the placeholders of unknown rank the shapes that the signature knows; refuse those that nobody knows."""
-    unknown = {}
-    for name, spec in target.inputs.items():
-        if spec.shape.rank is None:
-            raise BadInput(
-                f"input '{name}' of '{target.path}' has no declared rank; export it with its shape, as in "
-                f"tf.TensorSpec((None, 8), tf.{spec.dtype.name}), or fix its value with given= (--given=)"
-            )
-        if target.placeholders[name].shape.rank is None:
-            unknown[target.placeholders[name].op.name] = spec
-    for node in graph_def.node:
-        if node.name in unknown:
-            set_placeholder(node, unknown[node.name].dtype, unknown[node.name].shape)
 
 
 def _with_columns(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:

@@ -117,6 +117,11 @@ def find_target(
     placeholders = dict(zip(names, function.inputs, strict=False))  # what follows are variables
     specs = {name: _declared(tensor, declared.inputs.get(name)) for name, tensor in placeholders.items()}
     fixed = _fixed(path, specs, given)
+    if open_ := [name for name, tensor in placeholders.items() if name not in fixed and tensor.shape.rank is None]:
+        raise BadInput(
+            f"input '{open_[0]}' of '{path}' has no declared rank; export it with its shape, as in "
+            f"tf.TensorSpec((None, 8), tf.{specs[open_[0]].dtype.name}), or fix its value with given= (--given=)"
+        )
 
     def call(*arrays: Any) -> Any:
         values = {**fixed, **dict(zip((name for name in specs if name not in fixed), arrays, strict=True))}
