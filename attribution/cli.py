@@ -12,10 +12,8 @@ import io
 import json
 import math
 import os
-import re
 import signal
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,7 +30,6 @@ from attribution.tensorflow_log import quiet_tensorflow as quiet_tensorflow
 
 _Chosen = Mapping[str, tuple[Method, dict[str, Any]]]
 _WITH_ADDRESSES = ("server", "runner_options")
-_HELP_WIDTH = 100  # characters
 # Errors of the machine or of access rights, not of the program.
 _FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
@@ -128,29 +125,9 @@ def help_text(flag_values: flags.FlagValues, description: str, module: str) -> s
     module
         Name of this module.
     """
-    groups = flag_values.flags_by_module_dict()
     own = sys.argv[0] if module == "__main__" else module  # as absl names it
-    parts = [description.strip()]
-    for name in sorted(groups, key=lambda name: (name != own, name)):
-        lines = [line for flag in groups[name] for line in _flag_lines(flag)]
-        if lines:
-            parts.append("\n".join(["Flags:" if name == own else f"Shared flags ({name}):", *lines]))
-    return "\n\n".join(parts)
-
-
-def _flag_lines(flag: flags.Flag) -> list[str]:
-    """Return the name, help and default of a flag."""
-    default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
-    lines = textwrap.wrap(
-        f"--{flag.name}: {flag.help}",
-        _HELP_WIDTH,
-        initial_indent="  ",
-        subsequent_indent="      ",
-        break_on_hyphens=False,
-    )
-    if default not in (None, ""):
-        lines.append(f"      (default: {default})")
-    return lines
+    groups = sorted(flag_values.flags_by_module_dict(), key=lambda name: (name != own, name))
+    return "\n\n".join([description.strip(), *(flag_values.module_help(name).strip() for name in groups)])
 
 
 def _parse_and_call(
@@ -162,8 +139,13 @@ def _parse_and_call(
         raise BadInput(f"{error}; see --help") from error
     if rest:
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
-    _check_numbers(flag_values)
-    _refuse_addresses(flag_values)
+    for name in flag_values:
+        value = flag_values[name].value
+        if isinstance(value, float) and not math.isfinite(value):  # absl's bounds accept it
+            raise BadInput(f"--{name} is {value}; expected a finite number")
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and name not in _WITH_ADDRESSES:
+                refuse_address(text, name)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
     with cache, trusted("trust_model" in flag_values and flag_values.trust_model):
         main(flag_values)
@@ -182,8 +164,6 @@ def _handle(error: BaseException) -> int:
             f"error: {printable(place.filename)}, line {place.lineno} called sys.exit; a method must return its maps",
             2,
         )
-    if (message := _tensorflow_file_error(error)) is not None:
-        return _report(f"error: {printable(message)}; {_REMEDY}", 2)
     raise error
 
 
@@ -196,41 +176,9 @@ def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> 
     return argv[:end] + [f"--runner_options={option}" for option in argv[end + 1 :]]
 
 
-def _check_numbers(flag_values: flags.FlagValues) -> None:
-    """Raise BadInput for NaN and infinity, which absl's bounds accept."""
-    for name in flag_values:
-        value = flag_values[name].value
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"--{name} is {value}; expected a finite number")
-
-
 def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the values by name of the flags that were given, but for some."""
     return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
-
-
-def _refuse_addresses(flag_values: flags.FlagValues) -> None:
-    """Raise BadInput for an address such as gs://bucket/folder in a flag that takes none."""
-    for name in flag_values:
-        value = flag_values[name].value
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and name not in _WITH_ADDRESSES:
-                refuse_address(text, name)
-
-
-def _tensorflow_file_error(error: BaseException) -> str | None:
-    """Return the file and the system's message of a TensorFlow error for a file; None for other errors.
-
-    TensorFlow has no ``errno``: its messages end with the file's name and the system's message.
-    """
-    errors = sys.modules.get("tensorflow.python.framework.errors_impl")  # not imported for this
-    if errors is None or not isinstance(error, errors.OpError):
-        return None
-    for number in _FILE_SYSTEM_ERRNOS:
-        words = os.strerror(number)
-        if found := re.search(rf"(\S+); {re.escape(words)}", error.message):
-            return f"{found[1]}: {words}"
-    return None
 
 
 def _report(line: str, code: int) -> int:
@@ -265,10 +213,6 @@ _SHARED = {
         "attribution methods, separated by commas: names of the registry (docs/methods.md), such a name as a library "
         "defines it, METHOD@LIBRARY (docs/libraries.md), module:function or file.py:function",
         flags.DEFINE_list,
-    ),
-    "like": _Shared(
-        "library whose definitions and defaults the methods have, such as captum; the same as METHOD@captum for each, "
-        "see docs/libraries.md"
     ),
     "parameters": _Shared(
         "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "

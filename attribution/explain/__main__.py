@@ -8,8 +8,7 @@ r"""Explain images, signals, vectors or tokens of a SavedModel by several method
 A table holds all inputs of a model with several: a .csv file with their names in its first line, or a .npz file of
 arrays. Of a model with one vector, a .csv file holds exactly its features, in order, without a label.
 `--explain_input=` names those to explain together, by comma, or `all` of floating point, which is the default
-for a table. Inputs of numbers and vectors are drawn as bars in one figure; others have a figure each, whose file ends
-in their name.
+for a table. Of several, those of numbers and vectors are drawn as bars in one figure; --maps has the maps of all.
 
 The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. Of several methods, those that cannot explain the model are skipped with a note that says why;
@@ -25,7 +24,6 @@ method makes for an input.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import re
 import sys
@@ -38,26 +36,23 @@ from absl import flags
 from attribution import cli, plotting
 from attribution.cli import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
-from attribution.explain import BrokenContract, explain_many, with_parameters
-from attribution.explained_inputs import (
+from attribution.explain import BrokenContract, explain_many
+from attribution.files import atomic_write, check_file
+from attribution.inputs import (
+    PREPROCESSINGS,
     ExplainedInputs,
     check_class_names,
     explained_inputs,
+    find_files,
+    preprocessing_named,
     read_and_explained,
+    read_class_names,
     table_of,
     words_of,
 )
-from attribution.files import atomic_write, check_file
-from attribution.methods.method import Method, Residuals
-from attribution.methods.registry import METHODS, in_library
+from attribution.methods.method import ARRAYS, Method, Residuals
+from attribution.methods.registry import METHODS, with_parameters
 from attribution.model.batching import checked_targets
-from attribution.preprocessing import (
-    PREPROCESSINGS,
-    RESIZE_MODES,
-    find_files,
-    preprocessing_named,
-    read_class_names,
-)
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -89,13 +84,6 @@ flags.DEFINE_string(
     " When empty, 0..255 for a file that scales by itself and 0..1 for others. Arrays are not changed",
     flag_values=FLAGS,
 )
-flags.DEFINE_enum(
-    "resize_mode", "crop", RESIZE_MODES, "crop the center of an image of another shape, or squash it",
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_list(
-    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
-)
 flags.DEFINE_list(
     "target",
     [],
@@ -121,7 +109,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
-cli.define_common_flags(FLAGS, like="", parameters=[], layer="", tokens="", batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, parameters=[], layer="", tokens="", batch_size=8, seed=0)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -131,8 +119,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _check_output("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
         _check_output("maps", flag_values.maps, (".npz",))
-    named = [in_library(name, flag_values.like) for name in flag_values.methods or _DEFAULT]
-    methods = cli.with_flags(with_parameters(named), flag_values)
+    methods = cli.with_flags(with_parameters(flag_values.methods or _DEFAULT), flag_values)
     table = table_of(flag_values.image)
     written = pathlib.Path(flag_values.output).resolve()
     if not table:
@@ -147,9 +134,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if not model.together(explain_input):
         _check_layers(methods, model, explain_input)
     inputs = explained_inputs(
-        model, read, explain_input, table or flag_values.image, flag_values.other_inputs, limit=flag_values.limit,
-        resize_mode=flag_values.resize_mode, scaling=flag_values.preprocessing,
-        without=written, note=_note,
+        model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
+        scaling=flag_values.preprocessing, without=written, note=_note,
     )  # fmt: skip
     _explain(flag_values, methods, model, inputs, names, classes)
 
@@ -167,9 +153,11 @@ def _explain(
     shown = inputs.feed | inputs.shown
     if flag_values.tokens:
         shown[inputs.read] = words_of(inputs.feed[inputs.read], flag_values.tokens)
-    figures = _figures(flag_values, {name: shown[name] for name in together or [inputs.read] if name in shown})
-    for path in figures:
-        check_file("output", path)
+    drawn = {name: shown[name] for name in together or [inputs.read] if name in shown}
+    axes = range(1, 3) if together else plotting.PLOTTED_AXES
+    drawn = {name: array for name, array in drawn.items() if array.ndim in axes}
+    if not drawn and not flag_values.maps:
+        raise BadInput("the inputs' shape cannot be plotted; name a file for the values, --maps=maps.npz")
     features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
     targets = _targets(classes, len(inputs.labels), model.num_classes)
     scores = model.scores(inputs.feed, flag_values.batch_size)
@@ -182,16 +170,20 @@ def _explain(
     if flag_values.maps:
         arrays: dict[str, Any] = {"targets": targets, **_arrays_by_name(inputs, maps, residuals, together)}
         atomic_write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    titles = _titles(inputs.labels, targets, scores, names, model.score)
+    titles = [
+        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {row[target]:.3g}"
+        for label, target, row in zip(inputs.labels, targets, scores, strict=True)
+    ]
     if not together:
         shown, maps = _with_channels_last(model, inputs, shown, maps)
-    for path, drawn in figures.items():
+    if drawn:
         figure = plotting.plot(
-            maps, {name: shown[name] for name in drawn} if together else shown[inputs.read], titles=titles,
+            maps, drawn if together else shown[inputs.read], titles=titles,
             preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=features,
         )  # fmt: skip
-        atomic_write(path, functools.partial(figure.savefig, format=pathlib.Path(path).suffix[1:].lower()))
-    written = [*figures, *[flag_values.maps] * bool(flag_values.maps)]
+        suffix = pathlib.Path(flag_values.output).suffix[1:].lower()
+        atomic_write(flag_values.output, functools.partial(figure.savefig, format=suffix))
+    written = [*[flag_values.output] * bool(drawn), *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
 
 
@@ -212,12 +204,10 @@ def _explained(
     flag_values: flags.FlagValues, methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray
 ) -> tuple[_Chosen, dict[str, Any], dict[str, Residuals]]:
     """Return the methods that apply to the model, their maps and their residuals."""
-    hint = cli.inspect_hint(flag_values.model)
-    applicable = functools.partial(_applicable, model=model, inputs=inputs, targets=targets, hint=hint)
     if not flag_values.methods:
         if model.together(inputs.explain_input):  # no note: without --methods, nobody chose these
             methods = {label: chosen for label, chosen in methods.items() if not chosen[0].needs_positions}
-        methods = applicable(methods)
+        methods = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
     explain = functools.partial(
         explain_many, model=model, inputs=inputs.feed, targets=targets, explain_input=inputs.explain_input,
         batch_size=flag_values.batch_size, seed=flag_values.seed, keys=inputs.labels, return_residuals=True,
@@ -226,19 +216,28 @@ def _explained(
         return methods, *explain(methods)
     except BrokenContract:
         raise
-    except BadInput as error:
-        if len(methods) > 1:
-            kept = applicable(methods)
-            if len(kept) == len(methods):  # an input or a parameter is wrong
-                raise
-            _note(hint)
-            return kept, *explain(kept)
-        from attribution.trial import try_method  # it loads more, and is needed by this error alone
-
-        ((method, _),) = methods.values()
-        if try_method(method, model, None, inputs.explain_input).applies:
+    except BadInput:
+        kept = _applicable(methods, model, inputs, cli.inspect_hint(flag_values.model))
+        if len(kept) == len(methods):  # an input or a parameter is wrong
             raise
-        raise BadInput(f"{error}; {hint}") from error
+        _note(cli.inspect_hint(flag_values.model))
+        return kept, *explain(kept)
+
+
+def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, hint: str) -> _Chosen:
+    """Return the methods that apply to the model, and print why others are skipped; ``hint`` ends an error."""
+    from attribution.trial import try_method  # it loads more, and few runs need it
+
+    refused = {}
+    for label, (method, _) in methods.items():
+        trial = try_method(method, model, None, inputs.explain_input)
+        if not trial.applies:
+            refused[label] = trial.reason
+    if len(refused) == len(methods):
+        raise BadInput(f"{'; '.join(f'{label}: {reason}' for label, reason in refused.items())}; {hint}")
+    for label, reason in refused.items():
+        _note(f"'{label}' is skipped: {reason}")
+    return {label: chosen for label, chosen in methods.items() if label not in refused}
 
 
 def _arrays_by_name(
@@ -251,40 +250,6 @@ def _arrays_by_name(
     explained = {f"inputs/{name}": inputs.feed[name] for name in together if name in inputs.feed}
     by_input = {f"{label}/{name}": array for label, found in maps.items() for name, array in found.items()}
     return explained | by_input | differences
-
-
-def _titles(
-    labels: Sequence[str], targets: np.ndarray, scores: np.ndarray, names: Sequence[str] | None, score: str
-) -> list[str]:
-    """Return the titles of inputs in a figure: each with its class and the score of it."""
-    return [
-        f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[score]} {row[target]:.3g}"
-        for label, target, row in zip(labels, targets, scores, strict=True)
-    ]
-
-
-def _figures(flag_values: flags.FlagValues, shown: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """Return the figures to write, each with the inputs in it: those without positions share one.
-
-    Raises
-    ------
-    BadInput
-        If no input can be plotted and their maps are written to no file.
-    """
-    with_bars = (2,) if len(shown) == 1 else (1, 2)
-    bars = [name for name, array in shown.items() if array.ndim in with_bars]
-    others = [name for name, array in shown.items() if 2 < array.ndim <= max(plotting.PLOTTED_AXES)]
-    if not any((bars, others, flag_values.maps)):
-        shapes = listed(array.shape for array in shown.values()).replace("'", "")
-        raise BadInput(f"inputs of shape {shapes} cannot be plotted; name a file for the values, --maps=maps.npz")
-    figures = {flag_values.output: bars} if bars else {}
-    if len(shown) == 1 and others:
-        return {flag_values.output: others}
-    path = pathlib.Path(flag_values.output)
-    return figures | {
-        os.fspath(path.with_name(re.sub(r"[^\w.-]", "_", f"{path.stem}.{name}{path.suffix}"))): [name]
-        for name in others
-    }
 
 
 def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
@@ -366,9 +331,15 @@ def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> No
         if law is None or not len(shares):
             continue
         several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-        print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+        start = next((f" with {name}={_shown(parameters[name])}" for name in ARRAYS if name in parameters), "")
+        missed = f"the sum of the map misses {law.formula} by {_percent(np.median(shares))}"
+        print_line(f"{label}{start}: {missed}{several}")
         if warning := residual.warning(label, law):
             print_line("warning: " + re.sub(r" by (?=\w+=)", " by --parameters=", warning), file=sys.stderr)
+
+
+def _shown(start: Any) -> str:
+    return str(start) if np.ndim(start) == 0 else "an array"
 
 
 def _note_zero_maps(maps: Mapping[str, Any], total: int) -> None:
@@ -383,33 +354,6 @@ def _percent(share: float) -> str:
     if share < 1e-4:
         return "less than 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
-def _applicable(methods: _Chosen, model: Model, inputs: ExplainedInputs, targets: np.ndarray, hint: str) -> _Chosen:
-    """Return the methods that apply to the model, and print why others are skipped.
-
-    ``hint`` ends the error if there are none.
-    """
-    first = {name: array[:1] for name, array in model.feed(inputs.feed).items()}
-    kept: _Chosen = {}
-    reason: Exception | None = None
-    for label, chosen in methods.items():
-        method, parameters = chosen
-        quick = {**parameters, "points": 2} if "points" in parameters else parameters
-        try:
-            explain_many(
-                {label: (method, quick)}, model, first, targets[:1], explain_input=inputs.explain_input,
-                return_residuals=True,
-            )  # fmt: skip
-            kept[label] = chosen
-        except BrokenContract:
-            raise
-        except BadInput as error:
-            reason = error
-            _note(f"'{label}' is skipped: {error}")
-    if not kept:
-        raise BadInput(f"none of {listed(methods)} can explain this model; the reason of the last: {reason}; {hint}")
-    return kept
 
 
 if __name__ == "__main__":

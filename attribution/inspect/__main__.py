@@ -116,7 +116,7 @@ def _any(size: int | None) -> str:
 
 def _described_model(model: Model, explain_input: str) -> list[str]:
     """Return lines on what is explained, the score, the scale of pixels and the layers."""
-    from attribution.preprocessing import likely_preprocessing
+    from attribution.inputs import likely_preprocessing
 
     together = model.together(explain_input)
     lines = ["", f"explained input{'s' * bool(together)}: {explain_input}", f"classes: {model.num_classes}"]

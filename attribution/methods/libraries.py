@@ -114,8 +114,13 @@ def read_libraries(folder: pathlib.Path) -> Mapping[str, Library]:
     return MappingProxyType({path.stem: _read(path) for path in sorted(folder.glob("*.toml"))})
 
 
+def read_toml(path: pathlib.Path) -> dict[str, Any]:
+    """Return the content of a TOML file of this project."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 def _read(path: pathlib.Path) -> Library:
-    content = tomllib.loads(path.read_text("utf-8"))
+    content = read_toml(path)
     common, presets = content.pop("each", {}), {}
     for name, own in content.pop("method").items():
         entry = {"of": name, **common, **own}
