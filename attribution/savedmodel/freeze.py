@@ -9,7 +9,6 @@ passed on by any rule, and gradients can be replaced.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -27,7 +26,7 @@ from attribution.graph.view import (
     node_of,
     pure_subgraph,
 )
-from attribution.savedmodel import _gradient_support, scores
+from attribution.savedmodel import _gradient_support, _module_check, scores
 from attribution.savedmodel.file import SavedFile
 from attribution.savedmodel.inputs import random_arrays, shown
 from attribution.savedmodel.signature import Target, find_target
@@ -258,24 +257,14 @@ def _translated(target: Target) -> tuple[GraphView, str, str, str | None]:
     A translation that is wrong in one operation would give plausible maps. So each is compared with the module. Where a
     module cannot be translated, or gives something else then, it stays.
     """
-    from attribution.savedmodel._module_check import MATCHES  # few files have a module
-
     try:
         view, tensor = _as_view(target, translated=True)
-        difference = _comparison(target, view, tensor)()
-        if difference in MATCHES:
+        difference = _module_check.difference(view, list(target.nodes.values()), tensor, target.inputs, target.call)
+        if difference in _module_check.MATCHES:
             return view, tensor, "", difference
     except Untranslatable as error:
         difference = f"{error} has no translation"
     return *_as_view(target, translated=False), difference, None
-
-
-def _comparison(target: Target, view: GraphView, tensor: str) -> Callable[[], str]:
-    """Return the function that compares a graph with the file; see ``_module_check.difference``."""
-    from attribution.savedmodel import _module_check
-
-    nodes = list(target.nodes.values())
-    return functools.partial(_module_check.difference, view, nodes, tensor, target.inputs, target.call)
 
 
 def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
@@ -297,9 +286,9 @@ def _as_view(target: Target, translated: bool) -> tuple[GraphView, str]:
     pure = _with_columns(pure)
 
     def gives_file_scores() -> bool:  # as of state that is changed and changed back
-        from attribution.savedmodel._module_check import OTHER_SCORES
-
-        return _comparison(target, GraphView(pure, weights), tensor)() != OTHER_SCORES
+        view, nodes = GraphView(pure, weights), list(target.nodes.values())
+        found = _module_check.difference(view, nodes, tensor, target.inputs, target.call)
+        return found != _module_check.OTHER_SCORES
 
     _check_not_random(target, pure, state, gives_file_scores)
     return GraphView(pure, weights), tensor
