@@ -394,7 +394,7 @@ class ModelQueries:
         if not hasattr(self.model, "at"):
             raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
         node = self.model.layer(layer, self._explained)
-        rest = self.model.at(self._explained, layer=layer)
+        rest = self.model.at(self._explained, layer=node)
         channels_first = self.model.layout(node, self._explained).channels_first and not rest.channels_first
         feed = rest.feed_of(self._feed, self._batch_size)
         queries = ModelQueries(rest, feed, rest.input, self.targets, self._batch_size, self.seed, self.keys)

@@ -340,9 +340,7 @@ def test_where_no_method_fits_the_reasons_are_one_line(without_relu, tmp_path, c
 @pytest.fixture
 def unread(monkeypatch):
     """Fail if a model is read."""
-    from attribution.model import model
-
-    monkeypatch.setattr(model, "load_model", lambda *_, **__: pytest.fail("the model was read"))
+    monkeypatch.setattr(attribution.loading, "load_model", lambda *_, **__: pytest.fail("the model was read"))
 
 
 @pytest.mark.parametrize(
