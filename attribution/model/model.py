@@ -149,7 +149,8 @@ class Model:
             If ``input`` is needed and not given, or is nothing that has a gradient.
         """
         if position is not None or score is not None:
-            moved = (other_inputs.at_position(tuple(position)),) if position is not None else ()
+            place = tuple(np.atleast_1d(position).tolist()) if position is not None else None
+            moved = () if place is None else (other_inputs.at_position(place),)
             view = self._view(moved, self._explained, score)
             return view if input is None and layer is None else view.at(input, layer=layer, like=like)
         together = [] if layer is not None else self.together(input)
