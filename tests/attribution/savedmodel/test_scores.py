@@ -268,7 +268,7 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
     jax = pytest.importorskip("jax")
     from jax.experimental import jax2tf
 
-    def refuse(graph_def):
+    def refuse(*_):
         raise Untranslatable("this")
 
     monkeypatch.setattr(stablehlo, "lower", refuse)
