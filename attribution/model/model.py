@@ -175,7 +175,10 @@ class Model:
             compiled = compiled.changed(step.key, step.change)
         if score not in (None, self.score):
             compiled = compiled.changed(score, lambda frozen: frozen, score)
-        return Model(compiled, self.source, self.counts, self.options, explained, self, steps)
+        options = {**self.options, "score": compiled.score}  # what is stored of a view has a key of its own
+        if compiled.frozen.position != self._frozen.position:
+            options["position"] = str(compiled.frozen.position)
+        return Model(compiled, self.source, self.counts, options, explained, self, steps)
 
     def on(self, network: Model) -> Model:
         """Return this view of another network with the same graph; the network itself if this is no view."""
