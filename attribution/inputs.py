@@ -279,7 +279,7 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) ->
 
     if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
         raise BadInput(
-            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+            f"the model takes inputs of shape {shape_text(shape)}, which pictures are not; give arrays as .npy files"
         )
     height, width, channels = shape
     mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
@@ -323,7 +323,7 @@ def read_rows(path: str | os.PathLike[str], shape: Sequence[int | None]) -> np.n
         if _fits(candidate, shape) and len(candidate):
             return candidate
     raise BadInput(
-        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+        f"'{path}' has shape {array.shape}; the model takes {shape_text(shape)}, or several of these along a first axis"
     )
 
 
@@ -384,7 +384,7 @@ def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | No
     if isinstance(values, list):
         array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
     if not _fits(array, shape):
-        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {shape_text((None, *shape))}")
     if not len(array):
         raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")
     return array.astype(object) if dtype is object else array
@@ -431,7 +431,8 @@ def read_class_names(path: str | os.PathLike[str]) -> list[str]:
         raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
 
 
-def _shown(shape: Sequence[int | None]) -> str:
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Return a shape as text, with ``any`` for sizes that are not fixed."""
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
 
 
