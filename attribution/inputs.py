@@ -148,23 +148,16 @@ def read_and_explained(
         return next(iter(model.inputs)), explain_input
     if reads_tokens(model, explain_input):
         return next(iter(model.inputs)), model.at().input  # what is read of tokens
-    if table is not None and not explain_input:
-        explain_input = _columns_explained(model, note)
+    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if table is not None and not explain_input and len(floats) > 1:
+        others = [name for name in model.inputs if name not in floats]  # such as categories
+        kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
+        note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
+        explain_input = "all"
     if names := model.together(explain_input):
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name
-
-
-def _columns_explained(model: Model, note: Callable[[str], object]) -> str:
-    """Return what of a table is explained if nothing was chosen: all, noted, or "" where one input has floats."""
-    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
-    if len(floats) < 2:
-        return ""
-    others = [name for name in model.inputs if name not in floats]  # such as categories
-    kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
-    note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
-    return "all"
 
 
 def reads_tokens(model: Model, explain_input: str | None) -> bool:
@@ -559,7 +552,7 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
         others = {entry.split(":")[0] for entry in node.input} - {name}
         if node.op not in _SCALES_PIXELS or len(others) != 1:
             continue
-        value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
+        value = np.abs(graph.constant_values(list(others)).get(next(iter(others)), np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
     from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done

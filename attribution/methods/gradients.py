@@ -373,7 +373,11 @@ def path_means(
         if before:
             expected = scores[0, unfinished] - scores[1, unfinished]
             maps, mapped, change = (difference[unfinished] * one for one in (integral, new, new - old))
-            unfinished = unfinished[~_is_close(maps, mapped, change, expected, tolerance, map_error)]
+            allowed = map_error * _sums(np.abs(mapped)) if map_error else tolerance * np.abs(expected)
+            suffices = np.abs(_sums(maps) - expected) <= allowed
+            if map_error:
+                suffices &= _sums(np.abs(change)) <= allowed
+            unfinished = unfinished[~suffices]
         if not len(unfinished):
             break
         before = count
@@ -404,17 +408,6 @@ def _add_gradients(
         [rows] * len(places), lambda number, some: on_path(places[number], some)
     ):
         total[some] += gradients
-
-
-def _is_close(
-    maps: np.ndarray, new: np.ndarray, change: np.ndarray, expected: np.ndarray, tolerance: float, map_error: float
-) -> np.ndarray:
-    """Return which maps of a level suffice, ``(N,)``: their sum is as ``expected``, and their change small."""
-    missed = np.abs(_sums(maps) - expected)
-    if not map_error:
-        return np.asarray(missed <= tolerance * np.abs(expected))
-    allowed = map_error * _sums(np.abs(new))
-    return np.asarray((missed <= allowed) & (_sums(np.abs(change)) <= allowed))
 
 
 def _sums(maps: np.ndarray) -> np.ndarray:
@@ -719,7 +712,8 @@ def scikit_image(needed_by: str) -> Any:
 
 def _regions(image: np.ndarray) -> list[np.ndarray]:
     """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
-    from skimage import morphology, transform
+    import skimage.morphology as morphology
+    from skimage import transform
 
     low, high = float(image.min()), float(image.max())
     scaled = 2 * (image - low) / (high - low or 1.0) - 1

@@ -469,7 +469,7 @@ def labels_of(inputs: np.ndarray, groups: Any) -> np.ndarray:
     if isinstance(groups, str) and groups == "patches":
         labels = np.empty((1, *spatial), np.int64)
         for number, window in enumerate(occlusion_windows(spatial)):
-            labels[(0, *window)] = number
+            labels[0][window] = number
         return labels
     if isinstance(groups, str):
         if groups not in _SEGMENTS or inputs.ndim != 4:

@@ -38,7 +38,9 @@ def _read_methods() -> Iterator[Method]:
     for module, methods in content.items():
         for name, own in methods.items():
             found = (each.get(module, {}) | own).items()
-            entry = {key: value.format_map(texts) if isinstance(value, str) else value for key, value in found if value}
+            entry: dict[str, Any] = {
+                key: value.format_map(texts) if isinstance(value, str) else value for key, value in found if value
+            }
             if module == "third_party":
                 entry = _of_library(name, entry)
             law, cause = LAWS.get(entry.pop("law", None)), entry.pop("cause", "")
