@@ -18,6 +18,7 @@ import numpy as np
 from attribution import reading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import similar_paths
+from attribution.methods.libraries import read_toml
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -447,8 +448,8 @@ class Preprocessing:
 
     name: str
     about: str
-    mean: float | tuple[float, float, float] = 0.0
-    scale: float | tuple[float, float, float] = 1.0
+    mean: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
     reverses: bool = False
 
     def apply(self, pixels: np.ndarray) -> np.ndarray:
@@ -472,7 +473,7 @@ class Preprocessing:
         return np.asarray(np.clip(pixels, 0, 255))
 
     def _check(self, channels: int) -> None:
-        of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses
+        of_colours = np.ndim(self.mean) or np.ndim(self.scale) or self.reverses
         if of_colours and channels != 3:
             raise BadInput(
                 f"preprocessing '{self.name}' is one of three colours, not of {channels} channels; "
@@ -480,29 +481,11 @@ class Preprocessing:
             )
 
 
+_FILE = pathlib.Path(__file__).with_name("preprocessings.toml")
 PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
     {
-        each.name: each
-        for each in (
-            Preprocessing("0..1", "most custom networks; CLEVR-XAI's Relation Network", scale=255.0),
-            Preprocessing("-1..1", "MobileNet, Inception, Xception, NASNet, ResNetV2, ViT", mean=127.5, scale=127.5),
-            Preprocessing("0..255", "networks that scale by themselves: EfficientNet, ConvNeXt, MobileNetV3 of Keras"),
-            Preprocessing(
-                "imagenet",
-                "DenseNet of Keras, networks from PyTorch: [0, 1], then minus ImageNet's mean, by its deviation",
-                mean=(123.675, 116.28, 103.53),
-                scale=(58.395, 57.12, 57.375),
-            ),
-            Preprocessing(
-                "imagenet-mean", "BIM's networks: minus ImageNet's mean colour", mean=(123.68, 116.78, 103.94)
-            ),
-            Preprocessing(
-                "caffe",
-                "VGG, ResNet of Keras: blue, green, red, minus ImageNet's mean colour",
-                mean=(123.68, 116.779, 103.939),
-                reverses=True,
-            ),
-        )
+        name: Preprocessing(name, **{key: tuple(of) if isinstance(of, list) else of for key, of in entry.items()})
+        for name, entry in read_toml(_FILE).items()
     }
 )
 
