@@ -1,6 +1,5 @@
 """The command draws what the library computes, says what it chose, and refuses what it cannot use in one line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -299,23 +298,6 @@ def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "written to maps.png"
-
-
-@pytest.mark.parametrize("sign", ["\x1b[2J", "\u202e", "\n", "\udcff"])
-def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
-    (pictures / "in").mkdir()
-    (pictures / "left.png").rename(pictures / "in" / f"a{sign}b.png")
-    (pictures / "names.json").write_text(json.dumps([f"c{sign}d{number}" for number in range(5)]))
-    code, out, err = run(
-        f"--model={exported['image']}", "--image=in", "--methods=gradient", "--class_names=names.json",
-        "--output=m\x1b.png", "--maps=m\u202e.npz", "--methods=gradient,smoothgrad",
-    )  # fmt: skip
-    assert code == 0 and (pictures / "m\x1b.png").exists() and (pictures / "m\u202e.npz").exists()
-    escaped = sign.encode("unicode_escape").decode()
-    assert all(line.isprintable() for line in [*out.splitlines(), *err.splitlines()])
-    prediction, written = out.splitlines()
-    assert prediction.startswith(f"a{escaped}b: c{escaped}d") and prediction.count(escaped) == 6
-    assert written == r"written to m\x1b.png and m\u202e.npz"
 
 
 def test_channels_first_are_plotted_as_pictures(run, from_function, pictures, monkeypatch):
