@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -481,13 +481,13 @@ class Preprocessing:
             )
 
 
-_FILE = pathlib.Path(__file__).with_name("preprocessings.toml")
-PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
-    {
-        name: Preprocessing(name, **{key: tuple(of) if isinstance(of, list) else of for key, of in entry.items()})
-        for name, entry in read_toml(_FILE).items()
-    }
-)
+def _read_preprocessings() -> Iterator[Preprocessing]:
+    for name, entry in read_toml(pathlib.Path(__file__).with_name("preprocessings.toml")).items():
+        numbers: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in entry.items()}
+        yield Preprocessing(name, **numbers)
+
+
+PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType({each.name: each for each in _read_preprocessings()})
 
 
 def preprocessing_named(name: str) -> Preprocessing:
