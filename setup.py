@@ -109,6 +109,7 @@ def set_up_code() -> None:
         entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
         package_data={
             "": ["py.typed", "*_card.md"],
+            "attribution": ["*.toml"],
             "attribution.methods": ["presets/*.toml", "registry.toml"],
             "attribution_benchmarks.choosing": ["worth.json"],
             "attribution_benchmarks.report": ["templates/*"],

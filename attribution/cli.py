@@ -1,7 +1,7 @@
 """What all commands share: flags, one-line errors and exit codes. Imports no TensorFlow.
 
 Each command has its own ``flags.FlagValues`` instead of absl's global one, so that one process can import all of them.
-A new shared flag is one entry of ``_SHARED``.
+A new shared flag is one table of ``flags.toml``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import io
 import json
 import math
 import os
+import pathlib
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from absl import flags
 
 from attribution import loading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import cache_at, reason, refuse_address
+from attribution.methods.libraries import read_toml
 from attribution.methods.method import ARRAYS, Method
 from attribution.reading import read_array
 from attribution.savedmodel.op_allowlist import trusted
@@ -134,7 +136,10 @@ def _parse_and_call(
     main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
 ) -> None:
     try:
-        rest = flag_values(_with_runner_options(flag_values, argv))[1:]
+        if "runner_options" in flag_values and "--" in argv:  # those after -- are the runner's
+            end = argv.index("--")
+            argv = [*argv[:end], *(f"--runner_options={option}" for option in argv[end + 1 :])]
+        rest = flag_values(argv)[1:]
     except ValueError as error:  # absl's for --noNAME=VALUE and for files of flags that are not text
         raise BadInput(f"{error}; see --help") from error
     if rest:
@@ -167,15 +172,6 @@ def _handle(error: BaseException) -> int:
     raise error
 
 
-def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Return the arguments with those after ``--`` as ``--runner_options``, if the command has that flag."""
-    argv = list(argv)
-    if "runner_options" not in flag_values or "--" not in argv:
-        return argv
-    end = argv.index("--")
-    return argv[:end] + [f"--runner_options={option}" for option in argv[end + 1 :]]
-
-
 def given(flag_values: flags.FlagValues, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the values by name of the flags that were given, but for some."""
     return {name: flag_values[name].value for name in flag_values if flag_values[name].present and name not in without}
@@ -202,76 +198,15 @@ def _define_count(name: str, default: int | str, help: str, flag_values: flags.F
     )
 
 
-class _Shared(NamedTuple):
-    help: str
-    define: Callable[..., Any] = flags.DEFINE_string
-    options: Mapping[str, Any] = {}
-
-
-_SHARED = {
-    "methods": _Shared(
-        "attribution methods, separated by commas: names of the registry (docs/methods.md), such a name as a library "
-        "defines it, METHOD@LIBRARY (docs/libraries.md), module:function or file.py:function",
-        flags.DEFINE_list,
-    ),
-    "parameters": _Shared(
-        "parameters of the methods by comma, NAME=VALUE, such as points=300,samples=100; each goes to the methods that "
-        "have it, see docs/methods.md; a baseline and references also as baseline=FILE.npy",
-        flags.DEFINE_list,
-    ),
-    "model": _Shared("SavedModel, or .keras or .h5 file, to explain; a benchmark's default when empty"),
-    "trust_model": _Shared(
-        "load SavedModels even if they use operations that can do more than compute, such as write files",
-        flags.DEFINE_bool,
-    ),
-    "check_model": _Shared(
-        "only report whether the models fit this benchmark, and what is read of them; nothing is explained",
-        flags.DEFINE_bool,
-    ),
-    "score": _Shared(
-        "which score is explained: logits, probabilities, or the file's output as it is; by default the logits, or the "
-        "output where the file has none",
-        flags.DEFINE_enum,
-        {"enum_values": ["logits", "probabilities", "output"]},
-    ),
-    "signature": _Shared("signature to explain, if not the default one"),
-    "input_tensors": _Shared("input tensors of a TensorFlow 1 file, such as input_tensor:0", flags.DEFINE_list),
-    "output_tensor": _Shared(
-        "output to explain, if the signature has several; with --input_tensors a tensor, such as dense:0"
-    ),
-    "position": _Shared(
-        "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
-    ),
-    "given": _Shared(
-        "values of inputs that are the same for every row, by comma, NAME=VALUE, such as training=False",
-        flags.DEFINE_list,
-    ),
-    "explain_input": _Shared(
-        "input to explain, if the model has several; attribution.explain takes several by comma, or 'all'"
-    ),
-    "tokens": _Shared("file with the word of each token number, from 0 on: one a line, or JSON; for text bars"),
-    "layer": _Shared(
-        "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
-    ),
-    "data_dir": _Shared("directory of the data; the embedded default when empty"),
-    "num_imgs": _Shared("number of images to score, or 'all'", _define_count),
-    "num_questions": _Shared("number of questions to score, or 'all'", _define_count),
-    "batch_size": _Shared(
-        "inputs in one forward pass of the model; limits the memory", flags.DEFINE_integer, {"lower_bound": 1}
-    ),
-    "seed": _Shared(
-        "seed of all random numbers; results are reproducible",
-        flags.DEFINE_integer,
-        {"lower_bound": 0, "upper_bound": 2**32 - 1},  # of NumPy's and Keras' seeds
-    ),
-    "output": _Shared("file to write the scores to: .json, .csv or .md"),
-    "cache_dir": _Shared(
-        "directory of data that can be regenerated, such as drawn images and scores; by default "
-        "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache"
-    ),
-    "deadline": _Shared("seconds that one request to the server may take", flags.DEFINE_float),
-    "retry_timeout": _Shared("seconds to retry requests while the server is unavailable", flags.DEFINE_float),
-}  # fmt: skip
+_KINDS: dict[str, Callable[..., Any]] = {
+    "string": flags.DEFINE_string,
+    "list": flags.DEFINE_list,
+    "bool": flags.DEFINE_bool,
+    "enum": flags.DEFINE_enum,
+    "integer": flags.DEFINE_integer,
+    "float": flags.DEFINE_float,
+    "count": _define_count,
+}
 
 
 def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
@@ -286,9 +221,10 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
     """
     if "model" in defaults:
         defaults["trust_model"] = False
+    shared = read_toml(pathlib.Path(__file__).with_name("flags.toml"))
     for name, default in defaults.items():
-        shared = _SHARED[name]
-        shared.define(name, default, help=shared.help, flag_values=flag_values, **shared.options)
+        define = _KINDS[shared[name].pop("kind", "string")]
+        define(name, default, flag_values=flag_values, **shared[name])
 
 
 def define_loading_flags(flag_values: flags.FlagValues) -> None:

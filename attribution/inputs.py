@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from attribution import reading
 from attribution.errors import BadInput, listed, printable
 from attribution.files import similar_paths
+from attribution.methods.libraries import read_toml
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from attribution.model.model import Model
@@ -148,23 +149,16 @@ def read_and_explained(
         return next(iter(model.inputs)), explain_input
     if reads_tokens(model, explain_input):
         return next(iter(model.inputs)), model.at().input  # what is read of tokens
-    if table is not None and not explain_input:
-        explain_input = _columns_explained(model, note)
+    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
+    if table is not None and not explain_input and len(floats) > 1:
+        others = [name for name in model.inputs if name not in floats]  # such as categories
+        kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
+        note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
+        explain_input = "all"
     if names := model.together(explain_input):
         return next(name for name in (*names, *model.inputs) if name in model.inputs), explain_input
     name = model.explained_input(explain_input or None)
     return name, name
-
-
-def _columns_explained(model: Model, note: Callable[[str], object]) -> str:
-    """Return what of a table is explained if nothing was chosen: all, noted, or "" where one input has floats."""
-    floats = [name for name, spec in model.inputs.items() if spec.dtype.is_floating]
-    if len(floats) < 2:
-        return ""
-    others = [name for name in model.inputs if name not in floats]  # such as categories
-    kept = f"; {listed(others)}, not of floating point, have no bars" if others else ""
-    note(f"{listed(floats)} are explained together{kept}; --explain_input= chooses")
-    return "all"
 
 
 def reads_tokens(model: Model, explain_input: str | None) -> bool:
@@ -279,7 +273,7 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None]) ->
 
     if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
         raise BadInput(
-            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+            f"the model takes inputs of shape {shape_text(shape)}, which pictures are not; give arrays as .npy files"
         )
     height, width, channels = shape
     mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
@@ -323,7 +317,7 @@ def read_rows(path: str | os.PathLike[str], shape: Sequence[int | None]) -> np.n
         if _fits(candidate, shape) and len(candidate):
             return candidate
     raise BadInput(
-        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+        f"'{path}' has shape {array.shape}; the model takes {shape_text(shape)}, or several of these along a first axis"
     )
 
 
@@ -384,7 +378,7 @@ def _column(path: pathlib.Path, name: str, values: Any, shape: Sequence[int | No
     if isinstance(values, list):
         array = _cells(path, name, values, dtype).reshape(-1, *(1,) * len(shape))
     if not _fits(array, shape):
-        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {_shown((None, *shape))}")
+        raise BadInput(f"'{name}' of '{path}' has shape {array.shape}; the model takes {shape_text((None, *shape))}")
     if not len(array):
         raise BadInput(f"'{name}' of '{path}' has no rows; at least one is needed")
     return array.astype(object) if dtype is object else array
@@ -431,7 +425,8 @@ def read_class_names(path: str | os.PathLike[str]) -> list[str]:
         raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
 
 
-def _shown(shape: Sequence[int | None]) -> str:
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Return a shape as text, with ``any`` for sizes that are not fixed."""
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
 
 
@@ -453,8 +448,8 @@ class Preprocessing:
 
     name: str
     about: str
-    mean: float | tuple[float, float, float] = 0.0
-    scale: float | tuple[float, float, float] = 1.0
+    mean: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
     reverses: bool = False
 
     def apply(self, pixels: np.ndarray) -> np.ndarray:
@@ -478,7 +473,7 @@ class Preprocessing:
         return np.asarray(np.clip(pixels, 0, 255))
 
     def _check(self, channels: int) -> None:
-        of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses
+        of_colours = np.ndim(self.mean) or np.ndim(self.scale) or self.reverses
         if of_colours and channels != 3:
             raise BadInput(
                 f"preprocessing '{self.name}' is one of three colours, not of {channels} channels; "
@@ -486,31 +481,13 @@ class Preprocessing:
             )
 
 
-PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
-    {
-        each.name: each
-        for each in (
-            Preprocessing("0..1", "most custom networks; CLEVR-XAI's Relation Network", scale=255.0),
-            Preprocessing("-1..1", "MobileNet, Inception, Xception, NASNet, ResNetV2, ViT", mean=127.5, scale=127.5),
-            Preprocessing("0..255", "networks that scale by themselves: EfficientNet, ConvNeXt, MobileNetV3 of Keras"),
-            Preprocessing(
-                "imagenet",
-                "DenseNet of Keras, networks from PyTorch: [0, 1], then minus ImageNet's mean, by its deviation",
-                mean=(123.675, 116.28, 103.53),
-                scale=(58.395, 57.12, 57.375),
-            ),
-            Preprocessing(
-                "imagenet-mean", "BIM's networks: minus ImageNet's mean colour", mean=(123.68, 116.78, 103.94)
-            ),
-            Preprocessing(
-                "caffe",
-                "VGG, ResNet of Keras: blue, green, red, minus ImageNet's mean colour",
-                mean=(123.68, 116.779, 103.939),
-                reverses=True,
-            ),
-        )
-    }
-)
+def _read_preprocessings() -> Iterator[Preprocessing]:
+    for name, entry in read_toml(pathlib.Path(__file__).with_name("preprocessings.toml")).items():
+        numbers: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in entry.items()}
+        yield Preprocessing(name, **numbers)
+
+
+PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType({each.name: each for each in _read_preprocessings()})
 
 
 def preprocessing_named(name: str) -> Preprocessing:
@@ -558,7 +535,7 @@ def likely_preprocessing(model: Model, explain_input: str) -> tuple[Preprocessin
         others = {entry.split(":")[0] for entry in node.input} - {name}
         if node.op not in _SCALES_PIXELS or len(others) != 1:
             continue
-        value = np.abs(graph.constant_values(list(others)).get(*others, np.zeros(0)))
+        value = np.abs(graph.constant_values(list(others)).get(next(iter(others)), np.zeros(0)))
         if value.size and _SCALES_PIXELS[node.op](value).all():
             return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
     from attribution.savedmodel.file import SavedFile  # which imports TensorFlow, as the model has done

@@ -172,8 +172,10 @@ def plot(
         maps, inputs, feature_names = _one_of_several(maps, inputs)
     inputs, maps = as_array(inputs, "inputs"), _by_method(maps)
     _check(maps, inputs, titles, feature_names)
-    if feature_names is None and _is_too_long_for_bars(inputs, maps):
-        inputs = inputs[..., np.newaxis]
+    if feature_names is None and inputs.ndim == 2 and inputs.dtype.kind == "f":
+        has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
+        if inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES):  # too long for bars
+            inputs = inputs[..., np.newaxis]
     aspect = "equal"
     if inputs.ndim == 3 and inputs.shape[2] > _MOST_LINES:  # a spectrogram
         maps = {name: _upright(found, inputs.shape) for name, found in maps.items()}
@@ -217,14 +219,6 @@ def _one_of_several(maps: Any, inputs: Mapping[str, Any]) -> tuple[dict[str, np.
 def _side_by_side(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return maps of several inputs as vectors ``(N, F)``, in the order of the inputs."""
     return np.concatenate([np.reshape(found[name], (len(array), -1)) for name, array in arrays.items()], axis=1)
-
-
-def _is_too_long_for_bars(inputs: np.ndarray, maps: Mapping[str, np.ndarray]) -> bool:
-    """Return whether inputs are vectors of more numbers than are drawn as bars next to these maps."""
-    if inputs.ndim != 2 or inputs.dtype.kind != "f":
-        return False
-    has_others = any(_has_other_axes(found.shape, inputs.shape) for found in maps.values())
-    return bool(inputs.shape[1] > (_MOST_BARS if has_others else _MOST_FEATURES))
 
 
 def _one_number_per_place(
@@ -487,21 +481,17 @@ def _draw_vectors(
             if found.ndim == 3:
                 _draw_alone(figure, axes[row, column], found[row], limits[name][row])
                 continue
-            _draw_bars(axes[row, column], found[row, order], limits[name][row], labels if column == 0 else [""] * count)
+            axis, bars, (low, high) = axes[row, column], found[row, order], limits[name][row]
+            axis.barh(np.arange(count), bars, color=np.where(bars < 0, "tab:blue", "tab:red"), height=0.8)  # as SIGNED
+            axis.axvline(0, color="0.3", linewidth=0.6)
+            axis.set_xlim(1.05 * min(low, 0), 1.05 * max(high, 0))  # bars begin at zero
+            axis.set_ylim(count - 0.5, -0.5)
+            if count <= _MOST_BARS:
+                axis.set_yticks(np.arange(count), labels if column == 0 else [""] * count)
+            axis.locator_params(axis="x", nbins=5)
+            axis.tick_params(labelsize=7)
     _label_edges(axes, flat, [_wrapped(title, 26) for title in titles], "attribution", 40)
     return figure
-
-
-def _draw_bars(axis: Any, values: np.ndarray, limits: tuple[float, float], labels: Sequence[str]) -> None:
-    places = np.arange(len(values))
-    axis.barh(places, values, color=np.where(values < 0, "tab:blue", "tab:red"), height=0.8)  # as in SIGNED
-    axis.axvline(0, color="0.3", linewidth=0.6)
-    axis.set_xlim(1.05 * min(limits[0], 0), 1.05 * max(limits[1], 0))  # bars begin at zero
-    axis.set_ylim(len(values) - 0.5, -0.5)
-    if len(values) <= _MOST_BARS:
-        axis.set_yticks(places, labels)
-    axis.locator_params(axis="x", nbins=5)
-    axis.tick_params(labelsize=7)
 
 
 def ends(low: float, high: float) -> str:

@@ -21,7 +21,9 @@ _Found = TypeVar("_Found")
 
 def imported(name: str, what: str) -> Callable[..., Any]:
     """Return a user's function; ``what`` is its kind for messages, such as ``"method"``, and see ``loaded_object``."""
-    return loaded_object(name, Callable, what)  # type: ignore[type-abstract]
+    kind: Any = Callable
+    function: Callable[..., Any] = loaded_object(name, kind, what)
+    return function
 
 
 def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
@@ -44,17 +46,18 @@ def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
     place, _, attribute = name.rpartition(":")
     if not place.strip(".:") or not attribute.isidentifier() or (place.startswith(".") and "/" not in place):
         raise BadInput(f"{what} '{name}': write module:NAME or path/to/file.py:NAME, with both names")
-    word = "function" if kind is Callable else kind.__name__
+    is_function = kind.__name__ == "Callable"
     try:
         # What is no function may look its module up, as dataclasses do.
-        module = _module_at(place, None if kind is Callable else pathlib.Path(place).stem)
+        module = _module_at(place, None if is_function else pathlib.Path(place).stem)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's code may raise anything
         raise BadInput(f"{what} '{name}': cannot import '{place}' ({_where(error)})") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, kind):
-        raise BadInput(f"{what} '{name}': '{place}' has no {word} '{attribute}'{did_you_mean(attribute, vars(module))}")
+        word, near = "function" if is_function else kind.__name__, did_you_mean(attribute, vars(module))
+        raise BadInput(f"{what} '{name}': '{place}' has no {word} '{attribute}'{near}")
     return found
 
 

@@ -207,7 +207,8 @@ def explain_many(
     if return_residuals:
         return maps, residuals
     for label, residual in residuals.items():
-        if warning := residual.warning(label, chosen[label][0].sum_law):
+        law = chosen[label][0].sum_law
+        if law and (warning := residual.warning(label, law)):
             warnings.warn(f"{warning}; return_residuals=True returns the differences", MissedSum, stacklevel=3)
     return maps
 

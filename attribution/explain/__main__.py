@@ -91,9 +91,6 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )
 flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
-flags.DEFINE_string(
-    "feature_names", "", "file with the names of a vector's features: one a line, or JSON", flag_values=FLAGS
-)
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer(
     "limit", 16, "largest number of inputs that are explained, the first ones", lower_bound=1, flag_values=FLAGS
@@ -132,7 +129,9 @@ def main(flag_values: flags.FlagValues) -> None:
     read, explain_input = read_and_explained(model, flag_values.explain_input, table, _note)
     check_class_names(names, flag_values.class_names, model)
     if not model.together(explain_input):
-        _check_layers(methods, model, explain_input)
+        for method, parameters in methods.values():
+            if method.name in METHODS and not method.library and parameters.get("layer"):
+                model.layer(parameters["layer"], explain_input)
     inputs = explained_inputs(
         model, read, explain_input, table or flag_values.image, limit=flag_values.limit,
         scaling=flag_values.preprocessing, without=written, note=_note,
@@ -158,12 +157,14 @@ def _explain(
     drawn = {name: array for name, array in drawn.items() if array.ndim in axes}
     if not drawn and not flag_values.maps:
         raise BadInput("the inputs' shape cannot be plotted; name a file for the values, --maps=maps.npz")
-    features = _feature_names(flag_values.feature_names, shown[inputs.read].shape[1:], together) or inputs.features
     targets = _targets(classes, len(inputs.labels), model.num_classes)
     scores = model.scores(inputs.feed, flag_values.batch_size)
     if targets is None:
         targets = np.asarray(np.argmax(scores, axis=1), np.int32)
-    _print_predictions(inputs.labels, scores, names, flag_values.top, model.score)
+    for label, row in zip(inputs.labels, scores, strict=True) if flag_values.top else ():
+        best = np.argsort(-row, kind="stable")[: flag_values.top]
+        predicted = ", ".join(f"{_class(names, number)}: {row[number]:.4g}" for number in best)
+        print_line(f"{label}: {predicted} ({model.score})")
     methods, maps, residuals = _explained(flag_values, methods, model, inputs, targets)
     _print_residuals(residuals, methods)
     _note_zero_maps(maps, len(targets))
@@ -174,30 +175,20 @@ def _explain(
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {row[target]:.3g}"
         for label, target, row in zip(inputs.labels, targets, scores, strict=True)
     ]
-    if not together:
-        shown, maps = _with_channels_last(model, inputs, shown, maps)
+    given = inputs.feed[inputs.read]
+    if not together and model.has_channels_first(inputs.read):
+        maps = {label: np.moveaxis(one, 1, -1) if one.shape == given.shape else one for label, one in maps.items()}
+        if shown[inputs.read].shape == given.shape:  # pixels have them last already
+            shown[inputs.read] = np.moveaxis(given, 1, -1)
     if drawn:
         figure = plotting.plot(
             maps, drawn if together else shown[inputs.read], titles=titles,
-            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=features,
+            preprocessing=inputs.preprocessing, channels=flag_values.channels, feature_names=inputs.features,
         )  # fmt: skip
         suffix = pathlib.Path(flag_values.output).suffix[1:].lower()
         atomic_write(flag_values.output, functools.partial(figure.savefig, format=suffix))
     written = [*[flag_values.output] * bool(drawn), *[flag_values.maps] * bool(flag_values.maps)]
     print_line(f"written to {' and '.join(written)}")
-
-
-def _with_channels_last(
-    model: Model, inputs: ExplainedInputs, shown: dict[str, np.ndarray], maps: dict[str, Any]
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return what is plotted of one input, and its maps, with channels last."""
-    given = inputs.feed[inputs.read]
-    if not model.has_channels_first(inputs.read):
-        return shown, maps
-    moved = {label: np.moveaxis(found, 1, -1) if found.shape == given.shape else found for label, found in maps.items()}
-    if shown[inputs.read].shape == given.shape:  # pixels have them last already
-        shown = shown | {inputs.read: np.moveaxis(shown[inputs.read], 1, -1)}
-    return shown, moved
 
 
 def _explained(
@@ -252,25 +243,6 @@ def _arrays_by_name(
     return explained | by_input | differences
 
 
-def _check_layers(methods: _Chosen, model: Model, explain_input: str) -> None:
-    for method, parameters in methods.values():
-        if method.name in METHODS and not method.library and parameters.get("layer"):
-            model.layer(parameters["layer"], explain_input)
-
-
-def _feature_names(path: str, shape: tuple[int, ...], together: Sequence[str]) -> list[str] | None:
-    if not path:
-        return None
-    if together:
-        raise BadInput("several inputs are plotted by their own names; leave out --feature_names")
-    names = [printable(name) for name in read_class_names(path)]
-    if len(shape) != 1:
-        raise BadInput(f"--feature_names names the features of vectors and the positions of tokens, not of {shape}")
-    if len(names) != shape[0]:
-        raise BadInput(f"'{path}' has {len(names)} names; inputs of shape {shape} need one per feature")
-    return names
-
-
 def _check_output(flag: str, path: str, allowed: Sequence[str]) -> None:
     if pathlib.Path(path).suffix.lower() not in allowed:
         raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
@@ -309,18 +281,6 @@ def _targets(classes: Sequence[int], total: int, num_classes: int) -> np.ndarray
 
 def _class(names: Sequence[str] | None, number: int) -> str:
     return names[number] if names else f"class {number}"
-
-
-def _print_predictions(
-    labels: Sequence[str], scores: np.ndarray, names: Sequence[str] | None, top: int, score: str
-) -> None:
-    if not top:
-        return
-    for label, row in zip(labels, scores, strict=True):
-        best = np.argsort(-row, kind="stable")[:top]
-        print_line(
-            f"{label}: " + ", ".join(f"{_class(names, number)}: {row[number]:.4g}" for number in best) + f" ({score})"
-        )
 
 
 def _print_residuals(residuals: Mapping[str, Residuals], methods: _Chosen) -> None:

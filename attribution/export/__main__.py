@@ -25,7 +25,6 @@ Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from absl import flags
 
@@ -62,36 +61,19 @@ def main(flag_values: flags.FlagValues) -> None:
         if not flag_values[name].value:
             raise BadInput(f"--{name} is empty; name a directory")
     methods = cli.with_flags(with_parameters(_by_signature(flag_values.methods)), flag_values)
-    differences = _exported(flag_values, methods)
+    left_out: dict[str, str] = {}
+    differences = export(
+        flag_values.model, flag_values.output, methods, score=flag_values.score,
+        signature=flag_values.signature or None, explain_input=flag_values.explain_input or None, left_out=left_out,
+    )  # fmt: skip
+    for reason in [*left_out.values(), *[cli.inspect_hint(flag_values.model)] * bool(left_out)]:
+        print_line(reason, file=sys.stderr)
     width = max(len(label) for label in differences)
     for label, difference in differences.items():
         print_line(
             f"{EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
         )
     print_line(f"written to {_version_directory(flag_values.output)}")
-
-
-def _exported(flag_values: flags.FlagValues, methods: Any) -> dict[str, float]:
-    """Write the file, print why methods are skipped, and return how far the others are from the local maps."""
-    left_out: dict[str, str] = {}
-    hint = cli.inspect_hint(flag_values.model)
-    try:
-        differences = export(
-            flag_values.model,
-            flag_values.output,
-            methods,
-            score=flag_values.score,
-            signature=flag_values.signature or None,
-            explain_input=flag_values.explain_input or None,
-            left_out=left_out,
-        )
-    except BadInput as error:
-        if left_out:
-            raise BadInput(f"{error}; {hint}") from error
-        raise
-    for reason in [*left_out.values(), *([hint] if left_out else [])]:
-        print_line(reason, file=sys.stderr)
-    return differences
 
 
 if __name__ == "__main__":

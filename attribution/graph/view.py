@@ -1,7 +1,7 @@
 """Frozen graphs: dependencies, shapes, types and constant values, and changes of their nodes.
 
-A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
-makes it. Its arrays of floating point, the *weights*, are stored beside it and are placeholders in it: a constant is
+A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``savedmodel.freeze`` makes
+it. Its arrays of floating point, the *weights*, are stored beside it and are placeholders in it: a constant is
 copied some ten times while a graph is read, compiled and optimised, and a tensor is shared. Networks with equal graphs
 share the functions that are traced from them.
 A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.
@@ -229,13 +229,6 @@ ACTIVATIONS = (
 _TRACES: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # concrete functions
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
-# What normalization computes from weights. Single calls gave a compiled function's digits on all networks compared:
-# those of the benchmarks, ResNet-50 and EfficientNetB0.
-_SIMPLE = {
-    "Identity": tf.identity, "Reshape": tf.reshape, "Squeeze": tf.squeeze, "ExpandDims": tf.expand_dims,
-    "Transpose": tf.transpose, "AddV2": tf.add, "Sub": tf.subtract, "Mul": tf.multiply, "Maximum": tf.maximum,
-    "Neg": tf.negative, "Rsqrt": tf.math.rsqrt, "Sqrt": tf.sqrt,
-}  # fmt: skip
 
 
 class GraphView:
@@ -397,9 +390,6 @@ class GraphView:
         if not names:
             return {}
         constants = GraphView(pure_subgraph(self.graph_def, names), self.weights)
-        if all(node.op in ("Const", *_SIMPLE) or name in self.weights for name, node in constants.nodes.items()):
-            found = constants._values()
-            return {name: _shared(found[name]) for name in names if found[name].dtype.is_floating}
 
         @tf.function(input_signature=[], autograph=False)  # type: ignore[untyped-decorator]
         def evaluate() -> Any:
@@ -408,17 +398,6 @@ class GraphView:
         self._evaluated = constants.traced(("constant values", *names), evaluate)  # for the next network
         values = zip(names, self._evaluated(), strict=True)
         return {name: _shared(value) for name, value in values if value.dtype.is_floating}
-
-    def _values(self) -> dict[str, tf.Tensor]:
-        """Return the values of all nodes of a graph of simple operations; tracing would take longer."""
-        values = {name: tf.convert_to_tensor(weight) for name, weight in self.weights.items()}
-        for name, node in self.nodes.items():
-            if node.op == "Const":
-                values[name] = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
-            elif name not in values:
-                axes = (list(node.attr["squeeze_dims"].list.i),) if node.op == "Squeeze" else ()
-                values[name] = _SIMPLE[node.op](*(values[node_of(tensor)] for tensor in node.input), *axes)
-        return values
 
     def import_on(
         self,

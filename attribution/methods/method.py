@@ -165,7 +165,6 @@ LAWS = {  # the cause of "logit" differs between methods, as registry.toml says
     "one": SumLaw("1", _one, "steps end where a unit has no positive input"),
 }
 DETERMINISTIC = "None: same input, same map."
-SEED_PER_INPUT = "from the run's seed and each input's key"
 ARRAYS = ("baseline", "references")  # parameters that may be arrays
 # Names of captum to those of ``explain``, and of methods that have them.
 _HERE = {"target": "targets", "internal_batch_size": "batch_size", "return_convergence_delta": "return_residuals"}

@@ -16,9 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from attribution.errors import BadInput, listed
-from attribution.methods import cam, deeplift, gradients, libraries, lrp, modified_relu, perturbation
+from attribution.methods import cam, deeplift, gradients, libraries, lrp, modified_relu, perturbation, third_party
 from attribution.methods.method import DETERMINISTIC, LAWS, Method, MethodCard
-from attribution.methods.third_party import LIBRARY_METHODS
 from attribution.plugins import imported, refuse_file_alone
 
 _MODULES = {
@@ -28,6 +27,7 @@ _MODULES = {
     "lrp": lrp,
     "cam": cam,
     "perturbation": perturbation,
+    "third_party": third_party,
 }
 
 
@@ -38,12 +38,16 @@ def _read_methods() -> Iterator[Method]:
     for module, methods in content.items():
         for name, own in methods.items():
             found = (each.get(module, {}) | own).items()
-            entry = {key: value.format_map(texts) if isinstance(value, str) else value for key, value in found if value}
+            entry: dict[str, Any] = {
+                key: value.format_map(texts) if isinstance(value, str) else value for key, value in found if value
+            }
+            if module == "third_party":
+                entry = _of_library(name, entry)
             law, cause = LAWS.get(entry.pop("law", None)), entry.pop("cause", "")
             card = {"randomness": DETERMINISTIC} | {key: entry.pop(key) for key in _CARD if key in entry}
             yield Method(
                 name=name,
-                function=getattr(_MODULES[module], name),
+                function=getattr(_MODULES[module], name.replace(".", "_")),
                 card=MethodCard(**card),
                 is_random=card["randomness"] != DETERMINISTIC,
                 sum_law=dataclasses.replace(law, cause=cause) if law and not law.cause else law,
@@ -51,9 +55,21 @@ def _read_methods() -> Iterator[Method]:
             )
 
 
+def _of_library(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of a method that another library computes, which its preset defines."""
+    library_name, _, method = name.partition(".")
+    library = libraries.libraries()[library_name]
+    preset, version = library.presets[method], library.version.rpartition(".")[0]
+    return entry | {
+        "title": f"{entry['title']} ({library.title})",
+        "citation": f"{library.title}, version {version}; `{method}{libraries.MARK}{library_name}` computes the same",
+        "weaknesses": f"{preset.definition} {preset.differs}".strip(),
+        "library": library.package,
+    }
+
+
 _CARD = [field.name for field in dataclasses.fields(MethodCard)]
-_METHODS = (*_read_methods(), *LIBRARY_METHODS)
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _read_methods()})
 
 
 # Names that others give to methods of other names.

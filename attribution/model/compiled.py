@@ -26,7 +26,7 @@ from attribution.graph.layers import Layers, has_channels_first
 from attribution.graph.view import MODULE, GraphView, node_of, rebuild
 from attribution.lrp.composite import Composite
 from attribution.model.batching import NotFinite
-from attribution.savedmodel._gradient_support import by_values, swish_rules
+from attribution.savedmodel._gradient_support import by_values
 from attribution.savedmodel.freeze import FrozenGraph
 from attribution.savedmodel.scores import OUTPUT, PROBABILITIES
 
@@ -230,8 +230,7 @@ class CompiledGraph:
 
         def backward(targets: Any, *arrays: Any) -> Any:
             arrays = arrays if self._loaded is not None else (*map(_precise, arrays),)  # as the view's inputs
-            known = {} if self._loaded is not None else swish_rules(view, layers)
-            scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
+            scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
             sources = ([arrays[position]] if of_input else []) + values
             try:

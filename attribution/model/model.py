@@ -21,12 +21,11 @@ from attribution.graph.layers import Layers, Layout
 from attribution.graph.view import node_of
 from attribution.lrp.composite import Composite
 from attribution.model import batching, other_inputs
+from attribution.model.batching import Backward, NodeRules
 from attribution.model.compiled import CompiledGraph, checked
 from attribution.model.other_inputs import JoinedInputs, Step
-from attribution.model.protocols import Backward, NodeRules
 from attribution.savedmodel.file import Source
-from attribution.savedmodel.freeze import shown
-from attribution.savedmodel.inputs import Expected, Inputs, checked_feed
+from attribution.savedmodel.inputs import Expected, Inputs, checked_feed, shown
 from attribution.savedmodel.scores import LOGITS, OUTPUT, PROBABILITIES
 
 
@@ -150,7 +149,8 @@ class Model:
             If ``input`` is needed and not given, or is nothing that has a gradient.
         """
         if position is not None or score is not None:
-            moved = (other_inputs.at_position(tuple(position)),) if position is not None else ()
+            place = tuple(np.atleast_1d(position).tolist()) if position is not None else None
+            moved = () if place is None else (other_inputs.at_position(place),)
             view = self._view(moved, self._explained, score)
             return view if input is None and layer is None else view.at(input, layer=layer, like=like)
         together = [] if layer is not None else self.together(input)
@@ -175,7 +175,10 @@ class Model:
             compiled = compiled.changed(step.key, step.change)
         if score not in (None, self.score):
             compiled = compiled.changed(score, lambda frozen: frozen, score)
-        return Model(compiled, self.source, self.counts, self.options, explained, self, steps)
+        options = {**self.options, "score": compiled.score}  # what is stored of a view has a key of its own
+        if compiled.frozen.position != self._frozen.position:
+            options["position"] = str(compiled.frozen.position)
+        return Model(compiled, self.source, self.counts, options, explained, self, steps)
 
     def on(self, network: Model) -> Model:
         """Return this view of another network with the same graph; the network itself if this is no view."""

@@ -21,7 +21,6 @@ CHANGED = ", which reads what each call changes"
 _ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
 _RESTORED = "AttributionCustomGradient"
-_SWISH = ("AttributionSwishFirst", "AttributionSwishSecond")  # by the position of x among the factors
 # Operations that TensorFlow declares stateful and that always give the same outputs for the same inputs.
 _STATEFUL = (
     *CALLS, "ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableV2", "HashTable", "HashTableV2",
@@ -195,68 +194,6 @@ def _restored(operation: Any, *upstream: Any) -> list[Any]:
     structure = tf.nest.flatten(function.structured_outputs)
     gradients = [None if structured is None else next(results) for structured in structure]
     return gradients + [None] * len(placeholders)
-
-
-def swish_rules(graph: GraphView, separate: Collection[str] = ()) -> dict[str, str]:
-    """Return a gradient of each product x · σ(x) that keeps x alone from the forward pass.
-
-    As a product and a sigmoid it would keep both factors, twice the memory of the activations of a network like
-    EfficientNet. σ(x) is computed again in the backward pass.
-
-    Parameters
-    ----------
-    graph
-        A frozen graph.
-    separate
-        Nodes whose own gradients are needed; a swish with one of them inside keeps its two factors.
-
-    Returns
-    -------
-    dict[str, str]
-        Node name to the name of a registered gradient, for ``GraphView.import_on``.
-    """
-    found = {}
-    for name, node in graph.nodes.items():
-        if node.op == "Mul" and len(node.input) == 2:
-            factors = [graph.skip_identities(tensor) for tensor in node.input]
-            for position, (x, gate) in enumerate((factors, factors[::-1])):
-                if _is_gate(graph, gate, x) and not (separate and _inside(graph, x, name) & set(separate)):
-                    found[name] = _SWISH[position]
-    return found
-
-
-def _inside(graph: GraphView, x: str, product: str) -> set[str]:
-    return set(graph.between(node_of(x), product)) - {node_of(x), product}
-
-
-def _is_gate(graph: GraphView, gate: str, x: str) -> bool:
-    """Return whether a tensor is σ(x), perhaps with a factor of 1 as TensorFlow's swish has it."""
-    node = graph.nodes[node_of(gate)]
-    if node.op != "Sigmoid":
-        return False
-    inner = graph.skip_identities(node.input[0])
-    product = graph.nodes[node_of(inner)]
-    if inner == x or product.op != "Mul":
-        return inner == x
-    factors = [graph.skip_identities(tensor) for tensor in product.input]
-    others = [graph.constant(factor) for factor in factors if factor != x]
-    return x in factors and any(value is not None and value.shape == () and value == 1 for value in others)
-
-
-def _swish_gradient(operation: Any, upstream: Any, position: int) -> list[Any]:
-    x = operation.inputs[position]
-    with tf.control_dependencies([upstream]):  # otherwise it is computed, and kept, as soon as x is known
-        gate = tf.sigmoid(x)
-        slope = gate * (1 + x * (1 - gate))
-    gradients = [None, None]
-    gradients[position] = upstream * slope
-    return gradients
-
-
-for _position, _name in enumerate(_SWISH):
-    tf.RegisterGradient(_name)(
-        lambda operation, upstream, position=_position: _swish_gradient(operation, upstream, position)
-    )
 
 
 def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> str | None:

@@ -14,7 +14,9 @@ import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution.graph._tf_internals import operation_definition
+import tensorflow as tf
+
+from attribution.graph._tf_internals import operation_definition, types_of
 from attribution.graph.view import CALLS, node_of
 
 IN_GRAPH = "the graph"  # place of a node that is in no function
@@ -200,36 +202,15 @@ def _calls(nodes: Iterable[Any]) -> Iterator[tuple[Sequence[str], str]]:
             yield from ((node.input, name) for name in _functions_in(node.attr.values()))
 
 
-def _are_parts(value: Any) -> Iterator[bool]:
+def _are_parts(structure: Any) -> Iterator[bool]:
     """Yield, for each tensor of a structure of types, whether it is a part of a ragged or sparse tensor."""
-    kind = value.WhichOneof("kind")
-    if kind in ("tensor_spec_value", "bounded_tensor_spec_value"):
-        yield False
-    elif kind == "type_spec_value":
-        count = _number_of_parts(value.type_spec_value)
-        yield from [True] * count or [False]
-    else:
-        for inner in _inner(kind, value):
-            yield from _are_parts(inner)
-
-
-def _number_of_parts(spec: Any) -> int:
-    """Return of how many tensors a ragged or sparse tensor consists; 0 of any other type."""
-    if spec.type_spec_class == spec.SPARSE_TENSOR_SPEC:
-        return 3  # indices, values, shape
-    if spec.type_spec_class != spec.RAGGED_TENSOR_SPEC:
-        return 0
-    ranks: list[int] = [one.int64_value for one in spec.type_state.tuple_value.values if one.HasField("int64_value")]
-    return 1 + min([*ranks, _MOST_AXES])  # values, and a partition for each ragged axis
-
-
-def _inner(kind: str | None, value: Any) -> list[Any]:
-    """Return what a structure of types consists of."""
-    if kind == "dict_value":
-        return [inner for _, inner in sorted(value.dict_value.fields.items())]
-    if kind == "named_tuple_value":
-        return [pair.value for pair in value.named_tuple_value.values]
-    return list(getattr(value, kind).values) if kind in ("tuple_value", "list_value") else []
+    for spec in types_of(structure):
+        if isinstance(spec, tf.SparseTensorSpec):
+            yield from (True, True, True)  # indices, values, shape
+        elif isinstance(spec, tf.RaggedTensorSpec):  # values, and a partition for each ragged axis
+            yield from [True] * (1 + min(spec.ragged_rank, _MOST_AXES))
+        else:
+            yield False
 
 
 def _children(node: Any) -> dict[str, int]:

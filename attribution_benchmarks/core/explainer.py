@@ -160,11 +160,12 @@ class Explainer:
     def _explained_together(self, model: Any, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedSum)  # a line for each batch
-            return attribution.explain_many(
+            maps: dict[str, np.ndarray] = attribution.explain_many(
                 {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
                 explain_input=batch.explained or None, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds,
                 resize=True,
             )  # fmt: skip
+            return maps
 
 
 def _under_controls(

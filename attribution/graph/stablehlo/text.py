@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class Operation:
     operands: list[str]
     text: str
     types: list[Type]
-    regions: list[Region]
+    regions: list[Region] = dataclasses.field(default_factory=list)
     scope: str = ""
 
     @property
@@ -117,14 +117,37 @@ def read(text: str) -> tuple[list[Type], Region]:
     Unreadable
         If the text has another form.
     """
-    scopes = _Scopes(text)
-    lines = iter([line.strip() for line in text.splitlines() if not line.startswith("#")])
-    for line in lines:
-        if line.startswith("func.func") and "@main(" in line:
-            arguments = _signature(line)
-            body = _region(lines, [name for name, _ in arguments], scopes, 0)
-            return [kind for _, kind in arguments], body
-    raise Unreadable("no function main")
+    places = _Places(text)
+    lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
+    main = next((line for line in lines if line.startswith("func.func") and "@main(" in line), None)
+    if main is None:
+        raise Unreadable("no function main")
+    arguments = _signature(main)
+    body = Region([name for name, _ in arguments])
+    opened = [Operation("func.func", [], [], "", [], [body])]  # what the lines are inside of, from the outermost on
+    for line, scope in map(places.split, lines):
+        inner = opened[-1]
+        if line.startswith("}") and not line.endswith("{"):
+            opened.pop()
+            if not opened:
+                return [kind for _, kind in arguments], body
+            inner.scope = inner.scope or scope
+            inner.types = inner.types or _results(line, inner.results)
+        elif line.startswith("}") or line == "cond {":  # or "}, {" or "} do {"
+            inner.regions.append(Region(re.findall(r"(%\w+) = %", inner.text)))
+        elif block := _BLOCK.match(line):
+            if inner.regions[-1].operations:
+                raise Unreadable("a region of several blocks")
+            inner.regions[-1].arguments = [name for name, _ in _signature(block[1])]
+        elif line:
+            operation = _operation(line, scope)
+            inner.regions[-1].operations.append(operation)
+            if operation.kind.endswith(".while") or line.endswith("{"):
+                opened.append(operation)
+                operation.regions = [] if operation.kind.endswith(".while") else [Region([])]
+        if len(opened) > MOST_NESTED:
+            raise Unreadable(f"more than {MOST_NESTED} regions within each other")
+    raise Unreadable("a region without an end")
 
 
 def array(text: str, kind: Type) -> np.ndarray:
@@ -178,87 +201,35 @@ def _signature(line: str) -> list[tuple[str, Type]]:
     return [(name, _types(kind)[0]) for name, kind in found]
 
 
-def _region(lines: Iterator[str], arguments: list[str], scopes: _Scopes, depth: int) -> Region:
-    """Read operations up to the brace that closes their region; the brace's own line is left in ``scopes.closing``."""
-    if depth > MOST_NESTED:
-        raise Unreadable(f"more than {MOST_NESTED} regions within each other")
-    region = Region(arguments)
-    for line in lines:
-        if line.startswith("}"):
-            scopes.closing = line
-            return region
-        if block := _BLOCK.match(line):
-            if region.operations:
-                raise Unreadable("a region of several blocks")
-            region.arguments = [name for name, _ in _signature(block[1])]
-        elif line:
-            region.operations.append(_operation(line, lines, scopes, depth))
-    raise Unreadable("a region without an end")
-
-
-def _operation(line: str, lines: Iterator[str], scopes: _Scopes, depth: int) -> Operation:
-    line, scope = scopes.split(line)
+def _operation(line: str, scope: str) -> Operation:
+    """Return the operation of a line; the types of one with regions come after these."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise Unreadable(f"the line {line[:60]}")
     kind, rest = match["kind"].strip('"'), match["rest"]
+    name, _, count = (match["results"] or "").strip().partition(":")
+    results = [f"{name}#{number}" for number in range(int(count))] if count else name.split(", ") if name else []
     plain = rest if kind.endswith(".constant") else _TEXT.sub('""', rest)
-    if plain.endswith("{") or kind.endswith(".while"):
-        head, types, regions = _with_regions(kind, plain, lines, scopes, depth)
-        scope = scope or scopes.split(scopes.closing)[1]
-    else:
-        (head, _, types), regions = plain.rpartition(" : "), []
-    found = _types(types) if match["results"] else []
-    if "->" not in types and not kind.endswith(".while"):
-        found = found[-1:]
-    operands = _NAME.findall(head.partition("<{")[0])
-    return Operation(kind, _results(match["results"] or ""), operands, head, found, regions, scope)
+    if kind.endswith(".while"):  # %variable = %operand, ... : types
+        text, _, types = plain.partition(" : ")
+        return Operation(kind, results, re.findall(r"= (%\w+(?:#\d+)?)", text), text, _types(types), scope=scope)
+    text = plain if plain.endswith("{") else plain.rpartition(" : ")[0]
+    operands = _NAME.findall(text.partition("<{")[0])
+    return Operation(kind, results, operands, text, [] if text == plain else _results(plain, results), scope=scope)
 
 
-def _with_regions(
-    kind: str, line: str, lines: Iterator[str], scopes: _Scopes, depth: int
-) -> tuple[str, str, list[Region]]:
-    """Return the operands and attributes of an operation, its types, and its regions, which are read."""
-
-    def region(names: list[str]) -> Region:
-        return _region(lines, names, scopes, depth + 1)
-
-    if kind.endswith(".while"):
-        head, _, types = line.partition(" : ")
-        head, names = _loop(head)
-        next(lines)  # cond {
-        return head, types, [region(names), region(names)]
-    regions = [region([])]
-    while scopes.closing.startswith("}, {"):
-        regions.append(region([]))
-    return line, scopes.split(scopes.closing)[0].rpartition(" : ")[2], regions
+def _results(line: str, results: Sequence[str]) -> list[Type]:
+    """Return the types of an operation's results, from the end of its line: all of them, or one for all operands."""
+    types = line.rpartition(" : ")[2]
+    found = _types(types) if results else []
+    return found if "->" in types else found[-1:]
 
 
-def _loop(head: str) -> tuple[str, list[str]]:
-    """Return the part of a loop's line with its operands alone, and the names of its variables inside."""
-    pairs = re.findall(r"(%\w+) = (%\w+(?:#\d+)?)", head)
-    return ", ".join(operand for _, operand in pairs), [name for name, _ in pairs]
-
-
-def _results(text: str) -> list[str]:
-    name, _, count = text.strip().partition(":")
-    if count:
-        return [f"{name}#{number}" for number in range(int(count))]
-    return name.split(", ") if name else []
-
-
-class _Scopes:
-    """The names of places in the program, which follow its text.
-
-    Attributes
-    ----------
-    closing
-        The line that closed the last region.
-    """
+class _Places:
+    """The names of places in the program, which follow its text."""
 
     def __init__(self, text: str) -> None:
         self._known = dict(_LOCATION.findall(text))
-        self.closing = ""
 
     def split(self, line: str) -> tuple[str, str]:
         """Return a line without its place, and the name of that place."""

@@ -1,6 +1,5 @@
 """The command draws what the library computes, says what it chose, and refuses what it cannot use in one line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -64,16 +63,11 @@ def test_vectors_tokens_and_video_are_explained_from_the_command_line(run, from_
     np.save(tmp_path / "rows.npy", table[:2])
     weights = tf.constant(table)
     model = from_function(lambda x: x @ tf.transpose(weights), 3)
-    (tmp_path / "names.txt").write_text("age\nsize\npH")
     explain = [f"--model={model.path}", "--image=rows.npy", "--methods=gradient_x_input", "--maps=m.npz"]
-    code, out, err = run(*explain, "--feature_names=names.txt", "--output=rows.png", "--target=1")
+    code, out, err = run(*explain, "--output=rows.png", "--target=1")
     assert (code, err) == (0, "") and out.endswith("written to rows.png and m.npz\n")
     np.testing.assert_allclose(np.load("m.npz")["gradient_x_input"], table[:2] * table[1], rtol=1e-6)
     assert Image.open("rows.png").size[0] > 300
-    (tmp_path / "names.txt").write_text("age\nsize")
-    code, _, err = run(*explain, "--feature_names=names.txt")
-    assert code == 2 and err == ("error: 'names.txt' has 2 names; inputs of shape (3,) need one per feature\n")
-
     np.save(tmp_path / "tokens.npy", np.array([[0, 4, 2, 2]], np.int32))
     model = from_function(
         lambda x: tf.reduce_sum(tf.gather(weights, x, name="embedded") ** 2, axis=1), 4, dtype=tf.int32
@@ -306,23 +300,6 @@ def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures
     assert done.stdout.splitlines()[-1] == "written to maps.png"
 
 
-@pytest.mark.parametrize("sign", ["\x1b[2J", "\u202e", "\n", "\udcff"])
-def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
-    (pictures / "in").mkdir()
-    (pictures / "left.png").rename(pictures / "in" / f"a{sign}b.png")
-    (pictures / "names.json").write_text(json.dumps([f"c{sign}d{number}" for number in range(5)]))
-    code, out, err = run(
-        f"--model={exported['image']}", "--image=in", "--methods=gradient", "--class_names=names.json",
-        "--output=m\x1b.png", "--maps=m\u202e.npz", "--methods=gradient,smoothgrad",
-    )  # fmt: skip
-    assert code == 0 and (pictures / "m\x1b.png").exists() and (pictures / "m\u202e.npz").exists()
-    escaped = sign.encode("unicode_escape").decode()
-    assert all(line.isprintable() for line in [*out.splitlines(), *err.splitlines()])
-    prediction, written = out.splitlines()
-    assert prediction.startswith(f"a{escaped}b: c{escaped}d") and prediction.count(escaped) == 6
-    assert written == r"written to m\x1b.png and m\u202e.npz"
-
-
 def test_channels_first_are_plotted_as_pictures(run, from_function, pictures, monkeypatch):
     """As PyTorch's networks take them: pictures of files are turned around, and so is what is plotted."""
     kernel = np.random.default_rng(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
@@ -457,7 +434,6 @@ def test_a_table_of_typed_columns_is_explained_in_one_command(run, typed, tmp_pa
         (["--explain_input=n3,"], "explain_input='n3,' has an empty name; separate names by one comma"),
         (["--methods=grad_cam"], "grad_cam: it explains one input at a time, by its positions"),
         (["--image=people.csv,x.npy"], "'people.csv' holds all inputs; give no other file with it"),
-        (["--feature_names=names.txt"], "several inputs are plotted by their own names"),
     ):
         code, _, err = run("--model=columns", "--image=people.csv", *options)
         assert code == 2 and message in err.splitlines()[-1]

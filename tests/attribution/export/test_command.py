@@ -195,13 +195,6 @@ def test_methods_as_libraries_define_them(written, models, inputs):
         written("image", {"occlusion_xplique": "occlusion@xplique"})
 
 
-def test_names_with_a_library_or_a_module_get_labels_that_a_signature_can_have(exported, tmp_path):
-    names = ["gradient@tf_keras_vis", f"{__name__}:own_method", "gradient"]
-    written = export.export(exported["signal"], tmp_path / "served", iter(names))
-    assert list(written) == ["gradient_tf_keras_vis", "own_method", "gradient"]
-    assert {f"explain_{label}" for label in written} <= set(signatures(tmp_path / "served"))
-
-
 def own_method(passes, *, power=2):
     return abs(passes.input_gradient()) ** power * passes.inputs
 

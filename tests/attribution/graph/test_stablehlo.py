@@ -48,7 +48,7 @@ def called(arguments, results, body="", whole=""):
 
 def lowered(function):
     """Return a function as its lowered graph, with the graph."""
-    graph_def, renamed = stablehlo.lower(function.graph.as_graph_def())
+    graph_def, renamed = stablehlo.lower(function.graph.as_graph_def(), {})
     assert all(node.op != "XlaCallModule" for node in graph_def.node)
     inputs = [tensor.name for tensor in function.inputs]
     outputs = [renamed.get(name := tensor.op.inputs[0].name, name) for tensor in function.outputs]

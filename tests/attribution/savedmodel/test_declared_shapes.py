@@ -66,17 +66,3 @@ def test_what_the_signature_alone_declares_counts(tmp_path):
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(model.scores(X), X @ KERNEL[:, :1], rtol=1e-5)
     np.testing.assert_allclose(attribution.explain("gradient", model, X, targets=0), KERNEL[:, :1].T.repeat(4, 0))
-
-
-def test_an_input_of_which_the_signature_alone_knows_the_rank(tmp_path):
-    with tf.Graph().as_default(), v1.Session() as session:
-        x = v1.placeholder(tf.float32, name="x")
-        scores = tf.reshape(x, (-1, 8)) @ KERNEL
-        v1.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"scores": scores})
-    path = tmp_path / "model" / "saved_model.pb"
-    message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    shape = message.meta_graphs[0].signature_def["serving_default"].inputs["x"].tensor_shape
-    shape.CopyFrom(tf.TensorShape([None, 8]).as_proto())
-    path.write_bytes(message.SerializeToString())
-    model = attribution.load_model(tmp_path / "model")
-    np.testing.assert_allclose(attribution.explain("gradient", model, X, targets=2), KERNEL[:, 2:].T.repeat(4, 0))

@@ -236,7 +236,7 @@ HALF = np.float32(0.5)
 
 def test_of_several_constants_the_chosen_one_is_taken(tmp_path):
     module = tf.Module()
-    cases = [lambda: tf.constant(1.0), lambda: tf.constant([2.0, 2.0, 2.0]) * 1, lambda: tf.constant(3.0)]
+    cases = [lambda: tf.ones(3), lambda: tf.constant([2.0, 2.0, 2.0]) * 1, lambda: tf.fill([3], 3.0)]
     module.call = tf.function(lambda x, k: {"s": x * tf.switch_case(k, cases)}, autograph=False).get_concrete_function(
         tf.TensorSpec((None, 3), tf.float32, name="x"), tf.TensorSpec((), tf.int32, name="k")
     )

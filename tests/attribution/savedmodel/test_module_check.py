@@ -1,8 +1,5 @@
 """Files with a module of StableHLO: translated where its scores and its gradient stay, kept as it is elsewhere."""
 
-import pathlib
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,13 +9,8 @@ from tensorflow.compiler.tf2xla.python import xla
 import attribution
 from attribution import cli
 from attribution.errors import BadInput
-from attribution.files import CACHE_VARIABLE
-from attribution.graph import recognize as recognition
 from attribution.graph import stablehlo
 from attribution.inspect import __main__ as inspection
-from attribution.savedmodel import _module_check
-from attribution.savedmodel.file import SavedFile
-from attribution.savedmodel.freeze import freeze
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 SINE = """%s = stablehlo.sine %x : tensor<?x4xf32>
@@ -28,13 +20,6 @@ SORTED = """%y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
       %c = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1> }) : (tensor<?x4xf32>) -> tensor<?x4xf32>"""
 TWICE = "%y = stablehlo.add %x, %x : tensor<?x4xf32>"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Return a cache of the test's own: in another one, the comparison may be remembered."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def called(body, x):
@@ -119,82 +104,11 @@ def test_a_wrong_translation_is_not_used(tmp_path, monkeypatch):
         attribution.explain("gradient", model, X)
 
 
-@pytest.fixture
-def compared(tmp_path, cache, monkeypatch):
-    """Return a file that was compared once, and how often a function compares files from now on."""
-    path = saved(tmp_path / "m", lambda x: called(SINE, x))
-    attribution.load_model(path)
-    assert len([*(cache / "modules").iterdir()]) == 1
-    calls = []
-    monkeypatch.setattr(_module_check, "difference", lambda *_: calls.append("") or "no")
+def test_a_translation_is_used_without_recognition_that_fails(tmp_path, monkeypatch):
+    def recognize(*_):
+        raise IndexError("list index out of range")
 
-    def count(function):
-        calls.clear()
-        function()
-        return len(calls)
-
-    return path, count
-
-
-def test_a_file_is_compared_once(compared):
-    path, count = compared
-    assert count(lambda: freeze(path)) == count(lambda: freeze(path, given={})) == 0
-    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
-
-
-def test_other_files_variables_settings_and_releases_are_compared(compared, cache, tmp_path, monkeypatch):
-    path, count = compared
-    other, loaded = saved(tmp_path / "other", lambda x: called(SINE, x)), SavedFile(path).load()
-    for load_again in (
-        lambda: freeze(other),
-        lambda: freeze(path, loaded=loaded),
-        lambda: freeze(path, "serving_default"),
-    ):
-        assert count(load_again) == 2  # with and without recognized layers
-    (record,) = (cache / "modules").iterdir()  # a difference is not remembered
-    with monkeypatch.context() as patched:
-        patched.setattr(tf.version, "VERSION", "2.99")
-        assert count(lambda: freeze(path)) == 2
-    shutil.move(pathlib.Path(path) / "variables", tmp_path / "variables")
-    (pathlib.Path(path) / "variables").symlink_to(tmp_path / "variables")
-    assert count(lambda: freeze(path)) == 0  # the same content
-    record.unlink()
-    assert count(lambda: freeze(path)) == 2
-    record.mkdir()
-    assert count(lambda: freeze(path)) == 2
-
-
-def test_a_file_that_changes_while_it_is_compared_is_compared_again(tmp_path, cache, monkeypatch):
-    path, compare = saved(tmp_path / "m", lambda x: called(SINE, x)), _module_check.difference
-
-    def changing(*arguments):
-        (pathlib.Path(path) / "assets" / "words.txt").write_text("new")
-        return compare(*arguments)
-
-    monkeypatch.setattr(_module_check, "difference", changing)
-    freeze(path)
-    assert not (cache / "modules").exists()
-
-
-def test_an_unwritable_cache_is_ignored(tmp_path, cache, monkeypatch):
-    path = saved(tmp_path / "m", lambda x: called(SINE, x))
-    cache.write_text("a file, no folder")
-    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
-    monkeypatch.setenv(CACHE_VARIABLE, "/" + 300 * "x")
-    assert "Sin" in {node.op for node in attribution.load_model(path).graph.nodes.values()}
-
-
-@pytest.mark.parametrize("fault", ["other scores", "an error"])
-def test_a_translation_is_used_without_recognition_that_fails(fault, tmp_path, monkeypatch):
-    def recognize(graph_def, *_):
-        if fault == "an error":
-            raise IndexError("list index out of range")
-        changed = tf.compat.v1.GraphDef.FromString(graph_def.SerializeToString())
-        for node in changed.node:
-            node.op = "Cos" if node.op == "Sin" else node.op
-        return changed
-
-    monkeypatch.setattr(recognition, "recognize", recognize)
+    monkeypatch.setattr(stablehlo, "recognize", recognize)
     model = attribution.load_model(saved(tmp_path / "m", lambda x: called(SINE, x)))
     assert {"Sin", "Mul"} <= {node.op for node in model.graph.nodes.values()}
     np.testing.assert_allclose(model.scores(X), np.sin(X) * X, 1e-6, 1e-6)

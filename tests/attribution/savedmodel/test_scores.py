@@ -212,6 +212,7 @@ def test_a_view_at_another_position_is_the_model_loaded_there(segmentation):
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
     model = attribution.load_model(path, position=(1, 2), score="probabilities")
     view, there = model.at(position=(3, 0)), attribution.load_model(path, position=(3, 0), score="probabilities")
+    assert view.options == there.options != model.options
     np.testing.assert_array_equal(view.scores(x), there.scores(x))
     assert np.abs(view.scores(x) - model.scores(x)).max() > 0.01
     for method in ("gradient", "lrp_epsilon"):
@@ -268,7 +269,7 @@ def test_the_end_of_a_kept_module_is_not_known(ending, from_function, monkeypatc
     jax = pytest.importorskip("jax")
     from jax.experimental import jax2tf
 
-    def refuse(graph_def):
+    def refuse(*_):
         raise Untranslatable("this")
 
     monkeypatch.setattr(stablehlo, "lower", refuse)
