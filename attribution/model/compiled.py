@@ -154,23 +154,13 @@ class CompiledGraph:
             return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
 
     @functools.cached_property
-    def _fused(self) -> GraphView:
-        """The folded graph whose LSTM layers are single operations."""
-        if not any("While" in node.op for node in self.folded.nodes.values()):
-            return self.folded
-        from attribution.graph._fuse_lstm import fuse_lstm  # needed by recurrent networks alone
-
-        with tf.init_scope():
-            return fuse_lstm(self.folded)
-
-    @functools.cached_property
     def _folded_below_too(self) -> GraphView:
         with tf.init_scope():
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
     def folds_away(self, layer: str) -> bool:
         """Return whether a layer's original values need a separate pass."""
-        return self._loaded is None and layer in self._fused.altered
+        return self._loaded is None and layer in self.folded.altered
 
     def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
@@ -435,7 +425,7 @@ class CompiledGraph:
 
     def _view(self) -> GraphView:
         """Return the graph that passes compute with."""
-        return self.graph if self._loaded is not None else self._fused
+        return self.graph if self._loaded is not None else self.folded
 
     def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""

@@ -45,7 +45,7 @@ def recognize(
     for rules in (norms.SIMPLE, norms.MEANS):
         graph.apply(rules)
     find_functions(graph)
-    for rules in (norms.NORMS, norms.SOFTMAXES, layers.PADDED):
+    for rules in (norms.NORMS, norms.SOFTMAXES):
         graph.apply(rules)
     for _ in range(_ROUNDS):
         if not graph.apply(moves.MOVING):

@@ -9,20 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.recognize.moves import letters_of, order_of, write_einsum
-from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, Unfit, again, origin, with_sizes
-
-
-def _einsum_of_transposed(graph: Graph, node: Any) -> bool:
-    """Take transposes above an Einsum of two tensors that depend on the input into its equation."""
-    *inputs, output = letters_of(node)
-    sources = graph.inputs(node)
-    for place, one in enumerate(sources):
-        if (order := order_of(graph, one)) and not any(map(graph.is_constant, sources)):
-            inputs[place] = [inputs[place][order.index(axis)] for axis in range(len(order))]
-            sources[place] = graph.up(one.input[0])
-            return write_einsum(graph, node, inputs, output, sources)
-    return False
+from attribution.graph.recognize.moves import letters_of, write_einsum
+from attribution.graph.recognize.rewriting import RESHAPES, Graph, Rules, again, origin, with_sizes
 
 
 def _einsum_in_order(graph: Graph, node: Any) -> bool:
@@ -140,36 +128,6 @@ def _roll(graph: Graph, node: Any) -> bool:
     return shift is not None and graph.is_equal(x, x, node, rolled) and graph.replace(node, rolled, [x])
 
 
-def _padded_layer(graph: Graph, node: Any) -> bool:
-    """Let a convolution pad by itself where zeros are added while channels are first, as Keras on PyTorch does.
-
-    Zeros that are added to channels last are a layer before the convolution.
-    """
-    transposed, kernel = graph.inputs(node)
-    order = order_of(graph, transposed)
-    if order != [0, 2, 3, 1] or node.attr["padding"].s != b"VALID":
-        return False
-    padding = graph.up(transposed.input[0])
-    if padding.op != "Pad":
-        return False
-    x, counts = graph.up(padding.input[0]), graph.value(graph.up(padding.input[1]))
-    wanted = [_own_padding(node, axis, graph.shape(x)[axis + 1], graph.shape(kernel)[axis - 1]) for axis in (1, 2)]
-    same = tf.compat.v1.NodeDef()
-    same.CopyFrom(node)
-    same.attr["padding"].s = b"SAME"
-    is_own = counts is not None and counts.tolist() == [[0, 0], [0, 0], *wanted]
-    return is_own and graph.replace(node, lambda x, kernel: again(same, [tf.transpose(x, order), kernel]), [x, kernel])
-
-
-def _own_padding(node: Any, axis: int, length: int | None, size: int | None) -> list[int]:
-    """Return how many zeros a convolution adds before and after an axis if it does."""
-    if length is None or size is None:
-        raise Unfit
-    step, gap = (node.attr[name].list.i[axis] for name in ("strides", "dilations"))
-    total = max((-(-length // step) - 1) * step + (size - 1) * gap + 1 - length, 0)
-    return [total // 2, total - total // 2]
-
-
 def _repeated_constant(graph: Graph, node: Any) -> bool:
     """Use a constant once for all inputs that was copied for each, as PyTorch does for a fixed batch."""
     sources = graph.inputs(node)
@@ -254,10 +212,8 @@ def _step_of_a_cell(graph: Graph, node: Any) -> bool:
     return graph.replace(node, cell, [x, kernel, recurrent, bias])
 
 
-PADDED: Rules = dict.fromkeys(("Conv2D", "DepthwiseConv2dNative"), (_padded_layer,))
-
 PRODUCTS: Rules = {
-    "Einsum": (_einsum_of_transposed, _einsum_in_order, _einsum_of_copies, _resize),
+    "Einsum": (_einsum_in_order, _einsum_of_copies, _resize),
     "AddV2": (_step_of_a_cell,),
 }
 

@@ -84,11 +84,8 @@ def _merged_reshape(graph: Graph, node: Any) -> bool:
 
 
 def _softmax_below(graph: Graph, node: Any) -> bool:
-    """Move a transpose, or axes of size 1, below a softmax over the last axis."""
-    x = graph.up(node.input[0])
-    order, source, sizes = order_of(graph, x), _unit_reshaped(graph, x), graph.shape(node)
-    if order and order[-1] == len(order) - 1:
-        return graph.replace(node, lambda x: tf.transpose(tf.nn.softmax(x), order), [graph.up(x.input[0])])
+    """Move axes of size 1 below a softmax over the last axis."""
+    source, sizes = _unit_reshaped(graph, graph.up(node.input[0])), graph.shape(node)
     if source is None or sizes[-1] == 1 or graph.shape(source)[-1] != sizes[-1]:
         return False
     return graph.replace(node, lambda x: with_sizes(tf.nn.softmax(x), sizes), [source])

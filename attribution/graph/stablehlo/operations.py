@@ -33,13 +33,6 @@ def _quotient(a: Any, b: Any) -> Any:
     return tf.truncatediv(a, b) if tf.as_dtype(a.dtype).is_integer else tf.divide(a, b)
 
 
-def _remainder(a: Any, b: Any) -> Any:
-    dtype = tf.as_dtype(a.dtype)
-    if dtype.is_floating and dtype.size == 2:  # without a kernel
-        return tf.cast(tf.truncatemod(tf.cast(a, tf.float32), tf.cast(b, tf.float32)), dtype)
-    return tf.truncatemod(a, b)
-
-
 def _by_type(of_bool: Any, of_integers: Any) -> Callable[..., Any]:
     return lambda *values: (of_bool if tf.as_dtype(values[0].dtype).is_bool else of_integers)(*values)
 
@@ -48,17 +41,13 @@ def _between(low: Any, x: Any, high: Any) -> Any:
     return tf.minimum(_larger(x, low), high)
 
 
-def _cube_root(x: Any) -> Any:
-    return tf.sign(x) * tf.pow(tf.abs(x), tf.constant(1 / 3, x.dtype))
-
-
 # Functions of values, which broadcast as TensorFlow does.
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "add": tf.add, "subtract": tf.subtract, "multiply": tf.multiply, "divide": _quotient, "remainder": _remainder,
+    "add": tf.add, "subtract": tf.subtract, "multiply": tf.multiply, "divide": _quotient, "remainder": tf.truncatemod,
     "maximum": _larger, "minimum": tf.minimum, "power": tf.pow, "atan2": tf.atan2, "negate": tf.negative,
     "abs": tf.abs, "exponential": tf.exp, "exponential_minus_one": tf.math.expm1, "log": tf.math.log,
     "log_plus_one": tf.math.log1p, "logistic": tf.sigmoid, "tanh": tf.tanh, "sqrt": tf.sqrt, "rsqrt": tf.math.rsqrt,
-    "cbrt": _cube_root, "sine": tf.sin, "cosine": tf.cos, "tan": tf.tan, "sign": tf.sign, "floor": tf.floor,
+    "sine": tf.sin, "cosine": tf.cos, "tan": tf.tan, "sign": tf.sign, "floor": tf.floor,
     "ceil": tf.math.ceil, "round_nearest_even": tf.round, "is_finite": tf.math.is_finite, "erf": tf.math.erf,
     "erfc": tf.math.erfc, "square": tf.square, "erf_inv": tf.math.erfinv, "lgamma": tf.math.lgamma,
     "digamma": tf.math.digamma, "sinh": tf.sinh, "cosh": tf.cosh, "asin": tf.asin, "acos": tf.acos, "atan": tf.atan,
@@ -286,17 +275,21 @@ def _pieces(whole: Value, kind: Type, axis: int, step: int) -> dict[int, Value]:
 
 def _pad(operation: Operation, operands: list[Value]) -> Value:
     low, high, interior = (operation.integers(name) for name in ("low", "high", "interior"))
-    result = padded(operands[0].full(), operands[1].full(), low, high, interior)
-    changes = zip(operands[0].sizes, operation.types[0].sizes, low, high, interior, strict=True)
+    if any(interior):
+        raise Untranslatable("stablehlo.pad between values")
+    changes = zip(operands[0].sizes, operation.types[0].sizes, low, high, strict=True)
     sizes = [size if any(counts) else known for known, size, *counts in changes]
-    return Value(operation.types[0], result, sizes=sizes)
+    by_zeros = _is_everywhere(operands[1], 0) and min(low + high, default=0) >= 0
+    return Value(
+        operation.types[0],
+        sizes=sizes,
+        padded=(operands[0], low, high) if by_zeros else (),
+        later=lambda: padded(operands[0].full(), operands[1].full(), low, high),
+    )
 
 
-def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior: Sequence[int] = ()) -> Any:
-    """Return a tensor with values before, after and between those of each axis; negative counts cut."""
-    for axis, gap in enumerate(interior):
-        if gap:
-            x = _spread(x, value, axis, gap)
+def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int]) -> Any:
+    """Return a tensor with values before and after those of each axis; negative counts cut."""
     paddings = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
     if any(map(any, paddings)):
         x = run(_padded_with, x, value, paddings)
@@ -307,16 +300,6 @@ def padded(x: Any, value: Any, low: Sequence[int], high: Sequence[int], interior
 def _padded_with(x: Any, value: Any, paddings: Any) -> Any:
     is_zero = isinstance(value, np.ndarray) and not value.any()
     return tf.pad(x, paddings, constant_values=0 if is_zero else value)
-
-
-def _spread(x: Any, value: Any, axis: int, gap: int) -> Any:
-    """Return a tensor with ``gap`` values between any two of an axis."""
-    wide = run(tf.expand_dims, x, axis + 1)
-    length, shape = x.shape[axis], [-1 if size is None else size for size in x.shape]
-    paddings = [(0, gap if place == axis + 1 else 0) for place in range(len(shape) + 1)]
-    shape[axis] = length * (gap + 1)
-    whole = run(tf.reshape, run(_padded_with, wide, value, paddings), shape)
-    return run(lambda a: a[(slice(None),) * axis + (slice(0, shape[axis] - gap),)], whole)
 
 
 def _iota(operation: Operation, operands: list[Value]) -> Value:

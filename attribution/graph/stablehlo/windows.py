@@ -64,19 +64,33 @@ class _Window:
 def _convolution(operation: Operation, operands: list[Value]) -> Value:
     left, right, out = _axes(operation)
     positions = sorted(set(left) - {"b", "f"})
-    x = ordered(operands[0].full(), left, ["b", *positions, "f"])
     kernel = ordered(operands[1].full(), right, [*positions, "i", "o"])
     size = tuple(int(one) for one in kernel.shape[: len(positions)])
-    window = _Window.of(operation, size, ("stride", "pad", "rhs_dilate"))
+    operand, window = _with_padding(operands[0], _Window.of(operation, size, ("stride", "pad", "rhs_dilate")), left)
+    x = ordered(operand.full(), left, ["b", *positions, "f"])
     groups = operation.integers("feature_group_count", (1,))[0]
     spread, kind = operation.integers("lhs_dilate"), operation.types[0]
     if any(step > 1 for step in spread):
         lengths = [kind.sizes[out.index(axis)] for axis in positions]
-        result = _transposed(x, kernel, window, spread, lengths, groups)
+        result = _transposed(x, kernel, window, spread, lengths if groups == 1 else ())
     else:
         result = _convolved(x, kernel, window, groups)
-    sizes = [operands[0].sizes[left.index("b")] if axis == "b" else kind.sizes[place] for place, axis in enumerate(out)]
+    sizes = [operand.sizes[left.index("b")] if axis == "b" else kind.sizes[place] for place, axis in enumerate(out)]
     return Value(kind, cast(ordered(result, ["b", *positions, "f"], out), kind), sizes=sizes)
+
+
+def _with_padding(operand: Value, window: _Window, axes: Sequence[str]) -> tuple[Value, _Window]:
+    """Let a convolution pad by itself where zeros were added while channels are first, as Keras on PyTorch does.
+
+    Zeros that were added to channels last are a layer before the convolution.
+    """
+    if not operand.padded or axes[-1] == "f":
+        return operand, window
+    source, low, high = operand.padded
+    places = [axes.index(axis) for axis in sorted(set(axes) - {"b", "f"})]
+    added = dataclasses.replace(window, low=tuple(low[one] for one in places), high=tuple(high[one] for one in places))
+    is_own = not any(window.low + window.high) and added.padding([source.type.sizes[one] for one in places]) == "SAME"
+    return (source, added) if is_own and sum(low + high) == sum(added.low + added.high) else (operand, window)
 
 
 def _axes(operation: Operation) -> list[list[str]]:
@@ -115,14 +129,16 @@ def _is_of_depthwise(window: _Window) -> bool:
     return len(set(window.stride)) == 1 and (window.stride[0] == 1 or set(window.dilation) == {1})
 
 
-def _transposed(
-    x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any], groups: int
-) -> Any:
-    """Return a transposed convolution: one over values that were spread apart."""
-    forward = _forward(x, window, spread, lengths) if groups == 1 else None
+def _transposed(x: Any, kernel: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any]) -> Any:
+    """Return a transposed convolution, one over values that were spread apart, of an image or a signal."""
+    if len(lengths) == 1:  # as over an image of height 1
+        sizes, strides, low, high, gaps = dataclasses.astuple(window)
+        image = _Window((1, *sizes), (1, *strides), (0, *low), (0, *high), (1, *gaps))
+        x, kernel = tf.expand_dims(x, 1), run(tf.expand_dims, kernel, 0)
+        return tf.squeeze(_transposed(x, kernel, image, (1, *spread), (1, *lengths)), 1)
+    forward = _forward(x, window, spread, lengths)
     if forward is None:
-        zero, gaps = (0,) * (len(spread) + 2), (0, *(step - 1 for step in spread), 0)
-        return _convolved(padded(x, np.zeros((), x.dtype.as_numpy_dtype), zero, zero, gaps), kernel, window, groups)
+        raise Untranslatable("stablehlo.convolution that is transposed in groups, over 3 axes or with gaps")
     flipped = run(lambda k: tf.transpose(tf.reverse(k, [0, 1]), [0, 1, 3, 2]), kernel)
     named = forward.padding(lengths)
     paddings = [0, 0, forward.low[0], forward.high[0], forward.low[1], forward.high[1], 0, 0]
@@ -134,7 +150,7 @@ def _transposed(
 
 def _forward(x: Any, window: _Window, spread: Sequence[int], lengths: Sequence[Any]) -> _Window | None:
     """Return the window of the convolution whose transpose this is, ``None`` if TensorFlow has it not."""
-    if len(spread) != 2 or {*window.stride, *window.dilation} != {1} or None in lengths:
+    if len(lengths) != 2 or {*window.stride, *window.dilation} != {1} or None in lengths:
         return None
     low = tuple(size - 1 - before for size, before in zip(window.size, window.low, strict=True))
     facts = zip(x.shape[1:-1], spread, window.size, lengths, low, strict=True)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.graph.layers import Layers
+from attribution.graph.layers import Layout
 
 
 def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
@@ -22,28 +22,12 @@ def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
         assert not [name for name in after if models[kind].graph.nodes[name].op == "Conv2D"]
 
 
-def test_the_last_activation_of_a_residual_network_closes_the_block(models, live):
-    x = np.random.default_rng(0).random((2, 16, 16, 3), dtype=np.float32)
-    relu = [layer for layer in live["image"].layers if isinstance(layer, keras.layers.Activation)][-1]
-    expected = keras.Model(live["image"].inputs, relu.output)(x).numpy()
-    model = models["image"]
-    values = model.backward({"image": x}, np.zeros(2, np.int32), "image", [model.layer()]).values[model.layer()]
-    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
-
-
 def test_a_layer_is_found_by_node_tensor_or_scope(models):
     model = models["signal"]
     node = model.layer()
     component = node.split("/")[-2]
     assert model.layer(node) == model.layer(node + ":0") == model.layer(component) == node
     assert model.layer(model.layers()[0]) == model.layers()[0] != node
-
-
-def test_a_missing_layer_is_answered_with_the_list(models):
-    with pytest.raises(BadInput, match="no layer 'conv_7'; its layers are '") as refusal:
-        models["image"].layer("conv_7")
-    for layer in ("conv2d", "conv2d_3", "activation", "activation_2", "add"):
-        assert f"'{layer}'" in str(refusal.value)
 
 
 def each_alone(x):
@@ -61,16 +45,6 @@ def each_alone(x):
 def test_a_model_without_convolution_has_no_default_layer(scores, shape, words, from_function):
     with pytest.raises(BadInput, match=words):
         attribution.explain("grad_cam", from_function(scores, *shape), np.zeros((1, *shape), np.float32))
-
-
-def test_a_network_is_searched_for_its_layers_once(from_function, monkeypatch):
-    model = from_function(
-        lambda x: tf.reduce_sum(tf.nn.conv1d(x[..., tf.newaxis], tf.ones((3, 1, 2)), 1, "SAME"), 1), 5
-    )
-    found = [model.layer(), *model.layers()]
-    monkeypatch.setattr(Layers, "_mixes", None)
-    monkeypatch.setattr(Layers, "_is_usable", None)
-    assert [model.layer(), *model.layers()] == found
 
 
 @pytest.mark.parametrize("scope", ["", "network"])
@@ -147,11 +121,6 @@ def dense_block(image):
 def dilated(image):
     x = L.Conv2D(4, 3, activation="relu")(image)
     return head(L.Conv2D(5, 3, padding="same", dilation_rate=2, activation="relu", name="last")(x))
-
-
-def vit(image):
-    x = L.Add(name="last")([patches(image), L.Dense(8)(patches(image))])
-    return L.Dense(4)(L.GlobalAveragePooling1D()(attention_block(x, 8)))
 
 
 def vit_with_class_token(image):
@@ -247,23 +216,6 @@ def test_the_default_layer_is_the_last_one_ahead_of_pooling_and_head(family, tmp
     assert seen["gradients"].shape == (3, *shape) and np.abs(seen["gradients"]).max() > 0
     assert attribution.explain("grad_cam", model, x).shape == (3, 12, 12)
     assert model.layer("last") == model.layer() or family in NAMED_BY_SCOPE_ALONE
-
-
-def test_tokens_are_read_on_their_grid(tmp_path):
-    network = image_network(vit)
-    network.export(tmp_path, verbose=False)
-    model = attribution.load_model(tmp_path)
-    x = np.random.default_rng(0).random((2, 12, 12, 3), dtype=np.float32)
-    expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
-
-    def look(passes):
-        look.values = passes.layer_gradient("last")[0]
-        return passes.inputs
-
-    attribution.explain(look, model, x)
-    np.testing.assert_allclose(look.values, expected.reshape(2, 4, 4, 8), rtol=1e-5, atol=1e-6)
-    maps = attribution.explain("grad_cam", model, x, resize=False)
-    assert maps.shape == (2, 4, 4)
 
 
 def test_windows_across_inputs_are_no_layer(tmp_path):
@@ -529,13 +481,6 @@ def test_layers_of_conformers_and_recurrent_images(build, shape, maps_by_layer, 
     assert model.layer() == model.layer(next(iter(maps_by_layer)))
 
 
-def test_a_layer_of_features_is_no_layer_for_maps(from_function):
-    model = from_function(lambda x: tf.matmul(tf.nn.relu(x), tf.ones((3, 2))), 3)
-    assert model.layers() == []
-    with pytest.raises(BadInput, match="Relu' has no positions"):
-        attribution.explain("grad_cam", model, np.ones((1, 3), np.float32), layer="PartitionedCall/Relu")
-
-
 def test_positions_are_followed_through_simulated_quantisation(from_function):
     def quantised(values):
         return tf.quantization.fake_quant_with_min_max_vars(values, -4.0, 4.0)
@@ -550,3 +495,47 @@ def test_positions_are_followed_through_simulated_quantisation(from_function):
     maps = attribution.explain("layer_cam", model, x, 1)
     y = quantised(tf.nn.relu(tf.nn.conv2d(quantised(x), quantised(IMAGES), 1, "SAME"))).numpy()
     np.testing.assert_allclose(maps, (y * np.maximum(DENSE[:, 1], 0)).sum(-1) / 64, rtol=1e-5)
+
+
+# Sequences of moves of an image (batch, 4, 6, channels), and whether its positions are known behind them.
+MOVES = {
+    "tokens": ([("reshape", (-1, 24, 5))], True),
+    "tokens and back": ([("reshape", (-1, 24, 5)), ("reshape", (-1, 4, 6, 5))], True),
+    "channels first, as tokens": (
+        [("transpose", (0, 3, 1, 2)), ("reshape", (-1, 5, 24)), ("transpose", (0, 2, 1))], True,
+    ),
+    "windows": ([("reshape", (-1, 2, 2, 3, 2, 5)), ("transpose", (0, 1, 3, 2, 4, 5)), ("reshape", (-1, 4, 5))], False),
+    "windows that come together": (
+        [("roll", (1, 2)), ("reshape", (-1, 2, 2, 3, 2, 5)), ("transpose", (0, 1, 3, 2, 4, 5)), ("reshape", (-1, 4, 5)),
+         ("reshape", (-1, 2, 3, 2, 2, 5)), ("transpose", (0, 1, 3, 2, 4, 5)), ("reshape", (-1, 4, 6, 5)),
+         ("roll", (-1, -2))], True,
+    ),
+    "rolled": ([("roll", (1, 0))], False),
+    "rows as inputs": ([("reshape", (-1, 6, 5))], False),
+    "rows as inputs and back": ([("reshape", (-1, 6, 5)), ("reshape", (-1, 4, 6, 5))], True),
+    "columns ahead of rows": ([("transpose", (0, 2, 1, 3))], False),
+    "columns ahead of rows, as tokens": ([("transpose", (0, 2, 1, 3)), ("reshape", (-1, 24, 5))], False),
+    "channels in heads and back": ([("reshape", (-1, 4, 6, 5, 1)), ("reshape", (-1, 4, 6, 5))], True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("moves", MOVES)
+@pytest.mark.parametrize("batch", [3, None])
+def test_values_are_read_at_their_positions_wherever_they_were_moved(moves, batch):
+    image = values = np.arange(3 * 4 * 6 * 5).reshape(3, 4, 6, 5)
+    layout, is_known = Layout.of(4), MOVES[moves][1]
+    for kind, numbers in MOVES[moves][0]:
+        before = [batch, *values.shape[1:]]
+        if kind == "reshape":
+            values = values.reshape(numbers)
+            after = [values.shape[0] if batch else None, *values.shape[1:]]
+            layout = layout.reshaped(before, after)
+        elif kind == "transpose":
+            values, layout = values.transpose(numbers), layout.transposed(numbers)
+        else:
+            values = np.roll(values, numbers, (1, 2))
+            layout = layout.moved(dict(enumerate(numbers, start=1)), before)
+        assert layout.fits([None, *values.shape[1:]])
+    assert layout.is_readable == is_known
+    if is_known:
+        np.testing.assert_array_equal(layout.read(values), image)

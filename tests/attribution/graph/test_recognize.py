@@ -380,31 +380,6 @@ def test_channels_first_become_last():
     check(written, wanted, (None, 8, 8, 2), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("stride", "before", "after"), [(1, 1, 1), (2, 0, 1), (2, 1, 1), (1, 0, 2)])
-def test_padding_ahead_of_a_convolution(stride, before, after):
-    kernel = weights(3, 3, 2, 4)
-
-    def written(x):
-        padded = tf.pad(x, [(0, 0), (0, 0), (before, after), (before, after)])
-        return tf.nn.conv2d(tf.transpose(padded, [0, 2, 3, 1]), kernel, stride, "VALID")
-
-    def wanted(x):
-        return tf.nn.conv2d(tf.transpose(x, [0, 2, 3, 1]), kernel, stride, "SAME")
-
-    if (stride, before) in [(1, 1), (2, 0)]:
-        check(written, wanted, (None, 2, 8, 8), rtol=1e-5)
-    else:
-        check_unchanged(written, (None, 2, 8, 8))
-
-
-def test_padding_of_channels_last_is_a_layer():
-    """Keras' ZeroPadding2D, by any backend."""
-    kernel = weights(3, 3, 2, 4)
-    check_unchanged(
-        lambda x: tf.nn.conv2d(tf.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)]), kernel, 2, "VALID"), (None, 8, 8, 2)
-    )
-
-
 def test_a_variance_from_squares():
     def written(x):
         mean = tf.reduce_mean(x, [1, 2], keepdims=True)
