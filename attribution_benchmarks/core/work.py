@@ -53,17 +53,17 @@ class Work(Protocol):
         """Hash of everything but the inputs that results depend on: code, parameters, models, seed."""
 
     @property
-    def items(self) -> Sequence:
+    def items(self) -> Sequence[Any]:
         """All inputs in order, as plain JSON."""
 
     @property
     def rows(self) -> int:
         """Batch size. Blocks hold whole batches, so that batches do not depend on the blocks."""
 
-    def missing(self, items: Sequence) -> MissingWork | None:
+    def missing(self, items: Sequence[Any]) -> MissingWork | None:
         """Return what to compute for some inputs; None if all their results exist."""
 
-    def compute(self, items: Sequence, held: Mapping[str, Any]) -> Computed:
+    def compute(self, items: Sequence[Any], held: Mapping[str, Any]) -> Computed:
         """Compute the results that are not held. Must be a pure function."""
 
     def save(self, results: Results) -> None:
@@ -96,7 +96,7 @@ class Task:
     place: int  # its number in the plan; shards are merged in this order
     work: str  # name and key of the work
     key: str
-    items: Sequence  # inputs of the block
+    items: Sequence[Any]  # inputs of the block
     names: str  # hash of the inputs' names
     held: Mapping[str, Any]  # as in ``MissingWork``
 
