@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph._loops import value_of
-from attribution.graph.view import GraphView, constant, node_of, pure_subgraph, without_nodes
+from attribution.graph.view import GraphView, constant, node_of, without_nodes
 
 _TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
 _LAYERS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul")
