@@ -366,20 +366,6 @@ def test_two_functions_of_one_name_are_refused(exported, tmp_path):
         attribution.load_model(tmp_path / "model")
 
 
-def test_a_ragged_input_is_refused_by_name(tmp_path):
-    ragged = tf.RaggedTensorSpec((None, None, 3), tf.float32, 1, tf.int64)
-
-    class Ragged(tf.Module):
-        @tf.function(input_signature=[ragged])
-        def __call__(self, x):
-            return {"scores": tf.reduce_sum(x, 1)}
-
-    module = Ragged()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
-    with pytest.raises(BadInput, match="takes the ragged or sparse tensor 'x'"):
-        attribution.load_model(tmp_path)
-
-
 def test_only_the_signature_that_takes_a_ragged_or_sparse_tensor_is_refused(tmp_path):
     dense, ragged = tf.TensorSpec((None, 4), tf.float32), tf.RaggedTensorSpec((None, None), tf.float32, 1)
     kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
