@@ -246,6 +246,7 @@ def test_a_network_that_mixes_its_inputs_is_refused(tmp_path):
     assert cell["status"] == "refused" and "depend on the other inputs of its batch" in cell["note"], cell
 
 
+PLUS, EPSILON, GAMMA = Rule("z_plus"), Rule("epsilon"), Rule("gamma", gamma=0.25)
 # A method, and its composite with one mistake.
 MISTAKES = {
     "lrp_alpha1beta0": Composite(*[dataclasses.replace(PLUS, bias=False)] * 3, batch_norm="fold", sums="separate"),
