@@ -176,7 +176,7 @@ class Layout:
         """Return a layer's values as ``(N, positions..., channels)``."""
         if self.tokens:
             values = values[:, self.leading : values.shape[1] - self.trailing]
-            return values.reshape(len(values), *(part.size for part in self.tokens), values.shape[-1])
+            return values.reshape(len(values), *(part.size or 1 for part in self.tokens), values.shape[-1])
         return np.moveaxis(values, 1, -1) if self.channels_first else values
 
     def fits(self, shape: Sequence[int | None]) -> bool:

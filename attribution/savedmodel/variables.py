@@ -65,8 +65,9 @@ def without_variables(
     if translated:
         from attribution.graph.stablehlo import lower  # few files have a module
 
-        known = _reads(graph_def, kept)
-        graph_def, lowered = lower(graph_def, {name: captured[one].read_value() for name, one in known.items()})
+        known = {name: captured[variable] for name, variable in _reads(graph_def, kept).items()}
+        values = {name: variable.read_value() for name, variable in known.items() if variable is not None}
+        graph_def, lowered = lower(graph_def, values)
         renamed = {old: lowered.get(name, name) for old, name in renamed.items()} | lowered
     if constants or _has_choices(graph_def):
         graph_def = take_branches(graph_def)
